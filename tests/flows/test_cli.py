@@ -14,6 +14,8 @@ from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.results import Tuned
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.verdict import next_step
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -51,6 +53,8 @@ def test_plan_prices_every_method(dpbo, study):
 
 
 def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
+    printed = dpbo("plan", study())[1]  # and no such word until it is asked for detail
+    assert [word for word in ("regret", "useless", "noisy_gp", "Theorem", "2.5e+04") if word in printed] == []
     file = study(study__method="lipschitz", method__evaluate="path")
     code, out, _ = dpbo("plan", file)
     assert code == 0
@@ -62,11 +66,6 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
     assert code == 0
     assert re.search(r"^ lipschitz +useless ", out, re.MULTILINE)
     assert "2.5e+04" in " ".join(out.split())
-
-
-def test_plan_says_no_such_word_until_it_is_asked_for_detail(dpbo, study):
-    printed = dpbo("plan", study())[1]
-    assert [word for word in ("regret", "useless", "noisy_gp", "Theorem", "2.5e+04") if word in printed] == []
 
 
 def test_a_plan_without_room_says_what_is_left_and_exits_as_tune_does(dpbo, study):
@@ -118,10 +117,7 @@ def test_plan_shows_a_refused_calibration(dpbo, study):
     path = study(study__method="lipschitz", method__calibration="published")
     code, out, _ = dpbo("plan", path, "--json")
     (line,) = (line for line in json.loads(out)["methods"] if line["kind"] == "lipschitz")
-    assert code == 0
-    assert line["verdict"] == "refused"
-    assert line["evidence"] == "refuted"
-    assert line["epsilon"] is None
+    assert (code, line["verdict"], line["evidence"], line["epsilon"]) == (0, "refused", "refuted", None)
 
 
 def test_budget_set_show_and_refuse(dpbo):
@@ -129,19 +125,16 @@ def test_budget_set_show_and_refuse(dpbo):
     assert dpbo("budget", "set", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
     assert dpbo("budget", "set", "people", "--epsilon", 5, "--delta", 1e-5)[0] == 0
     code, _, err = dpbo("budget", "set", "people", "--epsilon", 6)
-    assert code == 2
-    assert "never change" in err
+    assert (code, "never change" in err) == (2, True)
     assert dpbo("budget", "set", "open", "--public")[0] == 0
-    document = json.loads(dpbo("budget", "--json")[1])
-    assert [item["name"] for item in document["datasets"]] == ["open", "people"]
-    assert document["datasets"][1]["limit"] == {"epsilon": 5.0, "delta": 1e-5}
-    assert document["datasets"][1]["spent"] == {"epsilon": 0.0, "delta": 0.0}
-    assert document["datasets"][1]["remaining"] == {"epsilon": 5.0}
-    assert document["datasets"][0]["public"] is True
+    public, people = json.loads(dpbo("budget", "--json")[1])["datasets"]
+    assert (public["name"], public["public"], people["name"]) == ("open", True, "people")
+    assert people["limit"] == {"epsilon": 5.0, "delta": 1e-5}
+    assert people["spent"] == {"epsilon": 0.0, "delta": 0.0}
+    assert people["remaining"] == {"epsilon": 5.0}
     assert json.loads(dpbo("budget", "people", "--json")[1])["datasets"][0]["entries"] == []
     code, _, err = dpbo("budget", "peple")
-    assert code == 2
-    assert "did you mean 'people'" in err
+    assert (code, "did you mean 'people'" in err) == (2, True)
 
 
 CAPS = ("d --epsilon 0", "d --epsilon nan", "d --epsilon 1 --delta 1", "d", "d --epsilon 1 --relation replace_on",
@@ -177,9 +170,6 @@ def test_what_is_unexpected_is_one_line_too(dpbo, study, monkeypatch):
 
 def test_the_release_prints_and_serialises(here, tables, capsys):
     """The screens of a release, without Prefect: every key of the documented JSON, no NaN."""
-    from dpbo.flows.tune import Tuned
-    from dpbo.tasks.reporting.mlflow_lookup import Tracked
-
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     for kind, keys in {
         "private_trajectory": {"hyperparameters", "score", "metric", "interval", "trajectory"},
@@ -191,9 +181,7 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
         result = run_study(spec, ledger=book)
         tuned = Tuned(result, Tracked("people", "0123456789", model_uri="models:/a trial/3"))
         document = tuned_json(tuned)
-        assert set(document["value"]) == keys
-        assert document["method"] == kind
-        assert document["replayed"] is False
+        assert (set(document["value"]), document["method"], document["replayed"]) == (keys, kind, False)
         assert document["tracking"] == {"experiment": "people", "run_id": "0123456789"}
         assert {"epsilon", "delta", "unit", "relation", "assumptions", "evidence"} <= set(document["guarantee"])
         assert document["guarantee"]["assumptions"] == []

@@ -270,7 +270,7 @@ def test_what_no_release_holds_is_not_drawn(here, tables):
 @pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "dp_hypo"))
 def test_artifacts_survive_moving_the_folder(shown, here, store, tmp_path_factory, monkeypatch, kind):
     of_two = kind == "private_grid"
-    _, run, release = store[1][1] if of_two else shown(method=kind, registered="hyperparameters")
+    _, run, release = store[1][1] if of_two else shown(method=kind, registered=True)
     new = tmp_path_factory.mktemp("elsewhere") / "project"
     if of_two:
         shutil.copytree(store[0], here, dirs_exist_ok=True)

@@ -85,35 +85,28 @@ def test_a_ledger_server_that_lets_others_in(postgresql, here, monkeypatch):
     assert wrong(findings) == ["its server lets anybody in as its administrator", "exposed_writer may write it too"]
 
 
-@pytest.mark.parametrize(
-    ("url", "unencrypted"),
-    [
+def test_a_ledger_that_travels_in_the_open(here, monkeypatch):
+    monkeypatch.setattr(exposure, "_lets_in", lambda address: False)
+    monkeypatch.setattr(exposure, "_writers", lambda address: [])
+    for url, unencrypted in (
         ("postgresql://ann@db.example/dpbo", True),
         ("postgresql://ann@db.example/dpbo?sslmode=prefer", True),
         ("postgresql://ann@db.example/dpbo?sslmode=verify-full", False),
         ("postgresql://ann@127.0.0.1/dpbo", False),
         ("postgresql://ann@/dpbo?host=/run/dpbo-postgresql", False),
         ("sqlite:///ledger.db", False),
-    ],
-)
-def test_a_ledger_that_travels_in_the_open(here, monkeypatch, url, unencrypted):
-    monkeypatch.setenv("DPBO_LEDGER_URL", url)
-    monkeypatch.setattr(exposure, "_lets_in", lambda address: False)
-    monkeypatch.setattr(exposure, "_writers", lambda address: [])
-    assert wrong(exposure.ledger_server()) == (["its entries travel unencrypted"] if unencrypted else [])
+    ):
+        monkeypatch.setenv("DPBO_LEDGER_URL", url)
+        assert wrong(exposure.ledger_server()) == ["its entries travel unencrypted"] * unencrypted, url
 
 
 SHIPPED = "Basic " + base64.b64encode(b"admin:password1234").decode()
 
 
-@pytest.mark.parametrize(
-    ("allowed", "said"),
-    [
-        (lambda sent: True, "for whoever asks"),
-        (lambda sent: sent == SHIPPED, "that MLflow ships"),
-        (lambda sent: False, "none is set"),
-    ],
-)
+@pytest.mark.parametrize(("allowed", "said"), [
+    (lambda sent: True, "for whoever asks"), (lambda sent: sent == SHIPPED, "that MLflow ships"),
+    (lambda sent: False, "none is set"),
+])  # fmt: skip
 def test_a_tracking_server_without_authentication(here, monkeypatch, allowed, said):
     monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
 

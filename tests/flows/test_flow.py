@@ -1,26 +1,42 @@
 """The Prefect shell: what runs, what it leaves behind, and what it never writes."""
 
 import ast
+import fcntl
 import importlib
 import json
+import multiprocessing
+import os
 import re
+import signal
 import time
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
+from canary import forms_of_number, search
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from exchanges import PRIVATE, world
+from mlflow.tracking import MlflowClient
 from prefect import Task, flow
 from prefect.artifacts import Artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import PREFECT_RESULTS_PERSIST_BY_DEFAULT, PREFECT_TASKS_DEFAULT_RETRIES, temporary_settings
+from prefect.settings import (
+    PREFECT_RESULTS_PERSIST_BY_DEFAULT,
+    PREFECT_TASKS_DEFAULT_RETRIES,
+    get_current_settings,
+    temporary_settings,
+)  # fmt: skip
+from prefect.states import Running
 from worlds import mostly_slow, with_method
 
+from dpbo.flows import outsource
 from dpbo.flows.prefect_runtime.liveness import bury
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.prefect_page import in_a_line
@@ -28,12 +44,14 @@ from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies, tuning
 from dpbo.tasks.reporting.receipt import new_key
-from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
+from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.models import linear_trainer
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
+from dpbo_core.queries.publication.curator import Publication
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
@@ -97,6 +115,16 @@ def trainings_by_task(runs, times):
     return made
 
 
+def timed(work, times):
+    """`work`, which notes when it is called."""
+
+    def noted(*arguments, **named):
+        times.append(time.time())
+        return work(*arguments, **named)
+
+    return noted
+
+
 def first_visits(release, tried):
     """1 for each step of a trajectory whose candidate no step before had, nor was `tried` out, else 0."""
     asked = [tried, *(seen["hyperparameters"] for seen in release.value.get("trajectory", []))]
@@ -119,12 +147,9 @@ def neither_prefect_nor_mlflow_holds(key, here, databases):
 @pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "private_trajectory"))
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, monkeypatch, databases):
     """And neither it nor Prefect ever holds the key that signs what is released."""
-    from mlflow.tracking import MlflowClient
-
-    trained, cross_validated, solve, fold = [], [], linear_trainer.minimise, linear_trainer.train
-    for name, times, honest in (("minimise", trained, solve), ("train", cross_validated, fold)):
-        counting = lambda *a, times=times, honest=honest, **k: (times.append(time.time()), honest(*a, **k))[1]  # noqa: E731
-        monkeypatch.setattr(linear_trainer, name, counting)
+    trained, cross_validated = [], []
+    for name, times in (("minimise", trained), ("train", cross_validated)):
+        monkeypatch.setattr(linear_trainer, name, timed(getattr(linear_trainer, name), times))
     tables["space"]["lambda"]["points"] = n = POINTS.get(kind, 16)
     key = new_key()
     before = {run.id for run in flow_runs("tune privately")}
@@ -297,12 +322,6 @@ def test_settings_that_would_keep_more_are_refused():
 
 
 def test_a_run_whose_process_was_killed_is_called_crashed(here):
-    import fcntl
-    import os
-    from uuid import uuid4
-
-    from prefect.states import Running
-
     @flow(name="killed")
     def killed():
         pass
@@ -335,43 +354,25 @@ def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tabl
 
 def in_threads(terms):
     """Both parties at once, each as in the process that is its own."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from prefect.settings import get_current_settings
-
-    from dpbo.flows import outsource as module
-
     server = get_current_settings().api.url
     Path(terms.meeting).mkdir()
     with ThreadPoolExecutor(2) as threads:
-        parties = [threads.submit(module._run, name, terms, server) for name in ("curate", "model")]
+        parties = [threads.submit(outsource._run, name, terms, server) for name in ("curate", "model")]
         for party in parties:
             party.result()
-    return module.where(terms.file(module.STATE))
+    return outsource.where(terms.file(outsource.STATE))
 
 
-def in_processes(terms):
-    from dpbo.flows.outsource import outsource
-
-    return outsource(terms)
+IN_PROCESSES = pytest.param(outsource.outsource, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(
-    "both", [in_threads, pytest.param(in_processes, marks=pytest.mark.slow)], ids=lambda both: both.__name__
-)
+@pytest.mark.parametrize("both", [in_threads, IN_PROCESSES], ids=lambda both: both.__name__)
 def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
     """Private answers, two steps; each party's tasks are its own, and Prefect keeps nothing of the rows.
 
     The slow form starts an interpreter for each; that `outsource` does so and waits for both is the next test.
     """
-    from canary import forms_of_number, search
-    from exchanges import PRIVATE, world
-
-    from dpbo.flows.outsource import Outsourcing
-    from dpbo_core.methods.outsourced.box import Outsourced
-    from dpbo_core.queries.publication.curator import Publication
-
-    monkeypatch.setattr("dpbo.flows.outsource.PATIENCE", 300.0)  # where one fails, the other need not wait an hour
+    monkeypatch.setattr(outsource, "PATIENCE", 300.0)  # where one fails, the other need not wait an hour
     (here / "mlruns").mkdir()
     world(here)
     feature, answer = 73914.285714285714, -48211.987654321
@@ -381,7 +382,7 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
     (here / "ledger.db").rename(here / "mlruns" / "ledger.db")
     (here / "ledger.db.generation").rename(here / "mlruns" / "ledger.db.generation")
     publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
-    terms = Outsourcing(publication, "X.csv", "Y.csv", "meeting", 2, PRIVATE)
+    terms = outsource.Outsourcing(publication, "X.csv", "Y.csv", "meeting", 2, PRIVATE)
     found = both(terms)
     assert found.steps == 2
     parties = {name: flow_runs(name)[0] for name in ("curate", "model")}
@@ -402,14 +403,7 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
 
 
 def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
-    """What waits for the two; with flows of their own it is the slow test below."""
-    import multiprocessing
-    import os
-    import signal
-    import time
-
-    from dpbo.flows import outsource as module
-    from dpbo_core.errors import DpboError
+    """What waits for the two; with flows of their own it is the slow test above."""
 
     def party(name, *_):
         if name == "curate":
@@ -421,8 +415,8 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
         assert kind == "spawn"  # nothing of one party's memory in the other's; here nothing is imported anew
         return get("fork")
 
-    monkeypatch.setattr(module.multiprocessing, "get_context", forked)
-    monkeypatch.setattr(module, "_run", party)
+    monkeypatch.setattr(outsource.multiprocessing, "get_context", forked)
+    monkeypatch.setattr(outsource, "_run", party)
     with pytest.raises(DpboError, match="'curate' stopped"):
-        module.outsource(module.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
+        outsource.outsource(outsource.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
     assert "model" not in [child.name for child in multiprocessing.active_children()]

@@ -34,21 +34,16 @@ def spec(here):
     return StudySpec.from_dict(tables)
 
 
-def test_before_a_charge_nothing_was_charged(spec):
+def test_it_says_what_was_charged_and_how_to_go_on(spec):
+    """Before a ledger is there, before the charge, after it, and after the release."""
     assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
-    PrivacyLedger(Stores().ledger)
+    ledger = PrivacyLedger(Stores().ledger)
     assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
-
-
-def test_after_the_charge_it_says_which_and_that_a_rerun_continues(spec):
-    open_study(spec, Run(PrivacyLedger(Stores().ledger)))
+    open_study(spec, Run(ledger))
     message = stopped(WORDS).message()
     assert "charged and not released yet: clinic (ε = 1)" in message
     assert "run the same command again: it continues, and pays nothing twice" in message
-
-
-def test_after_the_release_it_says_how_to_see_it(spec):
-    run_study(spec, ledger=PrivacyLedger(Stores().ledger))
+    run_study(spec, ledger=ledger)
     assert "dpbo show study.toml prints it" in stopped(WORDS).message()
 
 
@@ -86,15 +81,11 @@ IMPORTING = "from dpbo.flows.cli import main; main()"
 NOTHING_YET = "dpbo: stopped; nothing was charged. What to do: run the same command again\n"
 
 
-@pytest.mark.parametrize(
-    ("code", "number", "said"),
-    [
-        (READING, signal.SIGTERM, "dpbo: stopped"),
-        (IMPORTING, signal.SIGTERM, NOTHING_YET),
-        (IMPORTING, signal.SIGINT, NOTHING_YET),
-    ],
-    ids=["reading", "importing", "importing, Ctrl-C"],
-)
+@pytest.mark.parametrize(("code", "number", "said"), [
+    pytest.param(READING, signal.SIGTERM, "dpbo: stopped", id="reading"),
+    pytest.param(IMPORTING, signal.SIGTERM, NOTHING_YET, id="importing"),
+    pytest.param(IMPORTING, signal.SIGINT, NOTHING_YET, id="importing, Ctrl-C"),
+])  # fmt: skip
 def test_a_signal_to_a_real_command_is_answered_in_a_pipe(tmp_path, code, number, said):
     """In a process of its own; while the command is imported too, without a traceback."""
     if code == IMPORTING:

@@ -32,6 +32,13 @@ def watch(event, arguments):
 sys.addaudithook(watch)
 '''
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+ROOT = Path(__file__).parents[2]
+UNREPORTED = ("DO_NOT_TRACK", "CI", "PYTEST_CURRENT_TEST", "MLFLOW_DISABLE_TELEMETRY")  # they switch reports off
+
+
+def run(words, folder, around=os.environ, **options):
+    """A process in a folder, its output as text."""
+    return subprocess.run(words, cwd=folder, env=dict(around), capture_output=True, text=True, **options)
 
 
 def connections(folder, prelude=""):
@@ -41,37 +48,27 @@ def connections(folder, prelude=""):
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(WATCH.format(log=str(log)) + prelude)
     around = environment(folder)
-    for name in ("DO_NOT_TRACK", "CI", "PYTEST_CURRENT_TEST"):  # they would switch reports off by themselves
+    for name in UNREPORTED:
         around.pop(name, None)
-    around["PYTHONPATH"] = f"{hook}{os.pathsep}{Path(__file__).parents[2]}"
-    done = subprocess.run(
-        command("tune", "study.toml", "--json", "--register"),
-        cwd=folder,
-        env=around,
-        capture_output=True,
-        text=True,
-    )
+    around["PYTHONPATH"] = f"{hook}{os.pathsep}{ROOT}"
+    done = run(command("tune", "study.toml", "--json", "--register"), folder, around)
     assert json.loads(done.stdout)["replayed"] is False, done.stderr
     asked = [line for line in log.read_text().splitlines() if not line.startswith("AF_UNIX")]
     inward = [line for line in asked if any(f"'{name}'" in line for name in LOOPBACK)]
     return inward, [line for line in asked if line not in inward]
 
 
+PLANTED = "import dpbo.tasks.reporting.mlflow_store as s; s.UNREPORTED.clear()"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "prelude",
-    ["", "import dpbo.tasks.reporting.mlflow_store as s; s.UNREPORTED.clear()"],
-    ids=["honest", "planted"],
-)
+@pytest.mark.parametrize("prelude", ["", PLANTED], ids=["honest", "planted"])
 def test_a_whole_tune_connects_to_nobody(here, tables, prelude):
     """Prefect's temporary server, its client, MLflow with a registered model: 0. MLflow's default: 1 or more."""
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     inward, outward = connections(here, prelude)
     assert len(inward) > 4  # the hook sees
-    if prelude:
-        assert any("mlflow" in line for line in outward)
-    else:
-        assert outward == []
+    assert any("mlflow" in line for line in outward) if prelude else outward == []
 
 
 LIBRARY = """
@@ -95,15 +92,9 @@ def test_publishing_reports_to_nobody_in_a_program_of_ones_own(here):
     """No command and no setting: the library alone, in a program that imported MLflow before."""
     log, watch = here / "connections.txt", here / "watch.py"
     watch.write_text(WATCH.format(log=str(log)))
-    around = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("DO_NOT_TRACK", "CI", "PYTEST_CURRENT_TEST")
-    }
-    around.pop("MLFLOW_DISABLE_TELEMETRY", None)
-    code = LIBRARY.format(tests=str(Path(__file__).parents[1]), watch=str(watch))
-    around["PYTHONPATH"] = str(Path(__file__).parents[2])
-    done = subprocess.run([sys.executable, "-c", code], cwd=here, env=around, capture_output=True, text=True)
+    around = {name: value for name, value in os.environ.items() if name not in UNREPORTED}
+    code = LIBRARY.format(tests=str(ROOT / "tests"), watch=str(watch))
+    done = run([sys.executable, "-c", code], here, around | {"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
     assert not log.exists() or log.read_text() == ""
 
@@ -136,15 +127,8 @@ def test_a_crash_leaves_no_record_in_a_core(here, words):
         _, ceiling = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (ceiling, ceiling))
 
-    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", OPEN, *words],
-        cwd=here,
-        env=around,
-        preexec_fn=unlimited,
-        capture_output=True,
-        text=True,
-    )
+    around = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = run([sys.executable, "-c", OPEN, *words], here, around, preexec_fn=unlimited)
     assert done.returncode < 0, done.stderr
     assert int(done.stdout.strip(), 16) == 0
     dumps = [path for path in here.iterdir() if path.suffix != ".csv"]
@@ -155,6 +139,13 @@ def test_a_crash_leaves_no_record_in_a_core(here, words):
         subprocess.run([sys.executable, "-c", crash], cwd=here, preexec_fn=unlimited)
         found = [path.read_bytes() for path in here.glob("core*")]
         assert any(b"zq7-core-canary" in dump for dump in found)  # without it a core holds what the process held
+
+
+def test_mlruns_is_its_owners_alone(here):
+    Stores().make_folder()
+    (here / "mlruns").chmod(0o755)
+    Stores().make_folder()
+    assert stat.S_IMODE((here / "mlruns").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("what", ["link", "file", "another's"])
@@ -177,13 +168,6 @@ def test_mlruns_that_is_not_ours_is_refused(here, what):
     assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o755
 
 
-def test_mlruns_is_its_owners_alone(here):
-    Stores().make_folder()
-    (here / "mlruns").chmod(0o755)
-    Stores().make_folder()
-    assert stat.S_IMODE((here / "mlruns").stat().st_mode) == 0o700
-
-
 NOISY = """
 import ctypes, os, subprocess, sys
 from dpbo.flows.cli.running import own_output
@@ -200,9 +184,8 @@ print("after")
 
 
 def test_libraries_do_not_write_to_standard_output():
-    around = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run([sys.executable, "-c", NOISY], env=around, capture_output=True, text=True, check=True)
-    assert sorted(done.stdout.split()) == ["after"] or sorted(done.stdout.split()) == ["after", "before"]
+    done = run([sys.executable, "-c", NOISY], ".", os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
+    assert sorted(done.stdout.split()) in (["after"], ["after", "before"])
     assert done.stderr == "error\n"
 
 
@@ -214,14 +197,7 @@ def test_a_run_leaves_no_file_that_others_read(here, tables):
     for name, epsilon in (("fits", 1.0), ("dear", 9.0)):
         tables["study"]["name"], tables["privacy"]["epsilon"] = name, epsilon
         (here / f"{name}.toml").write_text(tomli_w.dumps(tables))
-        done = subprocess.run(
-            command("tune", f"{name}.toml"),
-            cwd=here,
-            env=environment(here),
-            capture_output=True,
-            text=True,
-            umask=0,
-        )
+        done = run(command("tune", f"{name}.toml"), here, environment(here), umask=0)
         assert done.returncode == (0 if name == "fits" else 3), done.stderr
     reach = [path for path in here.rglob("*") if is_open(path, here)]
     assert {path.name for path in reach} <= {"fits.toml", "dear.toml", "tmp"}
@@ -231,9 +207,8 @@ def test_a_run_leaves_no_file_that_others_read(here, tables):
 def is_open(path, top):
     """Whether others can get to it and read it."""
     folders = [folder for folder in path.parents if folder.is_relative_to(top) and folder != top]
-    return all(folder.stat().st_mode & stat.S_IXOTH for folder in folders) and bool(
-        path.lstat().st_mode & stat.S_IROTH
-    )
+    is_reached = all(folder.stat().st_mode & stat.S_IXOTH for folder in folders)
+    return is_reached and bool(path.lstat().st_mode & stat.S_IROTH)
 
 
 @pytest.mark.slow

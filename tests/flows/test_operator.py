@@ -49,14 +49,17 @@ def asked(spec):
     return tune(PrivateFlow.begin(spec, ".")).result
 
 
-def test_a_file_that_nobody_allowed_has_one_message(study, monkeypatch):
+def test_a_file_that_nobody_allowed_has_one_message(study, monkeypatch, here):
     """As `training` its first cell stood in the message, and nearest neighbours published its rows."""
     monkeypatch.setattr("dpbo_core.data.read_table", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr("dpbo_core.data.read_header", lambda *_, **__: pytest.fail("its header was read"))
+    (here / "linked.csv").symlink_to(here / "v.csv")
 
     def sends():
-        for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", "."):
+        for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", ".", "v.csv", "linked.csv"):
             for key, role in (("training", "public records"), ("validation", "records")):
+                if (file, key) in (("v.csv", "validation"), ("linked.csv", "validation")):
+                    continue  # which its owner allowed, as records
                 with pytest.raises(PolicyRefused) as refused:
                     asked(study("2", **{key: file}))
                 what = f"the {role} that this study names are not allowed by the owner's policy"

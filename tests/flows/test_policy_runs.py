@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -207,23 +206,6 @@ def test_a_monthly_dataset_gets_its_cap_from_what_was_served(prefect_server, stu
     assert names == {"visits 2026-11": 1, "visits {month}": 0}
 
 
-def test_somebody_elses_records_are_not_read_as_public(prefect_server, study, folder, monkeypatch):
-    run_study(study(), ledger=ledger())
-    (folder / "mine.csv").symlink_to(folder / "v.csv")
-    run_study(study("1", "mine", "w.csv"), ledger=ledger())
-    opened = []
-    monkeypatch.setattr("dpbo.flows.tune.reserve", lambda *_, **__: opened.append(1))
-    spec = study("2", "mine", "w.csv")
-
-    def trained_on(*files):
-        for file in files:
-            with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-                tune(PrivateFlow.begin(replace(spec, data=replace(spec.data, training=file)), "."))
-
-    team(trained_on, "v.csv", "mine.csv")
-    assert opened == []
-
-
 # The command
 
 
@@ -288,24 +270,22 @@ def test_a_notebook_is_not_bothered_at_first_use_and_told_when_it_matters(study,
 
 
 def test_what_was_spent_here_is_recovered_before_the_teams_ledger_is_used(dpbo, study, folder, monkeypatch):
-    for edition in ("1", "2"):
-        local = run_study(study(edition), ledger=ledger())
+    local = run_study(study("2"), ledger=ledger())
     run_study(study("1", "elsewhere", "w.csv"), ledger=ledger())
     assert dpbo("budget", "export", "--out", "local.jsonl")[0] == 0
     url = f"sqlite:///{folder / 'team.db'}"
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
-    with pytest.raises(PolicyRefused, match=r"2 spends in \./mlruns/ledger\.db.*budget recover"):
+    with pytest.raises(PolicyRefused, match=r"1 spends in \./mlruns/ledger\.db.*budget recover"):
         run_study(study("3"), ledger=ledger())
     assert ledger().accounts() == ()
     code, out, _ = dpbo("budget", "recover", "local.jsonl")
     assert code == 0
-    assert re.search(r"3 lost charges were added, with \d+ draws and 3 releases", " ".join(out.split()))
+    assert re.search(r"2 lost charges were added, with \d+ draws and 2 releases", " ".join(out.split()))
     assert "nothing was added" in " ".join(dpbo("budget", "recover", "local.jsonl")[1].split())
     spent = {account.budget.dataset: account.spent_epsilon[0] for account in ledger().accounts()}
-    assert spent == pytest.approx({"clinic": 1.0, "elsewhere": 0.5})
+    assert spent == pytest.approx({"clinic": 0.5, "elsewhere": 0.5})
     again = run_study(study("2"), ledger=ledger())
-    assert again.replayed
-    assert again.release == local.release
+    assert (again.replayed, again.release) == (True, local.release)
     run_study(study("3"), ledger=ledger())
     audit.verify(url)
     monkeypatch.delenv("DPBO_LEDGER_URL")

@@ -63,6 +63,13 @@ def pretending(password, asked=None):
         yield port
 
 
+def refused_by(server, words):
+    """The message with which it is refused to use or start this server."""
+    with pytest.raises(DpboError, match=words) as refused, server:
+        pass
+    return refused.value.message()
+
+
 @pytest.fixture
 def nothing_configured(monkeypatch):
     monkeypatch.setattr(server_module, "configured", lambda: None)
@@ -70,12 +77,7 @@ def nothing_configured(monkeypatch):
 
 def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured):
     with pretending(None) as port:
-        with (
-            pytest.raises(DpboError, match="asks nobody for a password") as refused,
-            LoopbackServer(tmp_path, port=port, home=tmp_path),
-        ):
-            pass
-        assert "--trust-server" in refused.value.message()
+        assert "--trust-server" in refused_by(LoopbackServer(tmp_path, port=port, home=tmp_path), "asks nobody")
         with LoopbackServer(tmp_path, port=port, home=tmp_path, trust=True) as trusted:
             assert (trusted.started, trusted.api) == (False, f"http://127.0.0.1:{port}/api")
 
@@ -85,11 +87,9 @@ def test_a_server_with_our_password_is_adopted_and_with_another_not(tmp_path, no
         with LoopbackServer(tmp_path, port=port, home=tmp_path) as ours:
             assert (ours.started, ours.auth) == (False, password_in(tmp_path)[0])
         assert standing(ours.api, {}) == "locked"
-        with (
-            pytest.raises(DpboError, match="no Prefect server that knows us"),
-            LoopbackServer(tmp_path, port=port, home=tmp_path / "another"),
-        ):
-            pass
+        refused_by(
+            LoopbackServer(tmp_path, port=port, home=tmp_path / "another"), "no Prefect server that knows us"
+        )
 
 
 def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
@@ -99,17 +99,12 @@ def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
             api = f"http://127.0.0.1:{port}/api"
             monkeypatch.setattr(server_module, "configured", lambda api=api: api)
             if refused:
-                with pytest.raises(DpboError, match="asks nobody"), LoopbackServer(tmp_path, port=1, home=tmp_path):
-                    pass
+                refused_by(LoopbackServer(tmp_path, port=1, home=tmp_path), "asks nobody")
             with LoopbackServer(tmp_path, port=1, home=tmp_path, trust=refused) as server:
                 assert (server.api, server.auth) == (api, None)
             assert all("Authorization" not in headers for headers in asked)
     monkeypatch.setattr(server_module, "configured", lambda: "http://127.0.0.1:9/api")
-    with (
-        pytest.raises(DpboError, match="no Prefect server answers"),
-        LoopbackServer(tmp_path, port=1, home=tmp_path),
-    ):
-        pass
+    refused_by(LoopbackServer(tmp_path, port=1, home=tmp_path), "no Prefect server answers")
 
 
 SQUATTER = """
@@ -131,11 +126,7 @@ def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_con
         port = int(squatter.stdout.readline())
         assert owners(port) == {NOBODY}
         assert not ours_alone(port)
-        with (
-            pytest.raises(DpboError, match="not known to be yours"),
-            LoopbackServer(tmp_path, port=port, home=tmp_path),
-        ):
-            pass
+        refused_by(LoopbackServer(tmp_path, port=port, home=tmp_path), "not known to be yours")
         with socket.create_connection(("127.0.0.1", port)) as marker:  # the first that it ever heard
             marker.sendall(b"the test itself")
         assert squatter.stdout.readline() == "b'the test itself'\n"

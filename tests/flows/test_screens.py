@@ -19,7 +19,10 @@ from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import print_release, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
+from dpbo.flows.prefect_runtime.progress import Progress
+from dpbo.flows.results import Tuned
 from dpbo.tasks.reporting.certificate_words import value_rows
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -46,9 +49,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 @pytest.fixture(scope="module")
 def makers(tmp_path_factory):
     """What prints each screen of a released study; nothing of it changes the ledger."""
-    from dpbo.flows.tune import Tuned
-    from dpbo.tasks.reporting.mlflow_lookup import Tracked
-
     tables = copy.deepcopy(STUDY)
     tables["study"]["name"] = "[red]trial[/]"
     book = PrivacyLedger(f"sqlite:///{tmp_path_factory.mktemp('screens') / 'ledger.db'}")
@@ -87,10 +87,18 @@ def screens(here, makers, capsys, monkeypatch):
     return printed
 
 
-@pytest.mark.parametrize("columns", ["40", "60", "80", "200"])
-def test_no_line_is_longer_than_80_or_the_terminal(screens, columns):
-    for text in screens(COLUMNS=columns).values():
-        assert max(map(len, text.splitlines())) <= min(80, int(columns))
+def test_no_line_is_longer_than_80_or_the_terminal_nor_ends_in_blanks(screens):
+    for around in (
+        {"COLUMNS": "40"},
+        {"COLUMNS": "60"},
+        {"COLUMNS": "80"},
+        {"COLUMNS": "200"},
+        {"FORCE_COLOR": "1"},
+    ):
+        for name, text in screens(**around).items():
+            lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
+            assert max(map(len, lines)) <= min(80, int(around.get("COLUMNS", 80))), name
+            assert not [line for line in lines if line != line.rstrip()], name
 
 
 def test_a_narrow_terminal_loses_no_word(screens):
@@ -100,23 +108,15 @@ def test_a_narrow_terminal_loses_no_word(screens):
         missing = set(re.findall(r"[\w.]+", text)) - set(re.findall(r"[\w.]+", narrow[name])) - FIRST_COLUMNS
         assert not missing, (name, missing)
         assert "…" not in narrow[name].replace(" … ", "").replace(" …\n", ""), name
+        if name in ("tuned", "evaluated"):  # a release and a report each say whether a constant answer would do
+            assert " ".join(text.split()).count("than a constant answer") == 1
     rows = narrow["every method"].splitlines()
     place = rows.index(" private_grid")
     assert rows[place + 1].startswith("   verdict good; ε 1; δ 0; noise ")
     assert all(line.startswith("   ") for line in rows[place + 1 : place + 3])
 
 
-def test_no_line_ends_in_blanks(screens):
-    for environment in ({}, {"FORCE_COLOR": "1"}):
-        for name, text in screens(**environment).items():
-            bare = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
-            assert not [line for line in bare if line != line.rstrip()], name
-
-
 def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
-    from dpbo.flows.tune import Tuned
-    from dpbo.tasks.reporting.mlflow_lookup import Tracked
-
     tables["study"]["method"] = "private_grid"
     tables.pop("method", None)
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
@@ -137,7 +137,9 @@ def test_a_plan_whose_every_method_is_useless_says_so(tables, capsys):
 
 
 def test_colours_are_for_terminals_alone_and_no_color_is_respected(screens):
-    assert all("\x1b" not in text for text in screens().values())
+    uncoloured = screens()
+    assert all("\x1b" not in text for text in uncoloured.values())
+    assert r"[red]trial[/]" in uncoloured["tuned"]  # what people chose is shown as it is and does nothing
     coloured = screens(FORCE_COLOR="1")
     assert all(COLOUR.search(coloured[name]) for name in ("every method", "accounts", "findings"))
     assert not any(COLOUR.search(text) for text in screens(FORCE_COLOR="1", NO_COLOR="1").values())
@@ -145,6 +147,7 @@ def test_colours_are_for_terminals_alone_and_no_color_is_respected(screens):
 
 def test_a_plain_screen_is_words_alone(screens):
     plain = screens(DPBO_PLAIN="1", FORCE_COLOR="1")
+    assert r"[red]trial[/]" in plain["tuned"]
     for name, text in plain.items():
         assert not SIGNS.search(text), (name, text)
         assert "  " not in text, name  # nothing stands in columns
@@ -156,11 +159,6 @@ def test_a_plain_screen_is_words_alone(screens):
     assert "ledger, wrong: damaged. Run it" in plain["findings"]
     scores = re.search(r"steps: (.*), their private scores", plain["tuned"])[1]
     assert len(scores.split(",")) == 5  # the plot, as its numbers
-
-
-def test_names_that_people_chose_are_shown_as_they_are_and_do_nothing(screens):
-    for environment in ({}, {"DPBO_PLAIN": "1"}):
-        assert r"[red]trial[/]" in screens(**environment)["tuned"]
 
 
 def test_the_first_screen_names_five_commands_in_the_order_of_use(screens):
@@ -218,8 +216,6 @@ def test_an_error_on_a_terminal_has_three_aligned_parts_and_elsewhere_one_line(c
 
 
 def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
-    from dpbo.flows.prefect_runtime.progress import Progress
-
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("DPBO_PLAIN", "1")
     assert Console(stderr=True).is_terminal
@@ -228,17 +224,13 @@ def test_progress_is_a_line_where_it_is_listened_to(monkeypatch, capsys):
     assert capsys.readouterr().err == "3 steps to go.\n"
 
 
-@pytest.mark.parametrize(
-    ("steps", "counts"), [(3, [0, 1, 2, 3]), (25, [0, 3, 5, 8, 10, 13, 15, 18, 20, 23, 25]), (0, [])]
-)
-def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, capsys, steps, counts):
-    from dpbo.flows.prefect_runtime.progress import Progress
-
+def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, capsys):
     monkeypatch.delenv("FORCE_COLOR", raising=False)
-    with Progress("trial", steps) as progress:
-        for step in range(steps):
-            progress.show({"step": step, "hyperparameters": {"C": 1.0}, "score": 0.123})
-    assert capsys.readouterr().err.splitlines() == [f"trial: {count} of {steps} steps" for count in counts]
+    for steps, counts in ((3, [0, 1, 2, 3]), (25, [0, 3, 5, 8, 10, 13, 15, 18, 20, 23, 25]), (0, [])):
+        with Progress("trial", steps) as progress:
+            for step in range(steps):
+                progress.show({"step": step, "hyperparameters": {"C": 1.0}, "score": 0.123})
+        assert capsys.readouterr().err.splitlines() == [f"trial: {count} of {steps} steps" for count in counts]
 
 
 def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_is():
@@ -252,12 +244,6 @@ def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_
             assert word is None or told == f"{word} than a constant answer"
 
 
-@pytest.mark.parametrize("name", ["tuned", "evaluated"])
-def test_a_release_and_a_report_each_say_whether_a_constant_answer_would_do(here, makers, capsys, name):
-    makers[name]()
-    assert " ".join(capsys.readouterr().out.split()).count("than a constant answer") == 1
-
-
 SPEND = Spend("score", "discrete noise", 10**12, 0, 10**12, sensitivity=0.01, noise_scale=0.01)
 PROOF, OF_RECORDS = Evidence(Standing.STANDARD, ""), PrivacyUnit.VALIDATION_RECORD
 GUARANTEE = PrivacyGuarantee(1.0, 0.0, OF_RECORDS, NeighboringRelation.REPLACE_ONE, (), PROOF)
@@ -268,9 +254,10 @@ def figure(value, noise):
     return {"value": value, "noise_interval": [value - noise, value + noise], "sampling_interval": None}
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "word"), [(0.75, "better"), (0.713, "it cannot be told whether it is better"), (0.65, "no better")]
-)
+COMPARED = [(0.75, "better"), (0.713, "it cannot be told whether it is better"), (0.65, "no better")]
+
+
+@pytest.mark.parametrize(("accuracy", "word"), COMPARED)
 def test_a_report_compares_its_accuracy_with_the_constant_answer_of_its_own_counts(accuracy, word):
     """.287 are positive here, whatever share of the public rows is."""
     metrics = {"auc": figure(0.7, 0.02), "accuracy": figure(accuracy, 0.02), "positive_share": figure(0.287, 0.01)}

@@ -9,7 +9,9 @@ from importlib import import_module
 from importlib.metadata import requires
 from pathlib import Path
 
+import httpx
 import newest
+import prefect
 import pytest
 import tomli_w
 from hypothesis import given, settings
@@ -30,7 +32,9 @@ from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.schema import SCHEMA
 from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
@@ -65,20 +69,15 @@ def test_an_edition_is_the_firings_time(tables):
     assert edition_at(spec(tables, study__edition="v2 {date}"), NOON).edition == "v2 2026-11-21"
 
 
-def test_a_monthly_dataset_comes_with_monthly_data(tables):
+def test_a_monthly_dataset_comes_with_monthly_data_and_an_unknown_field_is_a_letter(tables):
     tables["data"] = FILES
     monthly = edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
-    assert monthly.privacy.dataset == "visits 2026-11"
-    assert monthly.data.validation == "v-2026-11.csv"
-    tables["data"] = FILES | {"validation": "v.csv"}
-    with pytest.raises(StudyInvalid, match="new budget"):
-        edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
-    tables["data"] = {"source": "breast_cancer"}
-    with pytest.raises(StudyInvalid, match="new budget"):
-        edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
-
-
-def test_an_unknown_field_is_a_letter(tables):
+    assert (monthly.privacy.dataset, monthly.data.validation) == ("visits 2026-11", "v-2026-11.csv")
+    for data in (FILES | {"validation": "v.csv"}, {"source": "breast_cancer"}):
+        tables["data"] = data
+        with pytest.raises(StudyInvalid, match="new budget"):
+            edition_at(spec(tables, privacy__dataset="visits {month}"), NOON)
+    tables["privacy"]["dataset"] = "visits"
     with pytest.raises(StudyInvalid, match="did you mean 'month'"):
         edition_at(spec(tables, study__edition="{mont}"), NOON)
     with pytest.raises(StudyInvalid, match="dpbo serve"):
@@ -109,7 +108,17 @@ def fire(study, moment, monkeypatch):
 def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     prefect_server, study, monkeypatch, caplog, capsys
 ):
-    """And from 80 percent on an event says so, that an automation can listen to: not at ε = 1 of 3 and 2 of 3."""
+    """And from 80 percent on an event says so, that an automation can listen to: not at ε = 1 of 3 and 2 of 3.
+
+    A firing that is skipped spends nothing.
+    """
+    with monkeypatch.context() as late:
+        late.setattr(serve, "overtaken", lambda fired: True)
+        before = {path.name for path in Path("mlruns").iterdir()}
+        skipped = fire(study, NOON, monkeypatch)
+        assert (skipped.name, skipped.type.value) == (MISSED, "CANCELLED")
+        assert {path.name for path in Path("mlruns").iterdir()} == before
+        assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
     said = []
     monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.emit_event", lambda **event: said.append(event))
     shown = Tracked("people", "0", "#/experiments/1/runs/0")
@@ -208,15 +217,6 @@ def test_of_missed_firings_only_the_last_runs(prefect_server, monkeypatch):
     assert names == ["Scheduled", MISSED, MISSED, "Scheduled"]
 
 
-def test_a_skipped_firing_spends_nothing(prefect_server, study, here, monkeypatch):
-    monkeypatch.setattr(serve, "overtaken", lambda fired: True)
-    before = {path.name for path in (here / "mlruns").iterdir()}
-    state = fire(study, NOON, monkeypatch)
-    assert (state.name, state.type.value) == (MISSED, "CANCELLED")
-    assert {path.name for path in (here / "mlruns").iterdir()} == before
-    assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
-
-
 def test_a_retried_firing_keeps_its_time(prefect_server):
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(tune_on_schedule), "retried")
@@ -231,25 +231,20 @@ def floors(name):
     return [str(newest.unbounded(line)) for line in requires(name)]
 
 
-PREFECTS = [("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0", "wrong")]
-
-
-@pytest.mark.parametrize(("prefect", "verdict"), PREFECTS)
-def test_the_doctor_knows_which_prefect_is_ours(monkeypatch, prefect, verdict):
+def test_the_doctor_knows_which_prefect_is_ours(monkeypatch):
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     ours = [line for line in project["dependencies"] if line.startswith("prefect")]
-    monkeypatch.setattr("dpbo.flows.cli.doctor.requires", lambda name: ours)
-    monkeypatch.setattr("dpbo.flows.cli.doctor.version", lambda name: prefect)
-    _, finding = doctor._versions()
-    assert finding.verdict == verdict
-    assert verdict == "fine" or finding.observed == f"prefect {prefect}, wanted <3.10,>=3.8"
+    monkeypatch.setattr(doctor, "requires", lambda name: ours)
+    for release, verdict in (("3.7.9", "wrong"), ("3.8.0", "fine"), ("3.9.1", "fine"), ("3.10.0", "wrong")):
+        monkeypatch.setattr(doctor, "version", lambda name, release=release: release)
+        _, finding = doctor._versions()
+        assert finding.verdict == verdict
+        assert verdict == "fine" or finding.observed == f"prefect {release}, wanted <3.10,>=3.8"
 
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
-    monkeypatch.setattr(
-        "dpbo.flows.cli.doctor.configured", lambda: None
-    )  # this file's server asks nobody: rightly "wrong"
-    monkeypatch.setattr("dpbo.flows.cli.doctor.requires", floors)
+    monkeypatch.setattr(doctor, "configured", lambda: None)  # this file's server asks nobody: rightly "wrong"
+    monkeypatch.setattr(doctor, "requires", floors)
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
     assert findings["versions"].verdict == "fine"
@@ -258,10 +253,6 @@ def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
 
 
 def test_the_doctor_finds_what_is_wrong(here, study):
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.ledger.schema import SCHEMA
-    from dpbo_core.queries.tuning.run import run_study
-
     ledger = PrivacyLedger(Stores().ledger)
     for edition in ("a", "b", "c"):
         run_study(edition_at(read_study(study), NOON + timedelta(days=ord(edition))), ledger=ledger)
@@ -277,9 +268,6 @@ def test_the_doctor_finds_what_is_wrong(here, study):
 
 def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
     """Prefect's runner gives up after three polls without an answer; what else it raises is still raised."""
-    import httpx
-    import prefect
-
     endings = [
         ExceptionGroup("tasks", [RuntimeError("Service exceeded error threshold.")]),
         ExceptionGroup("tasks", [ExceptionGroup("poll", [httpx.ConnectError("refused")]), KeyError("later")]),
@@ -308,8 +296,9 @@ def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
     async def poll():
         raise httpx.ConnectError("refused")
 
+    poller = import_module("prefect.runner._scheduled_run_poller")
     with pytest.raises(
         RuntimeError, match=OUTAGE
     ):  # and what Prefect would print of it, a trace a poll, is not there
-        asyncio.run(import_module("prefect.runner._scheduled_run_poller").critical_service_loop(poll, interval=0))
+        asyncio.run(poller.critical_service_loop(poll, interval=0))
     assert capsys.readouterr() == ("", "")

@@ -6,16 +6,15 @@ import tempfile
 import threading
 from collections import UserDict
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from types import NoneType, SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import tomli_w
 from dask_hosts import hosts, tls, written_certificate
 from intruder import as_nobody, wait_until
+from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
 from dpbo.flows.cli.exposure import dask_cluster
@@ -112,9 +111,8 @@ class Cluster:
 
     def get_versions(self, packages):
         same = {"packages": dict.fromkeys(packages, "3.11.7")}
-        return {"client": same, "scheduler": same, "workers": {"v": same, "w": {"packages": self.versions}}} | (
-            {} if self.versions else {"workers": {"v": same}}
-        )
+        workers = {"v": same} | ({"w": {"packages": self.versions}} if self.versions else {})
+        return {"client": same, "scheduler": same, "workers": workers}
 
     def run(self, function, *given):
         return {"w": function(*given, dask_worker=self.worker)}
@@ -142,15 +140,10 @@ def test_other_versions_are_refused(no_routes, package):
     assert "missing" in problem.what or package == "python"
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        ({"listens": "tcp://w:1"}, "without TLS"),
-        ({"pages": ["a dashboard"]}, "Dask's pages"),
-        ({"data": UserDict()}, "write exact sums to disk"),
-        ({"threads": 2}, "several threads"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "says"), [
+    ({"listens": "tcp://w:1"}, "without TLS"), ({"pages": ["a dashboard"]}, "Dask's pages"),
+    ({"data": UserDict()}, "write exact sums to disk"), ({"threads": 2}, "several threads"),
+])  # fmt: skip
 def test_a_worker_that_is_not_fit_is_refused(no_routes, wrong, says):
     assert problems(Cluster()) == ()
     assert {says in problem.what for problem in problems(Cluster(**wrong))} == {True}
@@ -184,17 +177,7 @@ def network(monkeypatch):
 
 @pytest.fixture
 def spec(network, tables):
-    rng = np.random.default_rng(8)
-
-    def frame(n):
-        x = rng.normal(size=(n, 3))
-        return pd.DataFrame(x, columns=list("abc")).assign(ill=(x[:, 0] + rng.normal(size=n) > 0).astype(int))
-
-    frame(80).to_parquet(network.folder / "train.parquet", index=False)
-    V, parts = frame(500), network.folder / "parts"
-    parts.mkdir()
-    for j, (start, stop) in enumerate(pairwise([0, 1, 130, 300, 499, 500])):
-        V.iloc[start:stop].to_parquet(parts / f"{j:02d}.parquet", index=False)
+    in_parts(public_and_sensitive(network.folder), network.folder)
     with_method(tables, "private_trajectory")["search"] |= {"steps": 4}
     files = {"training": "train.parquet", "n_validation": 500, "target": "ill", "validation": "parts"}
     return StudySpec.from_dict(tables | {"data": files})
@@ -327,10 +310,8 @@ def test_a_blind_worker_is_named_before_the_charge_and_a_lost_scheduler_when_it_
     network.worker(3)
     network.worker(4, first=f"mount -t tmpfs none {network.folder / 'parts'}")
     network.wait_for_workers(2)
-    parts, blind = (
-        data_split.validation_parts(spec, network.folder),
-        r"10\.88\.77\.4.* cannot read 5 of the 5 parts",
-    )
+    parts = data_split.validation_parts(spec, network.folder)
+    blind = r"10\.88\.77\.4.* cannot read 7 of the 7 parts"
     with on_cluster(standing_cluster()) as pool, pytest.raises(StudyInvalid, match=blind):
         pool.wait(parts)
     (network.folder / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))

@@ -87,13 +87,8 @@ LET_IN = ("GET", f"/?token={TOKEN}", {})
 
 
 def test_the_token_becomes_a_cookie_of_this_port(store):
-    (locked, wrong, entered, page), asked = ask(
-        store,
-        ("GET", "/", {}),
-        ("GET", "/?token=guess", {}),
-        ("GET", f"/x?a=1&token={TOKEN}&b=%26", {}),
-        ("GET", "/", {}),
-    )
+    tries = ("/", "/?token=guess", f"/x?a=1&token={TOKEN}&b=%26", "/")
+    (locked, wrong, entered, page), asked = ask(store, *(("GET", path, {}) for path in tries))
     assert (locked.status_code, wrong.status_code) == (403, 403)
     assert "dpbo ui" in locked.text
     assert TOKEN not in locked.text
@@ -107,27 +102,24 @@ def test_the_token_becomes_a_cookie_of_this_port(store):
     assert len(asked) == 1  # nobody else's request reached it
     assert "cookie" not in asked[0].headers
     assert "set-cookie" not in page.headers
-
-
-def test_a_redirect_stays_here(store):
-    (answer,), _ = ask(store, ("GET", f"//evil.example/?token={TOKEN}", {}))
+    (answer,), _ = ask(store, ("GET", f"//evil.example/?token={TOKEN}", {}))  # a redirect stays here
     assert not answer.headers.get("location", "/").startswith("//")
 
 
-@pytest.mark.parametrize("headers", [
+ELSEWHERE = (
     {"Host": "evil.example"}, {"Host": "127.0.0.1"}, {"Host": f"127.0.0.1:{PORT}.evil.example"}, {"Origin": "null"},
     {"Origin": "http://evil.example"}, {"Origin": "http://127.0.0.1:9999"}, {"Origin": f"https://127.0.0.1:{PORT}"},
     {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
-])  # fmt: skip
-def test_a_web_page_elsewhere_gets_nothing_even_with_the_cookie(store, headers):
-    _, before = ask(store, LET_IN)
-    (_, get, post), asked = ask(
-        store, LET_IN, ("GET", "/", {"headers": headers}),
-        ("POST", f"{READ}/runs/search", {"headers": headers, "json": {}}),
-    )  # fmt: skip
-    assert (get.status_code, post.status_code) == (403, 403)
-    assert asked == before == []
-    assert not {"access-control-allow-origin", "access-control-allow-credentials"} & set(get.headers)
+)  # fmt: skip
+
+
+def test_a_web_page_elsewhere_gets_nothing_even_with_the_cookie(store):
+    gets = [("GET", "/", {"headers": headers}) for headers in ELSEWHERE]
+    posts = [("POST", f"{READ}/runs/search", {"headers": headers, "json": {}}) for headers in ELSEWHERE]
+    (_, *answers), asked = ask(store, LET_IN, *gets, *posts)
+    assert ([answer.status_code for answer in answers], asked) == ([403] * 2 * len(ELSEWHERE), [])
+    for answer in answers:
+        assert not {"access-control-allow-origin", "access-control-allow-credentials"} & set(answer.headers)
 
 
 READS = [
@@ -156,10 +148,8 @@ def test_what_the_pages_read_passes_and_all_else_does_not(store):
 
 
 def test_the_page_hears_of_no_gateway_and_none_is_asked(store):
-    place = f"{READ}/gateway-proxy"
-    (_, get, post), asked = ask(
-        store, LET_IN, ("GET", place, {"params": {"gateway_path": "x"}}), ("POST", place, {})
-    )
+    place, options = f"{READ}/gateway-proxy", {"params": {"gateway_path": "x"}}
+    (_, get, post), asked = ask(store, LET_IN, ("GET", place, options), ("POST", place, {}))
     assert (get.status_code, get.json(), post.status_code, asked) == (200, {"endpoints": []}, 403, [])
 
 
@@ -187,9 +177,8 @@ def test_artifacts_pass_by_the_gates_own_hand(store):
     assert answers[1].headers["content-disposition"] == "attachment"
     assert [item["path"] for item in answers[-1].json()["files"]] == ["plots", "release.json"]
     assert {request.url.path for request in asked} == {"/api/2.0/mlflow/runs/get"}  # never for a file
-    (_, folder), _ = ask(
-        store, LET_IN, ("GET", f"{READ}/artifacts/list", {"params": {"run_uuid": "r1", "path": "plots"}})
-    )
+    plots = ("GET", f"{READ}/artifacts/list", {"params": {"run_uuid": "r1", "path": "plots"}})
+    (_, folder), _ = ask(store, LET_IN, plots)
     assert folder.json()["files"] == [{"path": "plots/a.png", "is_dir": False, "file_size": 3}]
 
 
@@ -202,23 +191,29 @@ def test_the_stores_own_root_is_served_however_it_is_written(store, location):
     assert (answers[1].headers["content-type"], answers[1].content) == ("application/json", b"{}")
 
 
-@pytest.mark.parametrize("location", ["/", "/etc", "private", "{base}/private", "file://{base}/private", "mlruns",
-                                      "mlruns/artifacts/r2", "mlruns/artifacts/../../private", "s3://b/x",
-                                      "mlflow-artifacts:/r1", "file://host/etc", "file:///etc", "a\0b", "",
-                                      "file:///tmp/%2e%2e/etc", "dbfs:/x", "mlruns/artifactsx"])  # fmt: skip
-def test_a_root_elsewhere_is_not_the_stores(store, location):
-    asks = [("GET", "/get-artifact", {"params": {"run_uuid": "r1", "path": path}})
-            for path in ("validation.csv", "passwd", "etc/passwd")]  # fmt: skip
-    answers, _ = ask(store, LET_IN, *asks, location=location.format(base=store[0]))
-    assert [(answer.status_code, "secret" in answer.text) for answer in answers[1:]] == [(404, False)] * 3
+def artifacts(store, *paths, **location):
+    """(Status, whether a secret is in it) of each answer to who asks for these artifacts of a run."""
+    asks = [("GET", "/get-artifact", {"params": {"run_uuid": "r1", "path": path}}) for path in paths]
+    answers, _ = ask(store, LET_IN, *asks, **location)
+    return [(answer.status_code, "secret" in answer.text) for answer in answers[1:]]
 
 
-@pytest.mark.parametrize("path", ["link.csv", "folder/validation.csv", "pipe", "", "absent", "release.json/x", "..",
-                                  "../x", "/etc/passwd", "plots//a.png", "plots/./a.png", "plots\\a.png",
-                                  "a\0", "../../../private/validation.csv"])  # fmt: skip
-def test_no_link_is_followed(store, path):
-    (_, answer), _ = ask(store, LET_IN, ("GET", "/get-artifact", {"params": {"run_uuid": "r1", "path": path}}))
-    assert (answer.status_code, "secret" in answer.text) == (404, False)
+ROOTS = ("/", "/etc", "private", "{base}/private", "file://{base}/private", "mlruns", "mlruns/artifacts/r2",
+         "mlruns/artifacts/../../private", "s3://b/x", "mlflow-artifacts:/r1", "file://host/etc", "file:///etc",
+         "a\0b", "", "file:///tmp/%2e%2e/etc", "dbfs:/x", "mlruns/artifactsx")  # fmt: skip
+
+
+def test_a_root_elsewhere_is_not_the_stores(store):
+    for root in ROOTS:
+        answers = artifacts(store, "validation.csv", "passwd", "etc/passwd", location=root.format(base=store[0]))
+        assert answers == [(404, False)] * 3, root
+
+
+def test_no_link_is_followed(store):
+    paths = ("link.csv", "folder/validation.csv", "pipe", "", "absent", "release.json/x", "..", "../x",
+             "/etc/passwd", "plots//a.png", "plots/./a.png", "plots\\a.png", "a\0",
+             "../../../private/validation.csv")  # fmt: skip
+    assert artifacts(store, *paths) == [(404, False)] * len(paths)
 
 
 def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys):

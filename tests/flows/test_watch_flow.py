@@ -50,14 +50,8 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     (event,) = events
     assert event["event"] == "dpbo.watch.alarm"
     assert event["resource"]["prefect.resource.id"] == "dpbo.study.clinic"
-    assert event["payload"] == {
-        "dataset": "clinic",
-        "edition": "1",
-        "look": "tuesday",
-        "looks": 2,
-        "drop": 0.2,
-        "epsilon": 20.0,
-    }
+    payload = {"dataset": "clinic", "edition": "1", "look": "tuesday", "looks": 2, "drop": 0.2, "epsilon": 20.0}
+    assert event["payload"] == payload
     assert second.tracked == first.tracked
     shown = client().get_run(second.tracked.run_id)
     assert shown.info.status == "FINISHED"
@@ -67,14 +61,12 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     points = client().get_metric_history(second.tracked.run_id, "watch/alarm")
     assert [(point.step, point.value) for point in points] == [(1, 0.0), (2, 1.0)]
     series = shown.data.tags["mlflow.parentRunId"]
-    (balance,) = [
-        item for item in balances(*PrivacyLedger(Stores().ledger).accounts("clinic")) if item.position == 2
-    ]
+    after = balances(*PrivacyLedger(Stores().ledger).accounts("clinic"))
+    (balance,) = [item for item in after if item.position == 2]
     charted = [(point.step, point.value) for point in client().get_metric_history(series, "budget/spent")]
     assert (2, balance.spent) in charted  # what the watch cost, in its study's chart of the budget
-    assert set(shown.data.params) == {
-        *("study", "edition", "method", "drop", "epsilon", "delta", "least_records", "reference")
-    }
+    params = ("study", "edition", "method", "drop", "epsilon", "delta", "least_records", "reference")
+    assert set(shown.data.params) == set(params)
     assert (shown.data.tags["dpbo.kind"], shown.data.tags["dpbo.study"]) == ("watch", "clinic")
     kept = Path(f"mlruns/artifacts/{second.tracked.run_id}/artifacts/release.json")
     assert json.loads(kept.read_text()) == second.look.release.to_json()
@@ -112,12 +104,8 @@ def test_an_alarm_tunes_a_new_edition_which_is_watched_from_then_on(here, study,
     assert (after.look.key.edition, after.look.number, after.look.alarm) == ("tuesday", 1, False)
     _, again = pipeline("tuesday")
     assert (again.look, again.tuned.result.replayed) == (replace(alarmed.look, replayed=True), True)
-    assert entries() == [
-        ("clinic", "1", 1.0),
-        ("clinic/watch", "1", 20.0),
-        ("clinic", "tuesday", 1.0),
-        ("clinic/watch", "tuesday", 20.0),
-    ]
+    tune, watch = ("clinic", 1.0), ("clinic/watch", 20.0)
+    assert entries() == [(name, day, cost) for day in ("1", "tuesday") for name, cost in (tune, watch)]
 
 
 def test_an_alarm_without_room_for_a_tune_stands_and_says_so(here, study, events):  # noqa: F811

@@ -53,6 +53,17 @@ def in_parts(V, here):
         V.iloc[start:stop].to_parquet(here / "parts" / f"{j:02d}.parquet", index=False)
 
 
+def public_and_sensitive(here):
+    """80 public records in a file; 500 sensitive ones."""
+    rng = np.random.default_rng(8)
+    for n in (80, 500):
+        x = rng.normal(size=(n, 3))
+        table = pd.DataFrame(x, columns=list("abc")).assign(ill=(x[:, 0] + rng.normal(size=n) > 0).astype(int))
+        if n == 80:
+            table.to_parquet(here / "train.parquet", index=False)
+    return table
+
+
 TREE = {  # another model of the study's than a linear one
     "model": {"estimator": "sklearn.tree.DecisionTreeClassifier", "score": "accuracy"},
     "space": {"max_depth": {"low": 1, "high": 6, "integer": True}},
@@ -62,14 +73,7 @@ TREE = {  # another model of the study's than a linear one
 @pytest.fixture
 def world(here, tables):
     """One table as a file and as a folder of seven uneven parts, some records broken: (spec of each)."""
-    rng = np.random.default_rng(8)
-
-    def frame(n):
-        x = rng.normal(size=(n, 3))
-        return pd.DataFrame(x, columns=list("abc")).assign(ill=(x[:, 0] + rng.normal(size=n) > 0).astype(int))
-
-    frame(80).to_parquet(here / "train.parquet", index=False)
-    V = frame(500)
+    V = public_and_sensitive(here)
     V.loc[[3, 77, 400], "b"] = [np.nan, np.inf, 1e300]
     V.loc[9, "ill"] = 7
     V.to_parquet(here / "validation.parquet", index=False)
