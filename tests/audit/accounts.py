@@ -270,8 +270,3 @@ def replay() -> Way:
                 w.update()
                 got.append("taken in twice")
         return Way("dpbo curate", "modeller", "replay: a query, and an answer, sent again", 2 * n, tuple(got))
-
-
-if __name__ == "__main__":
-    for shown in (renaming, operator, tampering, restoring, replay):
-        print(shown.__name__, shown())

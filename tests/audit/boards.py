@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
+from audit.verdict import line
 from dpbo_core import PrivateObjective
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +50,5 @@ def row(board, worlds, submissions=SUBMISSIONS):
             rise, labels = attack.cheat(truth, score, submissions)
         reached, read = [*reached, rise[-1]], read + labels
     spread = np.std(reached, ddof=1) if worlds > 1 else 0.0
-    return (
-        f"| {board} | {worlds} | {np.mean(reached):.3f} | {spread:.3f} | {min(reached):.3f} | {max(reached):.3f} | "
-        f"{read} of {worlds * attack.PAIRS} |"
-    )
+    figures = np.mean(reached), spread, min(reached), max(reached)
+    return line(board, worlds, *(f"{figure:.3f}" for figure in figures), f"{read} of {worlds * attack.PAIRS}")

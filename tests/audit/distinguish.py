@@ -38,7 +38,7 @@ WEAKER = 1.5  # the planted fault: every noise scale is divided by it
 QUICK_LEVEL = 1e-8
 QUICK_RUNS = {"private_trajectory": 60, "noisy_gp": 200, "dp_hypo": 150, "outsourced": 400}
 SEEN = 0.6  # of the guarantee, that an honest row must prove
-Pair = worst.Case | worst_trials.Trials | worst_rows.Rows | worst_rows.Answers
+Pair = worst.Case | worst_trials.Trials | worst_rows.Noised
 Many = tuple[int, int]  # runs on each side: honest, and with the planted fault
 
 ASSERTED = ExactGP(rate_constant=1e3, decay_constant=0.01)

@@ -5,7 +5,6 @@ path; each row asked about must have been drawn once; and the budget must have p
 """
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -19,10 +18,9 @@ import pyarrow.parquet  # noqa: F401
 import sqlalchemy as sa
 from exchanges import PRIVATE, world
 
+from audit.kills import CONTEXT, added
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import StudyInvalid
-
-CONTEXT = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,7 @@ class Figures:
     drawn_twice_or_never: int = 0
     overspends: int = 0
 
-    def __add__(self, other: "Figures") -> "Figures":
-        return Figures(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+    __add__ = added
 
     @property
     def clean(self) -> bool:

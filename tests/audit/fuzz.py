@@ -12,7 +12,6 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -189,13 +188,3 @@ def faulty(name: str, broken: Callable[[Any], Any]) -> Any:
             yield Target(broken, corpus=honest.corpus, draw=honest.draw, balance=honest.balance)
 
     return made
-
-
-if __name__ == "__main__":
-    for found in campaign(float(sys.argv[1]) if len(sys.argv) > 1 else 1.0, only=tuple(sys.argv[2:])):
-        print(
-            f"{found.target:22} {found.inputs:7,} refused {found.refused:7,} slowest {found.slowest:.2f}", end=" "
-        )
-        print(found.traces, found.hangs, found.control, found.codes, found.charged)
-        for what, count in found.seen.most_common(8):
-            print(f"    {count} × {what}")

@@ -7,7 +7,7 @@ other cell is measured by the run that writes the page.
 import sys
 
 from audit import accounts, paid, ways
-from audit.rows import table
+from audit.verdict import line, table
 from audit.ways import Way
 
 WHO = ("second user", "reader with the link", "web page")
@@ -49,7 +49,7 @@ def main_table(tried: list[Way]) -> str:
         ("a canary in a core, a pickle or a temporary copy", "2", str(len(paid.canaries())),
          "test_nothing_leaves.py, the leaks above"),
     ]  # fmt: skip
-    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines = [line(*row) for row in rows]
     copied = (
         f"Out of scope, and so: the file *copied* under another name has a budget of its own (× "
         f"{renamed.with_a_copy:g}); who copies it can also read it."

@@ -27,6 +27,11 @@ PATIENCE = 60  # attempts after which a study counts as one that cannot be finis
 GROWTH = 1.1  # of a life from one attempt to the next: on a machine of any speed the last take minutes
 
 
+def added(one: Any, other: Any) -> Any:
+    """The sums of two campaigns' counts."""
+    return type(one)(*(a + b for a, b in zip(vars(one).values(), vars(other).values(), strict=True)))
+
+
 @dataclass(frozen=True)
 class Figures:
     """What a campaign counted; all but the first two must be zero."""
@@ -37,8 +42,7 @@ class Figures:
     double_or_lost: int = 0
     unfinished: int = 0
 
-    def __add__(self, other: "Figures") -> "Figures":
-        return Figures(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+    __add__ = added
 
     @property
     def clean(self) -> bool:

@@ -1,6 +1,5 @@
 """Releases paid for while something beside them fails, ledgers and stores that fall silent, and what leaves."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -174,9 +173,3 @@ def copied(tables: Any) -> Any:
     import copy
 
     return copy.deepcopy(tables)
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    for shown in (arrived, waits, outward, canaries):
-        print(shown.__name__, shown())

@@ -13,19 +13,9 @@ from typing import Any
 
 from conftest import STUDY
 
-from audit import (
-    boards,
-    distinguish,
-    enumerator,
-    exchange_kills,
-    fuzz,
-    kills,
-    leaks,
-    replays,
-    rowwise,
-    timing,
-)
+from audit import boards, distinguish, enumerator, exchange_kills, fuzz, kills, leaks, replays, rowwise, timing
 from audit.doors import doors
+from audit.verdict import line, table
 from dpbo_core.methods import METHODS
 from dpbo_core.study_file import StudySpec
 
@@ -41,11 +31,6 @@ def beside(work: Callable[..., str], jobs: Iterable[tuple[Any, ...]]) -> list[st
     """The rows of all jobs, in their order."""
     with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as pool:
         return [task.result() for task in [pool.submit(work, *job) for job in jobs]]
-
-
-def table(head: str, rows: Iterable[str]) -> str:
-    names = head.split(" | ")
-    return "\n".join([f"| {head} |", "|" + "---|" * len(names), *rows])
 
 
 @contextmanager
@@ -68,10 +53,8 @@ def ledger_in(store: str, folder: Path) -> Iterator[str]:
 def kill_row(store: str, together: int, n_kills: int) -> str:
     with TemporaryDirectory() as folder, ledger_in(store, Path(folder)) as url:
         figures = kills.campaign(spec(), tuple(METHODS), lambda _: url, kills=n_kills, together=together)
-    return (
-        f"| {store} | {together} | {figures.kills} | {figures.studies} | {figures.overspends} | "
-        f"{figures.double_or_lost} | {figures.unfinished} |"
-    )
+    studies, n_killed, *wrong = vars(figures).values()
+    return line(store, together, n_killed, studies, *wrong)
 
 
 def kill_table(n_kills: int) -> str:
@@ -83,7 +66,7 @@ def exchange_table(searches: int) -> str:
     with TemporaryDirectory() as folder:
         figures = exchange_kills.campaign(Path(folder), searches=searches)
     head = "exchange | searches | exchanges | kills | other states | drawn twice or never | overspends"
-    return table(head, [f"| outsourced | {' | '.join(str(count) for count in vars(figures).values())} |"])
+    return table(head, [line("outsourced", *vars(figures).values())])
 
 
 def board_table(which: str, worlds: int, submissions: int = boards.SUBMISSIONS) -> str:
@@ -102,7 +85,7 @@ def leak_row(store: str, name: str) -> str:
         first = world.found(world.go(leaks.SCENARIOS[name]))
         size = sum(path.stat().st_size for path in world.run.rglob("*") if path.is_file())
         again = world.found(world.go(leaks.SCENARIOS["success and refusal"]))
-    return f"| {store} | {name} | {size:,} | {len(first)} | {len(again)} |"
+    return line(store, name, f"{size:,}", len(first), len(again))
 
 
 def leak_table() -> str:
@@ -113,7 +96,7 @@ def leak_table() -> str:
 def planted_row(store: str, place: str) -> str:
     with leak_world(store) as world:
         found = world.found(world.go(leaks.planted(place)))
-    return f"| {store} | {place.rstrip('/')} | {sum(where.startswith(place) for where, _ in found)} |"
+    return line(store, place.rstrip("/"), sum(where.startswith(place) for where, _ in found))
 
 
 def planted_table() -> str:
@@ -124,30 +107,22 @@ def planted_table() -> str:
 
 def timing_table(runs: int) -> str:
     """Alone on the machine: what runs beside it would be measured too."""
-    return table(
-        "method | a step's duration against | steps | Spearman's ρ | p",
-        [
-            f"| {item.method} | {item.quantity} | {item.steps} | {item.rho:+.3f} | {item.p_value:.2g} |"
-            for item in timing.measure(spec(), runs)
-        ],
-    )
+    found = timing.measure(spec(), runs)
+    rows = [line(one.method, one.quantity, one.steps, f"{one.rho:+.3f}", f"{one.p_value:.2g}") for one in found]
+    return table("method | a step's duration against | steps | Spearman's ρ | p", rows)
 
 
 def replay_table(pairs: int, rounds: int) -> str:
-    rows = replays.campaign(pairs=pairs, rounds=rounds)
-    return table(
-        "method | neighbours | differences found | largest share of the declared sensitivity",
-        [f"| {row.method} | {row.pairs:,} | {row.findings} | {row.reach:.3f} |" for row in rows],
-    )
+    found = replays.campaign(pairs=pairs, rounds=rounds)
+    rows = [line(one.method, f"{one.pairs:,}", one.findings, f"{one.reach:.3f}") for one in found]
+    return table("method | neighbours | differences found | largest share of the declared sensitivity", rows)
 
 
 def distinguish_row(kind: str, name: str, share: float, *, faulty: bool) -> str:
     row = distinguish.measured(kind, name, share, faulty=faulty)
     exact = "" if row.exact is None else f"{row.exact:.3f}"
-    return (
-        f"| {row.method} | {row.name} | {row.runs:,} | {row.epsilon:g} | {row.delta:g} | {exact} | "
-        f"{row.proved:.3f} | {row.proved / row.epsilon:.2f} | {row.verdict} |"
-    )
+    told = f"{row.runs:,}", f"{row.epsilon:g}", f"{row.delta:g}", exact
+    return line(row.method, row.name, *told, f"{row.proved:.3f}", f"{row.proved / row.epsilon:.2f}", row.verdict)
 
 
 def distinguish_table(share: float, *, faulty: bool) -> str:
@@ -158,10 +133,8 @@ def distinguish_table(share: float, *, faulty: bool) -> str:
 
 def fuzz_row(name: str, share: float) -> str:
     (row,) = fuzz.campaign(share, only=(name,))
-    return (
-        f"| {row.target} | {row.inputs:,} | {row.refused:,} | {row.slowest:.1f} s | {row.traces} | {row.hangs} | "
-        f"{row.control} | {row.codes} | {row.charged} |"
-    )
+    wrong = row.traces, row.hangs, row.control, row.codes, row.charged
+    return line(row.target, f"{row.inputs:,}", f"{row.refused:,}", f"{row.slowest:.1f} s", *wrong)
 
 
 def fuzz_table(share: float) -> str:
@@ -172,7 +145,7 @@ def fuzz_table(share: float) -> str:
 
 
 def estimator_row(name: str, forms: list[int], pairs: int) -> str:
-    return f"| {' | '.join(map(str, rowwise.figures(name, forms, pairs)))} |"
+    return line(*rowwise.figures(name, forms, pairs))
 
 
 def estimator_table(pairs: int) -> str:
@@ -184,19 +157,15 @@ def estimator_table(pairs: int) -> str:
 
 
 def planted_estimator_table(pairs: int) -> str:
-    return table(
-        "planted on the list | forms | pairs | moved",
-        beside(estimator_row, [(name, [], pairs) for name in rowwise.planted()]),
-    )
+    rows = beside(estimator_row, [(name, [], pairs) for name in rowwise.planted()])
+    return table("planted on the list | forms | pairs | moved", rows)
 
 
 def door_row(number: int, n_worlds: int) -> str:
     """One door, on its first worlds and a seeded choice of the others, `n_worlds` together."""
     figures = enumerator.enumerated(enumerator.some(doors()[number], n_worlds))
-    return (
-        f"| {figures.door} | {figures.worlds} | {figures.pairs} | {figures.released} | {figures.seconds:.0f} | "
-        f"{len(figures.found)} |"
-    )
+    counted = figures.worlds, figures.pairs, figures.released
+    return line(figures.door, *counted, f"{figures.seconds:.0f}", len(figures.found))
 
 
 def door_table(n_worlds: int) -> str:

@@ -1,9 +1,18 @@
-"""The rows of a section of docs/tables/audit.txt that show a broken guarantee or an uncaught fault."""
+"""The tables of docs/tables/audit.txt, and their rows that show a broken guarantee or an uncaught fault."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 Cells = list[str]
+
+
+def line(*cells: object) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def table(head: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {head} |", "|" + "---|" * len(head.split(" | ")), *rows])
 
 
 def rows(text: str) -> list[Cells]:

@@ -39,6 +39,7 @@ from team import (
 from audit.browser import ELSEWHERE, browser, web_page
 from audit.look import chromium
 from audit.schedule import free_port
+from audit.verdict import line
 from dpbo.flows.prefect_runtime.server import NAME, credentials
 
 REFUSED = (401, 403, 404, 405, "closed", None)
@@ -65,7 +66,7 @@ class Way:
 def words(way: Way) -> str:
     """A row of the table."""
     got = f"not run: {way.skipped}" if way.skipped else str(len(way.got))
-    return f"| {way.server} | {way.who} | {way.name} | {way.tried:,} | {got} |"
+    return line(way.server, way.who, way.name, f"{way.tried:,}", got)
 
 
 def told(found: dict[str, Any]) -> tuple[str, ...]:
@@ -486,8 +487,3 @@ def campaign() -> tuple[list[Way], list[Way]]:
         (run,) = client.search_runs([found.experiment_id])
         planted = [*of_prefect_alone(folder), *of_mlflow_alone(folder, run.info.run_id)]
         return ways, planted
-
-
-if __name__ == "__main__":
-    for row in [way for ways in campaign() for way in ways]:
-        print(words(row), *row.got[:5])

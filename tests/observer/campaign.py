@@ -4,6 +4,9 @@ import sys
 import time
 from dataclasses import dataclass
 
+from audit.verdict import line
+from audit.verdict import table as table_of
+
 from observer import compare
 from observer.planted import FAULTS
 from observer.run import MANY, Seen, Stage, cannot
@@ -70,28 +73,21 @@ def table(*, short: bool) -> str:
     for way in ways:
         rows.append(observe(way, short=short))
         sys.stderr.write(f"{rows[-1]}\n")  # it takes long
-    lines = [
-        "| way of running | runs | minutes | channels | items | counted: items that vary | p | differences |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head = "way of running | runs | minutes | channels | items | counted: items that vary | p | differences"
+    lines = []
     for row in rows:
-        p = "" if row.p_value is None else f"{row.p_value:.3f}"
-        varying = "" if row.p_value is None else f"{row.counted:,}"
+        counted = ("", "") if row.p_value is None else (f"{row.counted:,}", f"{row.p_value:.3f}")
         differences = len(row.differences) + (0 if row.fine or row.differences else 1)
-        lines.append(
-            f"| {row.way} | {row.runs} | {row.minutes:.1f} | {row.channels} | {row.items:,} | {varying} | {p} | "
-            f"{differences} |"
-        )
+        watched = row.runs, f"{row.minutes:.1f}", row.channels, f"{row.items:,}"
+        lines.append(line(row.way, *watched, *counted, differences))
     told = [f"* {row.way}: {found}" for row in rows for found in row.differences]
-    return "\n".join([*lines, *(["", *told] if told else [])])
+    return "\n".join([table_of(head, lines), *(["", *told] if told else [])])
 
 
 def planted_table(*, short: bool) -> str:
     """Each planted leak, and how many items differ by it."""
     if cannot() is not None:
         return ""
-    lines = ["| planted leak | seen first in | items that differ |", "|---|---|---|"]
-    for fault in list(FAULTS)[: 1 if short else None]:
-        count, channel = caught(fault)
-        lines.append(f"| {fault} | {channel} | {count} |")
-    return "\n".join(lines)
+    some = list(FAULTS)[: 1 if short else None]
+    rows = [line(fault, *caught(fault)[::-1]) for fault in some]
+    return table_of("planted leak | seen first in | items that differ", rows)
