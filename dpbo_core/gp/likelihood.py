@@ -8,22 +8,14 @@
 | ℓ, s² | `lengthscale`, `variance` | of the kernel s²R_ℓ, fitted | scalars > 0 |
 | m | `mean` | prior mean, fitted | scalar |
 | A | — | s²R_ℓ + σ²I | (t, t) |
-| Q, ω | `known` | R_ℓ = Q diag(ω) Qᵀ: one decomposition serves every s² | (t, t), (t,) |
+| ω | `omega` | eigenvalues of R_ℓ = Q diag(ω) Qᵀ, at least 0: one decomposition serves every s² | (t,) |
+| Qᵀ1, Qᵀy | `one`, `rotated` | ones and values in its basis | (t,) |
+| W | `weights` | eigenvalues of A⁻¹ for k choices of s² and σ², up to a factor a choice | (k, t) |
 
 What is maximised: log N(y; m1, A) plus three mild public priors, so that two observations cannot send ℓ or s² to
 an extreme: log ℓ ~ N(log 0.3√d, 1) (distances in the cube grow like √d), log s² ~ N(0, 1.5²), m ~ N(0, 2²). The
 best m at given ℓ and s² is generalised least squares with that prior: m = 1ᵀA⁻¹y / (1ᵀA⁻¹1 + 1/4).
 Source: Rasmussen and Williams (2006), equations 2.30 and 2.43. Deterministic: a grid, refined about its best point.
-
-One decomposition of a correlation matrix serves every variance and every share of noise: what kernel fits share.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| R | — | correlations of the points, R = Q diag(ω) Qᵀ | (t, t) |
-| ω | `omega` | eigenvalues, at least 0 | (t,) |
-| Qᵀ1, Qᵀy | `one`, `rotated` | ones and values in its basis | (t,) |
-| W | `weights` | eigenvalues of A⁻¹ for k choices of A = s²R + σ²I, up to a factor a choice | (k, t) |
-| m | `means(…)` | of the prior, by generalised least squares: 1ᵀA⁻¹y / (1ᵀA⁻¹1 + precision) | (k,) |
 """
 
 import math

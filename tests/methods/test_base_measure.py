@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_mechanisms import DISTRIBUTIONS, exponential_distribution, permute_and_flip_distribution
 from test_public_search import Hill, on
 from worlds import Memory, at_length, run
 
@@ -26,25 +26,7 @@ FORM = PrivateGrid(evaluate="tried", base_measure="public")
 EXACT = settings(deadline=None, database=None, derandomize=True, max_examples=at_length(150))
 
 
-def exponential(v):
-    """Exact probabilities of the exponential mechanism on v = u/s."""
-    weights = np.exp(v - v.max())
-    return weights / weights.sum()
-
-
-def permute_and_flip(v):
-    """Exact probabilities: over every order, the first whose coin, e^(v − max v), falls heads."""
-    heads, law = np.exp(v - v.max()), np.zeros(len(v))
-    orders = list(permutations(range(len(v))))
-    for order in orders:
-        left = 1.0
-        for i in order:
-            law[i] += left * heads[i] / len(orders)
-            left *= 1.0 - heads[i]
-    return law
-
-
-@pytest.mark.parametrize("law", [exponential, permute_and_flip])
+@pytest.mark.parametrize("law", DISTRIBUTIONS.values())
 @EXACT
 @given(
     u=st.lists(st.floats(0.0, 40.0), min_size=2, max_size=5),
@@ -55,7 +37,7 @@ def test_whatever_the_measure_the_loss_keeps_its_bound(law, u, weights):
     u, measure = np.array(u), np.array(weights[: len(u)])
     measure /= measure.sum()
     best = int(np.argmax(u))
-    chosen, losses = law(u + np.log(measure)), u.max() - u
+    chosen, losses = law(u + np.log(measure), 1.0), u.max() - u
     assert chosen.sum() == pytest.approx(1.0)
     for loss in losses:  # just below each step of the law
         t = loss + math.log(measure[best])
@@ -156,7 +138,7 @@ def test_for_many_editions_the_choice_is_priced_for_composition():
                 [
                     (u.max() - u) @ law
                     for u in rng.uniform(0, 8, (60, 5))
-                    for law in (permute_and_flip(u / scale), exponential(2 * u / scale))
+                    for law in (permute_and_flip_distribution(u, scale), exponential_distribution(2 * u, scale))
                 ]
             )
             .reshape(-1, 2)

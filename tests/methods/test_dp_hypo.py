@@ -263,15 +263,10 @@ def test_auto_takes_several_trainings_where_they_pay_and_one_elsewhere(tmp_path)
 
 
 def test_the_price_is_the_librarys_without_adaptivity():
-    from dp_accounting import dp_event
-    from dp_accounting.rdp import rdp_privacy_accountant as rdp
-
+    """Its figures are asked of it in test_wang_2023.py."""
     for shape, published in ((1.0, 5.7356), (0.0, 4.8891)):
         law = NegativeBinomialStopping(shape, 10.0)
         ours = selection_epsilon(law, RenyiCurve(rho=1 / 4.5), lower=1.0, upper=1.0, delta=1e-5)
-        accountant = rdp.RdpAccountant()
-        accountant.compose(dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.5), 10, shape))
-        assert round(accountant.get_epsilon(1e-5), 4) == published
         assert ours == pytest.approx(published, abs=0.02)  # over finer orders
 
 
