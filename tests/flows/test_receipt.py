@@ -89,12 +89,12 @@ def test_a_changed_payload_is_refused(dpbo, signed):
     assert (code, "signed by none of the keys" in words) == (1, True)
 
 
-@pytest.mark.parametrize("change", ["ε", "one space"])
-def test_a_changed_release_is_refused(dpbo, signed, change):
+def test_a_changed_release_is_refused(dpbo, signed):
     text = Path("release.json").read_text()
-    Path("release.json").write_text(text + " " if change == "one space" else text.replace("0.5", "0.4"))
-    code, words = verified(dpbo)
-    assert (code, "is another release's" in words) == (1, True)
+    for changed in (text + " ", text.replace("0.5", "0.4")):
+        Path("release.json").write_text(changed)
+        code, words = verified(dpbo)
+        assert (code, "is another release's" in words) == (1, True)
 
 
 def test_another_key_and_a_revoked_one_are_refused_and_a_rotated_one_accepted(dpbo, signed):
@@ -171,11 +171,8 @@ def test_twenty_lines_without_dpbo_check_a_receipt(signed, tmp_path):
     bare.mkdir()
     (bare / "check_receipt.py").write_text(program)
     site = Path(cryptography.__file__).parents[1]
-    for name in (
-        "cryptography",
-        *(path.name for path in site.glob("_cffi_backend*")),
-        Path(cffi.__file__).parent.name,
-    ):
+    backends = [path.name for path in site.glob("_cffi_backend*")]
+    for name in ("cryptography", *backends, Path(cffi.__file__).parent.name):
         (bare / name).symlink_to(site / name)
 
     def run():

@@ -41,6 +41,13 @@ def certificate(here):
         yield made
 
 
+def refused(words, *parts):
+    """The message with which a cluster that is waited for, to score these parts, is refused."""
+    with on_cluster(standing_cluster()) as pool, pytest.raises(StudyInvalid, match=words) as found:
+        pool.wait(*parts)
+    return found.value
+
+
 def test_an_address_without_tls_is_refused(certificate, monkeypatch):
     hosts = ("tcp://10.0.0.2:8786", "10.0.0.2:8786", "tls://10.0.0.2", "tls://10.0.0.2:many", "tls://:8786")
     for address in (*hosts, "tls://user@10.0.0.2:8786"):
@@ -57,24 +64,15 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
     other = written_certificate(here, "other")[1]
     nowhere = here / "nowhere.crt"
     for wrong in (tls(certificate[0], other), tls(nowhere, certificate[1]), dict.fromkeys(tls("", ""))):
-        with (
-            dask.config.set(wrong),
-            on_cluster(standing_cluster()) as pool,
-            pytest.raises(StudyInvalid, match=r"certificates .* cannot be used") as refused,
-        ):
-            pool.wait()
-        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+        with dask.config.set(wrong):
+            error = refused(r"certificates .* cannot be used")
+        assert error.__suppress_context__ or error.__context__ is None
 
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
     monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 0.2)
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
-    with (
-        on_cluster(standing_cluster()) as pool,
-        pytest.raises(StudyInvalid, match="no Dask scheduler lets us in") as refused,
-    ):
-        pool.wait()
-    assert "nothing was charged" in str(refused.value)
+    assert "nothing was charged" in str(refused("no Dask scheduler lets us in"))
     assert capfd.readouterr() == ("", "")
 
 
@@ -312,8 +310,7 @@ def test_a_blind_worker_is_named_before_the_charge_and_a_lost_scheduler_when_it_
     network.wait_for_workers(2)
     parts = data_split.validation_parts(spec, network.folder)
     blind = r"10\.88\.77\.4.* cannot read 7 of the 7 parts"
-    with on_cluster(standing_cluster()) as pool, pytest.raises(StudyInvalid, match=blind):
-        pool.wait(parts)
+    refused(blind, parts)
     (network.folder / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))
     (wrong,) = [finding.observed for finding in dask_cluster() if finding.verdict == "wrong"]
     assert re.search(blind, wrong)
@@ -349,8 +346,7 @@ def test_a_worker_that_is_not_fit_and_a_stranger_are_found(network, spec, monkey
     seen = "; ".join(finding.observed for finding in dask_cluster() if finding.verdict == "wrong")
     assert "10.88.77.3" in seen.partition("write exact sums to disk")[0]
     assert "10.88.77.4" in seen.partition("has Dask's pages")[0]
-    with on_cluster(standing_cluster()) as pool, pytest.raises(StudyInvalid, match="not fit for records"):
-        pool.wait()
+    refused("not fit for records")
     with network.client() as client:  # one that came after the look answers nothing
         assert [*DaskWorkers(lambda: client).answers(bytes, [Path("parts"), Path("more")])] == [None, None]
     ask = """
@@ -368,9 +364,5 @@ print(json.dumps(said))
 """
     assert as_nobody(ask) == [0, 0]
     monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 3)
-    with (
-        dask.config.set(tls(*written_certificate(network.folder, "stranger"))),
-        on_cluster(standing_cluster()) as pool,
-        pytest.raises(StudyInvalid, match="no Dask scheduler lets us in"),
-    ):
-        pool.wait()
+    with dask.config.set(tls(*written_certificate(network.folder, "stranger"))):
+        refused("no Dask scheduler lets us in")

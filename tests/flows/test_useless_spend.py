@@ -99,10 +99,10 @@ def by_objective(spec, asked):
     ScoreSession(objective_of_study(spec, asked), asked).ask({"lambda": 0.1})
 
 
-SPENDS = ((by_tune, BAD), (by_evaluation, GOOD), (by_watch, GOOD), (by_objective, BAD))
+SPENDS = {by_tune: BAD, by_evaluation: GOOD, by_watch: GOOD, by_objective: BAD}
 
 
-@pytest.mark.parametrize(("spend", "epsilon"), SPENDS, ids=[spend.__name__[3:] for spend, _ in SPENDS])
+@pytest.mark.parametrize(("spend", "epsilon"), SPENDS.items(), ids=[spend.__name__[3:] for spend in SPENDS])
 def test_what_its_plan_calls_useless_is_charged_only_where_somebody_says_anyway(spec, spend, epsilon):
     before, study = charges(), spec(epsilon)
     for consent in (ask_or_refuse, refuse):
