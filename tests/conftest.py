@@ -151,10 +151,24 @@ def unhurried_disk():
     sa.event.remove(sa.Engine, "engine_connect", relax)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol():
+    """A command narrows its process's umask, and here the process goes on with other tests."""
+    before = os.umask(0o022)
+    try:
+        return (yield)
+    finally:
+        os.umask(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def few_draws():
-    """A report's intervals come of 500 simulated tables, and not of 4,000, in the short run."""
+    """No selection pauses, so that its time tells nothing: a test of thousands of them need not.
+
+    A report's intervals come of 500 simulated tables, and not of 4,000, in the short run.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
         if "DPBO_AT_LENGTH" not in os.environ:
             patch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 250)
         yield
@@ -236,20 +250,6 @@ def _administration(url):
     import sqlalchemy as sa
 
     return sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
-
-
-@pytest.fixture(autouse=True)
-def usual_umask():
-    """A command narrows its process's umask, and here the process goes on with other tests."""
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch):
-    """Selections pause so that their time tells nothing; a test of thousands of them need not."""
-    monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dger
+from scipy.optimize import brentq
 
 from benchmarks.papers.cells import Cell
 from benchmarks.papers.digits import EPOCHS, GRIDS, black_box, cifar, landscape, sampling_rate
@@ -24,7 +25,6 @@ from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
 from dpbo_core.private_training.dp_sgd import DpSgd
-from dpbo_core.private_training.trial import largest
 
 RUNS, MORE, ORACLE = 200, 1000, 0.1
 DELTA, GAMMAS = 1e-5, (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.025, 0.03)
@@ -72,14 +72,11 @@ def sigma_of(bounds: tuple[float, float], gamma: float) -> float:
     def trial(cost: float) -> DpSgd:
         return DpSgd("softmax", 1.0 / math.sqrt(cost), rate, EPOCHS)
 
-    def affordable(cost: float) -> bool:
-        curve = trial(cost).curve
-        return selection_epsilon(law, curve, lower=bounds[0], upper=bounds[1], delta=DELTA) <= EPSILON
+    def excess(log_cost: float) -> float:
+        curve = trial(math.exp(log_cost)).curve
+        return selection_epsilon(law, curve, lower=bounds[0], upper=bounds[1], delta=DELTA) - EPSILON
 
-    cost = largest(affordable)
-    if cost is None:
-        raise ValueError("ε leaves nothing")
-    return trial(cost).noise_multiplier
+    return trial(math.exp(brentq(excess, math.log(0.1), math.log(10.0)))).noise_multiplier
 
 
 def sigma(arm: str, gamma: float, mode: str) -> float:

@@ -21,6 +21,16 @@ from dpbo_core.study_file.toml_file import read_study
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = sysconfig.get_path("purelib")
 COMMAND = "from dpbo.flows.cli import main; main()"
+BUILD = """
+import os, sys, tarfile
+from setuptools import build_meta
+folder = sys.argv[1]
+sdist = build_meta.build_sdist(folder)
+with tarfile.open(f"{folder}/{sdist}") as archive:
+    archive.extractall(f"{folder}/unpacked", filter="data")
+os.chdir(f"{folder}/unpacked/{sdist.removesuffix('.tar.gz')}")
+build_meta.build_wheel(folder)  # of the sdist alone, as pip does
+"""
 EXAMPLE_HERE = str(ROOT / "examples" / "breast_cancer.toml")
 
 
@@ -42,16 +52,8 @@ def built(tmp_path_factory):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, source / name, follow_symlinks=False)
 
-    def make(kind, where):
-        code = f"import sys; from setuptools import build_meta; build_meta.build_{kind}(sys.argv[1])"
-        subprocess.run([sys.executable, "-c", code, str(folder)], cwd=where, check=True, capture_output=True)
-
-    make("sdist", source)
-    (sdist,) = folder.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
-    make("wheel", folder / "unpacked" / sdist.name.removesuffix(".tar.gz"))  # as pip does
-    (made,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-c", BUILD, str(folder)], cwd=source, check=True, capture_output=True)
+    (sdist,), (made,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return sdist, made
 
 

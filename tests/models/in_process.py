@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+from dpbo_core.models import estimator_trainer
 from dpbo_core.models.one_by_one import available, enforced_model
 from dpbo_core.models.one_by_one.child import Record, read_model, result_of, steps
 from dpbo_core.models.one_by_one.engine import in_memory
@@ -24,7 +25,8 @@ class InProcess:
 
 
 def without_processes(monkeypatch):
-    """No image is started; that one confines what runs in it is tested in tests/models/test_enforced.py."""
+    """Nothing is started: how processes confine what runs in them test_enforced and test_public_process try."""
+    monkeypatch.setattr(estimator_trainer, "numbers_of", lambda work, *arguments: work(*arguments))
     monkeypatch.setattr(available, "_obstacle", lambda process: "")
     monkeypatch.setattr(enforced_model, "scouted", lambda *_: ((), ""))
     monkeypatch.setattr(enforced_model, "engine", lambda *_: InProcess())

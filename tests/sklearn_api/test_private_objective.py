@@ -167,20 +167,20 @@ def _ask(url, answers, depths):
     answers.put([(depth, asked({"max_depth": depth})) for depth in depths])
 
 
-def test_eight_processes_that_ask_at_once_draw_each_question_once(ledger_url):
+def test_six_processes_that_ask_at_once_draw_each_question_once(ledger_url):
     url = ledger_url
     PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
-    orders = [*itertools.permutations([1, 2, 3, 4])][::3]
+    orders = [*itertools.permutations([1, 2, 3])]
     processes = [context.Process(target=_ask, args=(url, answers, order)) for order in orders]
     for process in processes:
         process.start()
     pairs = [pair for _ in processes for pair in answers.get(timeout=120)]
     for process in processes:
         process.join()
-    assert len(pairs) == 8 * 4
-    assert len(set(pairs)) == 4
+    assert len(pairs) == 6 * 3
+    assert len(set(pairs)) == 3
     assert len(account(url).entries) == 1
 
 
@@ -330,7 +330,7 @@ def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(
 
 def test_a_score_is_the_exact_value_and_the_draw(tmp_path):
     """What the law above takes for granted, of the session itself: for scripted noise, on several tables."""
-    tables = [table(records) for _, records in itertools.islice(neighbours(), 0, 24, 10)]
+    tables = [table(records) for _, records in itertools.islice(neighbours(), 0, 48, 29)]
     for place, sensitive in enumerate(tables):
         for noise, depth in (((-7, 3), 2), ((9, 0), 6)):
             url = f"sqlite:///{tmp_path}/{place}-{depth}.db"

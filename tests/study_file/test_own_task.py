@@ -75,7 +75,7 @@ def test_a_task_of_pairs_is_scored_as_scikit_learn_ranks(tmp_path):
         truth, values = made[f"{before}labels"], made[f"{before}decision_values"]
         assert areas == pytest.approx([roc_auc_score(truth, values[:, i]) for i in range(N)], abs=1e-12)
     assert problem.positives == made["public_labels"].mean()
-    cells = {cell.contender: cell for cell in cells_of("pairs", problem, table, 1_000.0, 3)}
+    cells = {cell.contender: cell for cell in cells_of("pairs", problem, table, 1_000.0, 2)}
     assert cells["auto"].regret < 0.02  # ε = 1,000 leaves next to no noise
     assert cells["private_grid, all"].score_error < 0.02
     np.savez(tmp_path / "wrong.npz", **(made | {"labels": made["labels"] + 1}))
