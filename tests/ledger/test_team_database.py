@@ -1,5 +1,6 @@
 """One PostgreSQL setting for the ledger, MLflow and Prefect; a backup restored does not grant budget again."""
 
+import copy
 import json
 import os
 import re
@@ -13,11 +14,14 @@ import debian_postgresql
 import pytest
 import sqlalchemy as sa
 import tomli_w
-from conftest import new_database
+from conftest import STUDY, maintenance, new_database
+from test_ledger import engine_of, sql
 
-from dpbo.flows.cli import app as cli
 from dpbo.flows.prefect_runtime.database import databases, prepare
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.study_file import StudySpec
 
 
 def test_the_three_addresses():
@@ -34,32 +38,21 @@ def test_other_addresses_are_messages(url):
 
 
 def rows(url, query):
-    engine = sa.create_engine(
-        sa.engine.make_url(url).set(drivername="postgresql+psycopg"), poolclass=sa.pool.NullPool
-    )
-    with engine.connect() as connection:
+    with engine_of(sa.make_url(url).set(drivername="postgresql+psycopg")).connect() as connection:
         return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
 @pytest.fixture
-def called(monkeypatch, capsys):
+def called(monkeypatch, dpbo):
     """Run the command in this process, under an environment."""
 
     def call(words, environment, code):
-        capsys.readouterr()
         with monkeypatch.context() as patch:
-            for name in ("DPBO_DATABASE_URL", "DPBO_LEDGER_URL"):
-                if name in environment:
-                    patch.setenv(name, environment[name])
-            patch.setattr(sys, "argv", ["dpbo", *words])
-            ended = 0
-            try:
-                cli.main()
-            except SystemExit as stop:
-                ended = stop.code or 0
-        captured = capsys.readouterr()
-        assert ended == code, captured.err
-        return SimpleNamespace(stdout=captured.out, stderr=captured.err)
+            for name in environment.keys() & {"DPBO_DATABASE_URL", "DPBO_LEDGER_URL"}:
+                patch.setenv(name, environment[name])
+            ended, out, err = dpbo(*words)
+        assert ended == code, err
+        return SimpleNamespace(stdout=out, stderr=err)
 
     return call
 
@@ -135,7 +128,7 @@ def test_a_restored_backup_grants_nothing(team, here):
     call("budget", "set", "people", "--epsilon", "3", "--delta", "1e-5")
     before = dump(url, here / "ledger.dump")
     for edition in ("1", "2"):
-        run_once(url, edition, here)
+        run_once(url, edition)
     call("budget", "export", "--out", "history.jsonl")
     restore(url, before)
     refused = call("budget", "people", code=1)
@@ -197,22 +190,11 @@ def test_the_table_of_roles_is_what_the_roles_can_do():
 
 
 def run_sql(url, script):
-    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
-        for statement in filter(str.strip, script.split(";")):
-            connection.exec_driver_sql(statement)
+    sql(url, *filter(str.strip, script.split(";")))
 
 
-def run_once(url, edition, here):
+def run_once(url, edition):
     """A release without Prefect: the ledger alone is at stake."""
-    import copy
-
-    from conftest import STUDY
-
-    from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.queries.tuning.run import run_study
-    from dpbo_core.study_file import StudySpec
-
     tables = copy.deepcopy(STUDY)
     tables["study"] |= {"edition": edition, "method": "private_grid"}
     return run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(databases(url).ledger)).release
@@ -221,12 +203,11 @@ def run_once(url, edition, here):
 def publish_once(url, edition, here):
     """A release in the ledger and in MLflow, as the flow's tasks leave it, without a server of Prefect's."""
     from dpbo.tasks.reporting.mlflow_run import log_release
-    from dpbo_core.ledger.ledger import PrivacyLedger
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", f"sqlite+aiosqlite:///{here / 'prefect.db'}")
         prepare(url)
-    release = run_once(url, edition, here)
+    release = run_once(url, edition)
     (account,) = PrivacyLedger(databases(url).ledger).accounts("people")
     return log_release(release, account, databases(url).mlflow)
 
@@ -247,9 +228,8 @@ def dump(url, path):
 def restore(url, path):
     """Into an empty database of the same name, as an administrator would."""
     name, spare = sa.engine.make_url(url).database, f"old_{uuid.uuid4().hex}"
-    server = sa.engine.make_url(url).set(database="postgres")
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT", poolclass=sa.pool.NullPool)
-    with engine.connect() as connection:
+    server = sa.engine.make_url(url).set(database="{}").render_as_string(hide_password=False)
+    with maintenance(server) as connection:
         connection.exec_driver_sql(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         )

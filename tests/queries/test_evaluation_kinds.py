@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 from sklearn import metrics
-from test_evaluation import NOISELESS, final_model, noiseless
+from test_evaluation import NOISELESS, final_model, noiseless, of_files
 from test_evaluation_cells import every_table
 
 from dpbo.flows.cli.evaluate import expected_json, print_expected
@@ -324,21 +324,10 @@ def study_of(kind, folder, *, m=500):
         sex = rng.choice(["f", "m"], size=n)
         columns = {"sex": sex, "a": a, "b": b, "y": y}
         pd.DataFrame(columns).to_csv(folder / f"{name}.csv", index=False)
-    return columns, {
-        "study": {"name": "trial", "method": "private_grid"},
-        "privacy": {"dataset": "people", "epsilon": 1.0},
-        "budget": {"epsilon": 20.0},
-        "data": {
-            "training": "train.csv",
-            "validation": "validation.csv",
-            "n_validation": m,
-            "target": "y",
-            "ignore": ["sex"],
-        },
-        "model": PATHS[kind],
-        "space": {"max_depth": {"values": [2, 4]}},
-        "evaluation": {"epsilon": 1.0, "group": "sex", "groups": ["f"]},
-    }
+    evaluation = {"epsilon": 1.0, "group": "sex", "groups": ["f"]}
+    tables = of_files(m=m, model=PATHS[kind], space={"max_depth": {"values": [2, 4]}}, evaluation=evaluation)
+    tables["data"] |= {"target": "y", "ignore": ["sex"]}
+    return columns, tables
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -387,7 +376,7 @@ def test_one_spend_one_release_a_certificate_that_holds_and_everything_shown(kin
     assert again.replayed
     assert again.release == first.release
     release = first.release
-    assert [entry.epsilon for entry in ledger.accounts("people")[0].entries] == [1.0, 1.0]
+    assert [entry.epsilon for entry in ledger.accounts("clinic")[0].entries] == [1.0, 1.0]
     assert release.spends[0].noise_scale == pytest.approx(2.0)
     honest = json.loads(json.dumps(release.to_json(), allow_nan=False))
     found = recompute(read_certificate(honest, CERTIFIED), CERTIFIED)
@@ -412,7 +401,7 @@ def test_one_spend_one_release_a_certificate_that_holds_and_everything_shown(kin
 
 def refused_by_name(kind, tables, ledger, again):
     """What only two classes have costs nothing: neither of a report that is there nor of one that is not."""
-    before = ledger.accounts("people")
+    before = ledger.accounts("clinic")
     asked = [{"prevalence": 0.1}, {"false_positive_cost": 1.0, "false_negative_cost": 2.0}]
     for keys in asked + ([{"bins": 8}] if kind == "classes" else []):
         spec = StudySpec.from_dict(tables | {"evaluation": {"epsilon": 1.0, "edition": again} | keys})
@@ -421,7 +410,7 @@ def refused_by_name(kind, tables, ledger, again):
     later = StudySpec.from_dict(tables | {"evaluation": tables["evaluation"] | {"prevalence": 0.1}})
     with pytest.raises(StudyInvalid, match="costs or a prevalence"):
         evaluate_study(later, ledger=ledger)
-    assert ledger.accounts("people") == before
+    assert ledger.accounts("clinic") == before
 
 
 def test_more_classes_than_cells_can_serve_are_refused_by_name(tmp_path):

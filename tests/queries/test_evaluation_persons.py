@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
-from test_evaluation import NOISELESS, final_model, frozen_draw
+from test_evaluation import NOISELESS, final_model, frozen_draw, of_files
 from test_evaluation import noiseless as tuned_noiseless
 
 from dpbo.flows.cli.report_screen import report_facts
@@ -206,21 +206,11 @@ def files(folder, *, people=120, kind="two", parts=0):
 
 
 def study(*, n_persons=120, validation="validation.csv", model=None, space=None, **evaluation):
-    return {
-        "study": {"name": "clinic", "method": "private_grid"},
-        "privacy": {"dataset": "clinic", "epsilon": 1.0, "person": "who"},
-        "budget": {"epsilon": 20.0},
-        "data": {
-            "training": "train.csv",
-            "validation": validation,
-            "n_persons": n_persons,
-            "target": "y",
-            "ignore": ["sex"],
-        },
-        "model": model or {"estimator": "logistic"},
-        "space": space or (LAMBDA if model is None else DEPTHS),
-        "evaluation": {"epsilon": 1.0, **evaluation},
-    }
+    tables = of_files(model=model or {"estimator": "logistic"}, evaluation={"epsilon": 1.0, **evaluation})
+    tables["privacy"]["person"], tables["space"] = "who", space or (LAMBDA if model is None else DEPTHS)
+    tables["data"] |= {"validation": validation, "n_persons": n_persons, "target": "y", "ignore": ["sex"]}
+    del tables["data"]["n_validation"]
+    return tables
 
 
 def a_ledger(folder):

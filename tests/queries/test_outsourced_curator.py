@@ -152,33 +152,23 @@ def test_published_is_worth_nothing_and_says_so():
     assert "solves for the map" in plan.guarantee.in_words()
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {"norm_bound": 0.0},
-        {"norm_bound": math.nan},
-        {"norm_bound": 1.0, "dim": 0},
-        {"norm_bound": 1.0, "epsilon": 0.0},
-        {"norm_bound": 1.0, "epsilon": math.nan},
-        {"norm_bound": 1.0, "delta": 0.0},
-        {"norm_bound": 1.0, "delta": 1.0},
-        {"norm_bound": 1.0, "centre": (math.inf,)},
-        {"norm_bound": 1.0, "transform": "publishd"},
-        {"transform": "published", "relation": REPLACE},
-        {"norm_bound": 1.0, "relation": NeighboringRelation.ADD_OR_REMOVE_ONE},
-    ],
-)
-def test_impossible_boxes_are_messages(wrong):
-    with pytest.raises(StudyInvalid):
-        Outsourced(**{"epsilon": 1.0, "delta": 1e-6} | wrong)
+IMPOSSIBLE = (
+    {}, {"norm_bound": 0.0}, {"norm_bound": math.nan}, {"dim": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
+    {"delta": 0.0}, {"delta": 1.0}, {"centre": (math.inf,)}, {"transform": "publishd"},
+    {"norm_bound": None, "transform": "published", "relation": REPLACE},
+    {"relation": NeighboringRelation.ADD_OR_REMOVE_ONE},
+)  # fmt: skip
 
 
-def test_a_centre_has_the_rows_length():
+def test_impossible_boxes_are_messages():
+    sound = {"epsilon": 1.0, "delta": 1e-6, "norm_bound": 1.0}
+    for wrong in IMPOSSIBLE:
+        with pytest.raises(StudyInvalid):
+            Outsourced(**(sound | wrong if wrong else {"epsilon": 1.0, "delta": 1e-6}))
     with pytest.raises(StudyInvalid, match="centre"):
-        Outsourced(1.0, 1e-6, norm_bound=1.0, centre=(0.0,)).plan(10, 2)
+        Outsourced(**sound, centre=(0.0,)).plan(10, 2)
     with pytest.raises(StudyInvalid, match="no rows"):
-        Outsourced(1.0, 1e-6, norm_bound=1.0).plan(0, 2)
+        Outsourced(**sound).plan(0, 2)
 
 
 # Publishing.
