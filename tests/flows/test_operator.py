@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from intruder import NOBODY
-from test_policy_runs import folder, ledger, team  # noqa: F401  a fixture
+from test_policy_runs import folder, in_a_run, ledger, team  # noqa: F401  a fixture
 from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows import outsource
@@ -49,24 +49,21 @@ def asked(spec):
     return tune(PrivateFlow.begin(spec, ".")).result
 
 
+@in_a_run
 def test_a_file_that_nobody_allowed_has_one_message(study, monkeypatch, here):
     """As `training` its first cell stood in the message, and nearest neighbours published its rows."""
     monkeypatch.setattr("dpbo_core.data.read_table", lambda *_, **__: pytest.fail("it was read"))
     monkeypatch.setattr("dpbo_core.data.read_header", lambda *_, **__: pytest.fail("its header was read"))
     (here / "linked.csv").symlink_to(here / "v.csv")
-
-    def sends():
-        for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", ".", "v.csv", "linked.csv"):
-            for key, role in (("training", "public records"), ("validation", "records")):
-                if (file, key) in (("v.csv", "validation"), ("linked.csv", "validation")):
-                    continue  # which its owner allowed, as records
-                with pytest.raises(PolicyRefused) as refused:
-                    asked(study("2", **{key: file}))
-                what = f"the {role} that this study names are not allowed by the owner's policy"
-                assert refused.value.what == what
-                assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1])
-
-    team(sends)
+    for file in ("patients.csv", "v.csv.bak.csv", "/etc/hostname", "missing.csv", ".", "v.csv", "linked.csv"):
+        for key, role in (("training", "public records"), ("validation", "records")):
+            if (file, key) in (("v.csv", "validation"), ("linked.csv", "validation")):
+                continue  # which its owner allowed, as records
+            with pytest.raises(PolicyRefused) as refused:
+                asked(study("2", **{key: file}))
+            what = f"the {role} that this study names are not allowed by the owner's policy"
+            assert refused.value.what == what
+            assert (CANARY in str(refused.value), refused.value.exit_code, n_charges()) == (False, 3, [1])
 
 
 def test_the_owner_allows_a_file_by_name(study, dpbo, here):
@@ -84,18 +81,17 @@ def test_the_owner_allows_a_file_by_name(study, dpbo, here):
     team(sends)
 
 
+@in_a_run
 def test_no_host_is_connected_to_that_nobody_allowed(study):
-    def sends(port):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.05)
+        port = listening.getsockname()[1]
         for address in (
             f"postgresql://127.0.0.1:{port}/d?query=SELECT a, b, y FROM v",
             f"s3://b/v.csv?region=x&scheme=http&endpoint_override=127.0.0.1:{port}",
         ):
             with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
                 asked(study("2", validation=address))
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(0.05)
-        team(sends, listening.getsockname()[1])
         with pytest.raises(TimeoutError):
             listening.accept()
 
@@ -125,22 +121,19 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
     assert CANARY.encode() not in received[0]
 
 
+@in_a_run
 def test_no_module_model_or_table_is_read_that_nobody_allowed(study, here, monkeypatch):
     (here / "v.py").touch()  # that a file of that name lies beside the study is not said either
     monkeypatch.setattr("dpbo_core.models.import_path.named_object", lambda *_, **__: pytest.fail("imported"))
-
-    def sends():
-        for estimator in ("sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"):
-            with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
-                asked(study("2", model=estimator))
-        for model in ("missing", "/etc"):
-            with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
-                evaluate_privately.fn(study("1"), epsilon=0.1, model=str(here / model))
-        section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
-        with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
-            watch_privately.fn(study("1"), "today", wanted=section)
-
-    team(sends)
+    for estimator in ("sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"):
+        with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
+            asked(study("2", model=estimator))
+    for model in ("missing", "/etc"):
+        with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
+            evaluate_privately.fn(study("1"), epsilon=0.1, model=str(here / model))
+    section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
+    with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
+        watch_privately.fn(study("1"), "today", wanted=section)
 
 
 def test_no_run_is_made_that_would_wait_longer(here):
@@ -169,21 +162,18 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
     assert "24 hours cost ε 1 at most" in dpbo("budget")[1]
 
 
+@in_a_run
 def test_no_flow_names_files_of_no_study(study, here):
     """`dpbo compare --task`, and both parties of an exchange, are their owner's to start."""
     terms = outsource.Outsourcing(None, "patients.csv", "patients.csv", ".", 1)
-
-    def starts():
-        for started in (
-            partial(compare_methods.fn, own="patients.csv"),
-            partial(measure.fn, (), (1.0,), 1, ".", own="patients.csv"),
-            partial(outsource.curate.fn, terms),
-            partial(outsource.model.fn, terms),
-        ):
-            with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
-                started()
-
-    team(starts)
+    for started in (
+        partial(compare_methods.fn, own="patients.csv"),
+        partial(measure.fn, (), (1.0,), 1, ".", own="patients.csv"),
+        partial(outsource.curate.fn, terms),
+        partial(outsource.model.fn, terms),
+    ):
+        with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
+            started()
     assert n_charges() == [1]
 
 
@@ -203,6 +193,7 @@ def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
 
 
 @pytest.mark.parametrize("served", [None, "0" * 64])
+@in_a_run
 def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatch, served):
     if served is not None:
         monkeypatch.setenv(FROZEN, served)
@@ -213,13 +204,10 @@ def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatc
         except StudyInvalid as refused:
             return str(refused)
 
-    def starts():
-        for on_schedule in (tune_on_schedule, watch_on_schedule):
-            files = ("patients.csv", "missing.toml", "/etc/shadow", ".")
-            (message,) = {told(on_schedule, file).replace(repr(file), "") for file in files}
-            assert CANARY not in message
-
-    team(starts)
+    for on_schedule in (tune_on_schedule, watch_on_schedule):
+        files = ("patients.csv", "missing.toml", "/etc/shadow", ".")
+        (message,) = {told(on_schedule, file).replace(repr(file), "") for file in files}
+        assert CANARY not in message
 
 
 def test_the_owner_is_the_account_of_the_ledgers_file(study, dpbo, here):

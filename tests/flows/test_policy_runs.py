@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from functools import partial, wraps
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,17 @@ def team(work, *given):
     return work(*given)
 
 
+def in_a_run(test):
+    """A test that Prefect runs, as it does what somebody who may start runs sends."""
+
+    @wraps(test)
+    def wrapped(**fixtures):
+        team(partial(test, **fixtures))
+
+    return wrapped
+
+
+@in_a_run
 def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server, study):
     """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
     study()
@@ -83,32 +95,27 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server
     with pytest.raises(PolicyRefused, match="cannot open one") as refused:
         tune_privately(sent)
     assert refused.value.exit_code == 3
-
-    def whatever_the_operator_sends():
-        """The story of `tune_privately`, in one run."""
-        sent["privacy"]["dataset"] = "mine too"
-        with pytest.raises(PolicyRefused, match="cannot open one"):
-            tune(PrivateFlow.begin(StudySpec.from_dict(sent), "."))
-        assert ledger().accounts() == ()
-        run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
-        for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
-            with pytest.raises(PolicyRefused):
-                tune(PrivateFlow.begin(study("2", dataset, file), "."))
-        assert [len(account.entries) for account in ledger().accounts()] == [1]
-        assert not tune(PrivateFlow.begin(study("2"), ".")).result.replayed
-        ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
-        with pytest.raises(PolicyRefused, match=r"0\.25"):
-            tune(PrivateFlow.begin(study("3"), "."))
-        assert tune(PrivateFlow.begin(study("2"), ".")).result.replayed  # shown before anything is refused
-        scored = study("4").to_dict()
-        scored["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
-        scored["model"] |= {"score_low": 0.0, "score_high": 1.0}
-        scored["space"] = {"C": {"values": [0.1, 1.0]}}
-        with pytest.raises(PolicyRefused, match="did not allow") as no_function:
-            tune(PrivateFlow.begin(study_of(scored), "."))
-        assert no_function.value.exit_code == 3
-
-    team(whatever_the_operator_sends)
+    sent["privacy"]["dataset"] = "mine too"
+    with pytest.raises(PolicyRefused, match="cannot open one"):
+        tune(PrivateFlow.begin(StudySpec.from_dict(sent), "."))
+    assert ledger().accounts() == ()
+    run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
+    for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
+        with pytest.raises(PolicyRefused):
+            tune(PrivateFlow.begin(study("2", dataset, file), "."))
+    assert [len(account.entries) for account in ledger().accounts()] == [1]
+    assert not tune(PrivateFlow.begin(study("2"), ".")).result.replayed
+    ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
+    with pytest.raises(PolicyRefused, match=r"0\.25"):
+        tune(PrivateFlow.begin(study("3"), "."))
+    assert tune(PrivateFlow.begin(study("2"), ".")).result.replayed  # shown before anything is refused
+    scored = study("4").to_dict()
+    scored["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
+    scored["model"] |= {"score_low": 0.0, "score_high": 1.0}
+    scored["space"] = {"C": {"values": [0.1, 1.0]}}
+    with pytest.raises(PolicyRefused, match="did not allow") as no_function:
+        tune(PrivateFlow.begin(study_of(scored), "."))
+    assert no_function.value.exit_code == 3
 
 
 def test_the_owners_word_is_no_parameter_and_reaches_a_subflow(prefect_server, study):
