@@ -137,16 +137,10 @@ def test_no_value_is_an_error():
     assert person_of(np.longdouble(2) ** 52 + np.longdouble(0.25)) is None
 
 
-@pytest.mark.parametrize(
-    ("raw", "person"),
-    [
-        (np.float32(2**24 - 1), str(2**24 - 1)),
-        (np.float32(2**24), None),  # 2²⁴ + 1 was rounded to it
-        (np.float16(2047), "2047"),
-        (np.float16(2048), None),
-        (np.longdouble(2) ** 60, None),
-    ],
-)
+@pytest.mark.parametrize(("raw", "person"), [
+    (np.float32(2**24 - 1), str(2**24 - 1)), (np.float32(2**24), None),  # 2²⁴ + 1 was rounded to it
+    (np.float16(2047), "2047"), (np.float16(2048), None), (np.longdouble(2) ** 60, None),
+])  # fmt: skip
 def test_a_rounded_number_names_nobody(raw, person):
     assert person_of(raw) == person
 

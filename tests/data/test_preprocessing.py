@@ -478,7 +478,7 @@ def test_a_regression_keeps_its_targets_and_replaces_what_has_none():
         Preprocessing.fit(table_of({"x": [1.0, 2.0], "y": ["a", 1.0]}), "y", unit_ball=False, regression=True)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=at_length(300), deadline=None)
 @given(
     st.integers(1, 6),
     st.integers(1, 40),

@@ -81,7 +81,7 @@ def test_the_guarantee_is_the_composition_of_the_draws(method):
 
 @pytest.mark.parametrize("best", mostly_slow((0, 5, 11), 0, 5))  # both ends are alike
 def test_without_noise_it_finds_the_best_and_says_its_auc(method, best):
-    world = world_of(steps=40, n_validation=2000, epsilon=500.0)
+    world = world_of(steps=20, n_validation=2000, epsilon=500.0)
     table = ranked_table(world, best=best)
     release = run(method, world, table, quiet())
     exact = np.array([table.auc(i) for i in range(12)])

@@ -90,7 +90,8 @@ def test_a_function_on_sensitive_records_is_clipped_or_constant_and_silent(url, 
     assert not [record for record in caplog.records if "patient" in record.getMessage()]
     guess = Ridge(alpha=1.0, random_state=0).fit(D[0::2], y[0::2]).predict(D[1::2])
     exact = [SCORES.get(t, 1.0 / (1.0 + abs(t - p) / 50.0)) for t, p in zip(y[1::2], guess, strict=True)]
-    assert found.best_score_ == pytest.approx(np.mean(exact), abs=1e-4)
+    # a tenth of a record, and 26 times the noise's scale (1e-4 was a false alarm once in 760 runs)
+    assert found.best_score_ == pytest.approx(np.mean(exact), abs=4e-4)
     assert abs(np.mean(exact) - np.mean(exact[len(SCORES) :])) > 1e-3  # those records do count
     assert found.guarantee_.assumptions == ("rowwise_predictions",)
 

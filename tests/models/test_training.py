@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from worlds import at_length
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear import newton
@@ -151,7 +152,7 @@ def test_hinge_certificate_bounds_the_distance_to_the_exact_optimum(name):
         audit(model, exact_hinge(X, signs, lam))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=at_length(40))
 @given(st.integers(0, 10**6), st.floats(-6, 3), st.integers(1, 5), st.integers(1, 4), st.floats(-8, 0.5))
 def test_certificates_hold_on_random_problems_at_any_tolerance(seed, log_lam, n, d, log_tolerance):
     (X, signs), lam = world(n, d, seed), 10**log_lam
@@ -165,13 +166,8 @@ def test_certificates_hold_on_random_problems_at_any_tolerance(seed, log_lam, n,
 @pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_the_default_tolerance_is_reached_on_enemies(loss, lam):
-    enemies = [
-        *DEGENERATE.values(),
-        world(400, 30),
-        world(40, 120),
-        world(300, 5, noise=0.0),
-        world(300, 5, noise=5.0),
-    ]
+    enemies = [*DEGENERATE.values(), world(400, 30), world(40, 120)]
+    enemies += [world(300, 5, noise=noise) for noise in (0.0, 5.0)]
     enemies += [(np.repeat(X, 20, axis=0), np.repeat(s, 20)) for X, s in [world(10, 4)]]
     enemies += [(np.eye(6)[np.arange(90) % 6], np.where(np.arange(90) % 7 < 3, 1.0, -1.0))]
     for X, signs in enemies:
@@ -260,20 +256,11 @@ def test_an_unreachable_tolerance_is_a_letter_with_the_numbers(loss, lam):
     assert train(X, signs, loss=loss, regularization=lam, tolerance=advised).certificate <= advised
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"regularization": 0.0},
-        {"regularization": math.nan},
-        {"tolerance": 0.0},
-        {"loss": "squared"},
-        {"X": [[0.1, math.nan], [0.2, 0.3]]},
-        {"X": np.zeros((0, 2)), "signs": []},
-        {"X": [0.1, 0.2]},
-        {"signs": [1.0, 0.0]},
-        {"signs": [1.0]},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"regularization": 0.0}, {"regularization": math.nan}, {"tolerance": 0.0}, {"loss": "squared"},
+    {"X": [[0.1, math.nan], [0.2, 0.3]]}, {"X": np.zeros((0, 2)), "signs": []}, {"X": [0.1, 0.2]},
+    {"signs": [1.0, 0.0]}, {"signs": [1.0]},
+])  # fmt: skip
 def test_what_cannot_be_trained_is_refused(change):
     good = {"X": [[0.1, 0.2], [0.3, 0.4]], "signs": [1.0, -1.0], "loss": "hinge", "regularization": 0.1}
     train(**good)
@@ -388,7 +375,7 @@ def test_default_tolerance_is_above_the_gap_floor_and_falls_with_lambda():
     assert default_tolerance("logistic", 1e-6) == default_tolerance("logistic", 10.0) == 1e-6
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=at_length(60))
 @given(st.integers(0, 10**6), st.floats(-6, 3), st.floats(-3, 3), st.integers(1, 6), st.integers(1, 6))
 def test_gap_certificate_is_never_below_the_exact_gap(seed, log_lam, log_w, n, d):
     """P(w) − D(α) in 50 digits, in the textbook form, which the code never uses. Box violations are clipped."""
@@ -408,7 +395,7 @@ def test_gap_certificate_is_never_below_the_exact_gap(seed, log_lam, log_w, n, d
         assert exact <= found <= floor * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("1e-9") * exact
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=at_length(60))
 @given(st.integers(0, 10**6), st.floats(-6, 3), st.floats(-3, 4), st.integers(1, 6), st.integers(1, 6))
 def test_gradient_certificate_is_never_below_the_exact_gradient(seed, log_lam, log_w, n, d):
     rng = np.random.default_rng(seed)
@@ -467,7 +454,7 @@ def test_every_model_of_the_path_is_certified_like_a_cold_one(name):
         assert apart <= (ours.certificate + cold.certificate) * (1 + 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=at_length(60), deadline=None)
 @given(seed=st.integers(0, 10**6), log_lam=st.floats(-4, 2), scale=st.floats(-3, 4), rank=st.integers(0, 5))
 def test_no_start_however_bad_changes_what_a_certificate_says(seed, log_lam, scale, rank):
     rng, (X, signs) = np.random.default_rng(seed), world(40, 5)

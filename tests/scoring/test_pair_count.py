@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from worlds import at_length
 
 from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.balanced_accuracy import PairedBalancedAccuracy
@@ -87,7 +88,7 @@ def test_the_sensitivity_is_tight_over_all_tables(m, k):
 RECORD = st.sampled_from(RECORDS) | st.tuples(st.sampled_from((0, 1)), st.integers(0, 20))
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=at_length(120))
 @given(
     others=st.lists(RECORD, min_size=4, max_size=60),
     own=st.lists(st.tuples(RECORD, RECORD), min_size=1, max_size=6),
@@ -104,7 +105,7 @@ def test_larger_tables_move_no_more(others, own, share):
     assert abs(one_more(*found[0], share) - one_more(*found[1], share)) <= declared
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=at_length(60))
 @given(st.integers(2, 200), st.integers(0, 2**32 - 1), st.integers(1, 40))
 def test_it_is_scikit_learns_auc(m, seed, levels):
     rng = np.random.default_rng(seed)
@@ -127,7 +128,7 @@ def test_counts_are_exact_beyond_what_doubles_hold():
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(deadline=None, max_examples=90)
+@settings(deadline=None, max_examples=at_length(90))
 @given(st.lists(FLOATS, min_size=2, max_size=30), FLOATS, st.floats(1e-12, 1e12), st.booleans())
 def test_the_grid_reverses_no_two_values(values, centre, scale, probabilities):
     if probabilities:

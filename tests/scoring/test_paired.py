@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import Named
+from worlds import Named, at_length
 
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public_search import doubt, pairing, search_on_public_data
@@ -22,7 +22,7 @@ STEPS = st.integers(0, GRID)
 PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)
 
 
-@settings(deadline=None, database=None, derandomize=True, max_examples=400)
+@settings(deadline=None, database=None, derandomize=True, max_examples=at_length(400))
 @given(STEPS, STEPS, st.integers(1, GRID // 2 - 1))
 def test_a_record_s_term_is_its_clipped_difference_on_the_whole_grid(score, reference, clipped):
     """⌊(clip(s − s₀, ±c) + c)·2²⁴/2c⌋, in exact arithmetic; never outside 0 … 2²⁴."""
