@@ -375,7 +375,7 @@ def test_default_tolerance_is_above_the_gap_floor_and_falls_with_lambda():
     assert default_tolerance("logistic", 1e-6) == default_tolerance("logistic", 10.0) == 1e-6
 
 
-@settings(deadline=None, max_examples=at_length(60))
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.floats(-6, 3), st.floats(-3, 3), st.integers(1, 6), st.integers(1, 6))
 def test_gap_certificate_is_never_below_the_exact_gap(seed, log_lam, log_w, n, d):
     """P(w) − D(α) in 50 digits, in the textbook form, which the code never uses. Box violations are clipped."""
@@ -395,7 +395,7 @@ def test_gap_certificate_is_never_below_the_exact_gap(seed, log_lam, log_w, n, d
         assert exact <= found <= floor * (1 + mpmath.mpf("1e-6")) + mpmath.mpf("1e-9") * exact
 
 
-@settings(deadline=None, max_examples=at_length(60))
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.floats(-6, 3), st.floats(-3, 4), st.integers(1, 6), st.integers(1, 6))
 def test_gradient_certificate_is_never_below_the_exact_gradient(seed, log_lam, log_w, n, d):
     rng = np.random.default_rng(seed)

@@ -89,7 +89,7 @@ STEPS = st.integers(0, GRID)
 RECORD = st.tuples(st.sampled_from(["a", "b", "c", "d", None]), STEPS)
 
 
-@settings(max_examples=at_length(80), deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(RECORD, max_size=25), st.lists(st.integers(0, 25), max_size=4), st.integers(1, 6), st.data())
 def test_parts_add_up_to_the_same_integer(table, cuts, n_persons, data):
     """Any cut, empty parts too; a person's records may lie in all of them."""
