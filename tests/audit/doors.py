@@ -161,28 +161,17 @@ def pandas_of(names: tuple[str, ...], rows: list[Row]) -> Any:
 
 
 def category_of(names: tuple[str, ...], rows: list[Row]) -> Any:
-    made = {name: [row[j] if _hashable(row[j]) else None for row in rows] for j, name in enumerate(names)}
+    made = {n: [None if isinstance(row[j], bytes) else row[j] for row in rows] for j, n in enumerate(names)}
     return pd.DataFrame({name: pd.Categorical(pd.Series(cells, dtype=object)) for name, cells in made.items()})
 
 
-def _hashable(cell: object) -> bool:
-    return not isinstance(cell, bytes)
-
-
 def polars_of(names: tuple[str, ...], rows: list[Row]) -> Any:
-    return pl.DataFrame([pl.Series(name, _polars([row[j] for row in rows])) for j, name in enumerate(names)])
-
-
-def _polars(cells: list[object]) -> Any:
-    return pl.from_arrow(arrow_of(cells))
+    columns = [pl.from_arrow(arrow_of([row[j] for row in rows])) for j in range(len(names))]
+    return pl.DataFrame([pl.Series(name, column) for name, column in zip(names, columns, strict=True)])
 
 
 def table_of(names: tuple[str, ...], rows: list[Row]) -> pa.Table:
     return pa.table({name: arrow_of([row[j] for row in rows]) for j, name in enumerate(names)})
-
-
-def lists_of(names: tuple[str, ...], rows: list[Row]) -> Any:
-    return [list(row) for row in rows]
 
 
 def objects_of(names: tuple[str, ...], rows: list[Row]) -> Any:
@@ -197,7 +186,7 @@ LIBRARIES = {
     "categories": category_of,
     "polars": polars_of,
     "Arrow": table_of,
-    "lists": lists_of,
+    "lists": lambda names, rows: [list(row) for row in rows],
     "NumPy": objects_of,
 }
 

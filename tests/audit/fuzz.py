@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -71,7 +71,8 @@ def campaign(share: float = 1.0, *, seed: int = SEED, only: tuple[str, ...] = ()
 def attack(name: str, inputs: int, *, seed: int = SEED) -> Row:
     """One target."""
     rng, row = random.Random(f"{seed} {name}"), Row(name)
-    with TemporaryDirectory() as folder, standing_in(Path(folder)), TARGETS[name](Path(folder)) as target:
+    with TemporaryDirectory() as folder, standing_in(Path(folder)):
+        target = TARGETS[name](Path(folder))
         for _ in range(inputs):
             _try(target, target.draw(rng) if target.draw else _mutant(target.corpus, rng), row)
     return row
@@ -181,10 +182,4 @@ def standing_in(folder: Path) -> Iterator[None]:
 def faulty(name: str, broken: Callable[[Any], Any]) -> Any:
     """A target whose `take` is replaced: the campaign must count what is planted."""
     whole = TARGETS[name]
-
-    @contextmanager
-    def made(folder: Path) -> Iterator[Target]:
-        with whole(folder) as honest:
-            yield Target(broken, corpus=honest.corpus, draw=honest.draw, balance=honest.balance)
-
-    return made
+    return lambda folder: replace(whole(folder), take=broken)

@@ -1,11 +1,11 @@
 """Releases paid for while something beside them fails, ledgers and stores that fall silent, and what leaves."""
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 from unittest.mock import patch
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ import tomli_w
 from conftest import STUDY
 
 from audit.accounts import study, team
-from audit.leaks import Scenario, make_world
+from audit.leaks import LABEL, Scenario, make_world
 from audit.rows import ledger_in
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Charge
@@ -154,22 +154,9 @@ def canaries() -> set[tuple[str, str]]:
     found = set()
     for prelude in (ABORT, FAIL):
         with TemporaryDirectory(prefix="dpbo-audit-") as name:
-            world = make_world(copied(STUDY), Path(name))
+            world = make_world(copy.deepcopy(STUDY), Path(name))
             streams = world.go(Scenario(prelude), ("private_grid",))
             found |= world.found(streams)
-            found |= {(str(core), "a core") for core in Path(name).rglob("core*") if core.is_file() and holds(core)}
+            cores = [core for core in Path(name).rglob("core*") if core.is_file()]
+            found |= {(str(core), "a core") for core in cores if LABEL.encode() in core.read_bytes()}
     return found
-
-
-def holds(core: Path) -> bool:
-    """Whether a core has anything of the planted label."""
-    from audit.leaks import LABEL
-
-    return LABEL.encode() in core.read_bytes()
-
-
-def copied(tables: Any) -> Any:
-    """A study's tables, free to be changed."""
-    import copy
-
-    return copy.deepcopy(tables)

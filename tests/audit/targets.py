@@ -10,9 +10,9 @@ import json
 import random
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,7 @@ def write_data(folder: Path) -> None:
         (folder / name).write_text("a,b,y\n" + "\n".join(LINES) + "\n")
 
 
-@contextmanager
-def study_bytes(folder: Path) -> Iterator[Target]:
+def study_bytes(folder: Path) -> Target:
     path, turn = folder / "study.toml", iter(range(10**9))
 
     def take(raw: bytes) -> None:
@@ -94,25 +93,23 @@ def study_bytes(folder: Path) -> Iterator[Target]:
             plan_study(spec)
 
     write_data(folder)
-    yield Target(take, corpus=tuple(tomli_w.dumps(study).encode() for study in studies()))
+    return Target(take, corpus=tuple(tomli_w.dumps(study).encode() for study in studies()))
 
 
-@contextmanager
-def study_tables(folder: Path) -> Iterator[Target]:
-    with study_bytes(folder) as by_file:
+def study_tables(folder: Path) -> Target:
+    by_file = study_bytes(folder)
 
-        def take(tables: Any) -> None:
-            raw = toml_or_none(tables, tomli_w.dumps)
-            if raw is None:
-                StudySpec.from_dict(tables if isinstance(tables, dict) else {})  # as Prefect's form hands it over
-            else:
-                by_file.take(raw)
+    def take(tables: Any) -> None:
+        raw = toml_or_none(tables, tomli_w.dumps)
+        if raw is None:
+            StudySpec.from_dict(tables if isinstance(tables, dict) else {})  # as Prefect's form hands it over
+        else:
+            by_file.take(raw)
 
-        yield Target(take, corpus=studies())
+    return Target(take, corpus=studies())
 
 
-@contextmanager
-def study_run(folder: Path) -> Iterator[Target]:
+def study_run(folder: Path) -> Target:
     """Run to the end where nothing refuses. A budget of its own, which some of the mutants exceed."""
     url = f"sqlite:///{folder / 'ledger.db'}"
     ledger = PrivacyLedger(url)
@@ -126,7 +123,7 @@ def study_run(folder: Path) -> Iterator[Target]:
         study["privacy"] |= {"epsilon": 0.5}
         study["budget"] = {"epsilon": 20.0, "delta": 1e-5}
         small.append(study)
-    yield Target(take, corpus=tuple(small), balance=lambda: accounts(ledger))
+    return Target(take, corpus=tuple(small), balance=lambda: accounts(ledger))
 
 
 def accounts(ledger: PrivacyLedger) -> Any:
@@ -142,8 +139,7 @@ CSV = tuple(
 )  # fmt: skip
 
 
-@contextmanager
-def csv_public(folder: Path) -> Iterator[Target]:
+def csv_public(folder: Path) -> Target:
     path = folder / "t.csv"
 
     def take(raw: bytes) -> None:
@@ -152,17 +148,14 @@ def csv_public(folder: Path) -> Iterator[Target]:
         fitted = Preprocessing.fit(table, list(table.columns)[-1], unit_ball=True, missing="mean")
         assert np.isfinite(fitted.transform(table).X).all()
 
-    yield Target(take, corpus=CSV)
+    return Target(take, corpus=CSV)
 
 
-@contextmanager
-def csv_sensitive(folder: Path) -> Iterator[Target]:
-    with sensitive_file(folder / "v.csv", CSV) as target:
-        yield target
+def csv_sensitive(folder: Path) -> Target:
+    return sensitive_file(folder / "v.csv", CSV)
 
 
-@contextmanager
-def sensitive_file(path: Path, corpus: tuple[bytes, ...]) -> Iterator[Target]:
+def sensitive_file(path: Path, corpus: tuple[bytes, ...]) -> Target:
     public = table_of({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 2.0], "y": [0, 1, 0]})
     fitted = Preprocessing.fit(public, "y", unit_ball=True)
 
@@ -174,11 +167,10 @@ def sensitive_file(path: Path, corpus: tuple[bytes, ...]) -> Iterator[Target]:
         if set(table.columns) == {"a", "b", "y"}:
             assert np.isfinite(fitted.transform(table).X).all()
 
-    yield Target(take, corpus=corpus)
+    return Target(take, corpus=corpus)
 
 
-@contextmanager
-def parquet(folder: Path) -> Iterator[Target]:
+def parquet(folder: Path) -> Target:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -193,12 +185,10 @@ def parquet(folder: Path) -> Iterator[Target]:
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, **wanted)
             corpus.append(sink.getvalue().to_pybytes())
-    with sensitive_file(folder / "v.parquet", tuple(corpus)) as target:
-        yield target
+    return sensitive_file(folder / "v.parquet", tuple(corpus))
 
 
-@contextmanager
-def exchange(folder: Path, door: str) -> Iterator[Target]:
+def exchange(folder: Path, door: str) -> Target:
     """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
     from dpbo_core.queries.modeler import session
     from dpbo_core.queries.modeler.messages import Answer, Query, read_message, read_published
@@ -235,15 +225,10 @@ def exchange(folder: Path, door: str) -> Iterator[Target]:
         else:
             curator.answer_file(path, folder / "Y.csv", folder / "out.json", private=PRIVATE, accepts=())
 
-    yield Target(take, corpus=corpus, balance=(lambda: accounts(ledger)) if "answered" in door else None)
+    return Target(take, corpus=corpus, balance=(lambda: accounts(ledger)) if "answered" in door else None)
 
 
-def _exchange(door: str) -> Any:
-    return lambda folder: exchange(folder, door)
-
-
-@contextmanager
-def ledger_names(folder: Path) -> Iterator[Target]:
+def ledger_names(folder: Path) -> Target:
     """Every name that reaches a row of the ledger, past the study's own checks and through them."""
     from test_ledger import key, plan
 
@@ -274,7 +259,7 @@ def ledger_names(folder: Path) -> Iterator[Target]:
         StudySpec.from_dict(told)
         set_cap(dataset, epsilon=1.0)
 
-    yield Target(take, draw=draw)
+    return Target(take, draw=draw)
 
 
 def tables_of(path: Path) -> list[str]:
@@ -301,8 +286,7 @@ def used_ledger(folder: Path) -> str:
     return url
 
 
-@contextmanager
-def ledger_cells(folder: Path) -> Iterator[Target]:
+def ledger_cells(folder: Path) -> Target:
     """A cell of the database overwritten past dpbo: the check must say so, and every reader survive it."""
     from dpbo.flows.cli.budget import print_accounts
 
@@ -351,11 +335,10 @@ def ledger_cells(folder: Path) -> Iterator[Target]:
         if failed is not None:
             raise failed
 
-    yield Target(take, draw=draw)
+    return Target(take, draw=draw)
 
 
-@contextmanager
-def ledger_export(folder: Path) -> Iterator[Target]:
+def ledger_export(folder: Path) -> Target:
     from dpbo.flows.cli.budget_words import verify
 
     url = used_ledger(folder)
@@ -369,11 +352,10 @@ def ledger_export(folder: Path) -> Iterator[Target]:
         path.write_bytes(raw)
         verify(path)
 
-    yield Target(take, corpus=(lines, *lines.splitlines(keepends=True)), balance=lambda: accounts(ledger))
+    return Target(take, corpus=(lines, *lines.splitlines(keepends=True)), balance=lambda: accounts(ledger))
 
 
-@contextmanager
-def certificate(folder: Path) -> Iterator[Target]:
+def certificate(folder: Path) -> Target:
     from dpbo.flows.cli.verify import check_certificate
 
     write_data(folder)
@@ -390,11 +372,10 @@ def certificate(folder: Path) -> Iterator[Target]:
         path.write_bytes(raw)
         print(check_certificate(path))
 
-    yield Target(take, corpus=tuple(corpus))
+    return Target(take, corpus=tuple(corpus))
 
 
-@contextmanager
-def final_model(folder: Path) -> Iterator[Target]:
+def final_model(folder: Path) -> Target:
     """Both files of a saved model: a message, or numbers of the right form."""
     from sklearn.tree import DecisionTreeClassifier
 
@@ -417,7 +398,7 @@ def final_model(folder: Path) -> Iterator[Target]:
         finally:
             (saved / which).write_bytes(honest[which])
 
-    yield Target(take, corpus=tuple(honest.values()))
+    return Target(take, corpus=tuple(honest.values()))
 
 
 VERBS = (
@@ -436,8 +417,7 @@ FILES = (
 )  # fmt: skip
 
 
-@contextmanager
-def command_line(folder: Path) -> Iterator[Target]:
+def command_line(folder: Path) -> Target:
     """Random words on the command line. What would start a server, or run a flow on a whole study, is left out."""
     from unittest.mock import patch
 
@@ -471,7 +451,7 @@ def command_line(folder: Path) -> Iterator[Target]:
         return int(code)
 
     own = folder / "mlruns" / "ledger.db"
-    yield Target(
+    return Target(
         take, draw=draw, balance=lambda: accounts(PrivacyLedger(f"sqlite:///{own}")) if own.exists() else []
     )
 
@@ -483,11 +463,11 @@ TARGETS: dict[str, Callable[[Path], Any]] = {
     "CSV, public": csv_public,
     "CSV, sensitive": csv_sensitive,
     "Parquet": parquet,
-    "query": _exchange("query"),
-    "answer": _exchange("answer"),
-    "published table": _exchange("table"),
-    "modeller's state": _exchange("state"),
-    "query to the curator": _exchange("query, answered"),
+    "query": partial(exchange, door="query"),
+    "answer": partial(exchange, door="answer"),
+    "published table": partial(exchange, door="table"),
+    "modeller's state": partial(exchange, door="state"),
+    "query to the curator": partial(exchange, door="query, answered"),
     "ledger names": ledger_names,
     "ledger cells": ledger_cells,
     "ledger export": ledger_export,

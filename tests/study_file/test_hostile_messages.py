@@ -206,8 +206,6 @@ def test_a_charge_on_refusal_is_counted(monkeypatch):
 
 def charging(folder):
     """A door that charges, and refuses."""
-    from contextlib import nullcontext
-
     url, names = f"sqlite:///{folder / 'ledger.db'}", iter("abc")
     ledger = PrivacyLedger(url)
     ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
@@ -218,4 +216,4 @@ def charging(folder):
         ledger.reserve(Charge(key(next(names)), plan(0.1)), noise="operating_system")
         raise StudyInvalid("no")
 
-    return nullcontext(targets.Target(take, corpus=(STUDY,), balance=lambda: targets.accounts(ledger)))
+    return targets.Target(take, corpus=(STUDY,), balance=lambda: targets.accounts(ledger))
