@@ -217,13 +217,13 @@ def test_thompson_takes_a_fresh_uniform_subset_of_many(monkeypatch: pytest.Monke
     monkeypatch.setattr("dpbo_core.bo.acquisition.MOST_DRAWN", 20)
     posterior, visited, rng = told_posterior()
     counts = np.zeros(200)
-    for _ in range(2000):
+    for _ in range(1000):
         scores = Thompson().scores(posterior, 5, rng, visited)
         assert np.isfinite(scores).sum() == 20
         assert (scores[np.isinf(scores)] < 0).all()
         counts += np.isfinite(scores)
-    # each count is binomial(2000, 0.1); drawn without replacement, their sum of squares is shrunk by 180/199
-    statistic = ((counts - 200.0) ** 2).sum() / (2000 * 0.1 * 0.9) * 199 / 200
+    # each count is binomial(1000, 0.1); drawn without replacement, their sum of squares is shrunk by 180/199
+    statistic = ((counts - 100.0) ** 2).sum() / (1000 * 0.1 * 0.9) * 199 / 200
     assert chi2.ppf(1e-9, 199) < statistic < chi2.ppf(1.0 - 1e-9, 199)
     monkeypatch.undo()
     assert np.isfinite(Thompson().scores(posterior, 5, rng, visited)).all()

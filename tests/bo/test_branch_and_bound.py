@@ -22,7 +22,7 @@ def test_it_finds_the_maximum_of_gaussian_process_samples(n, d, lengthscale):
     X, kernel = grid(n, d), SquaredExponential(lengthscale)
     for seed in range(2):
         f, search, best = draw(X, kernel, seed), BranchAndBound(X, kernel), -np.inf
-        for _ in range(60):
+        for _ in range(40):
             index = search.ask()
             search.tell(index, f[index])
             best = max(best, f[index])

@@ -192,7 +192,7 @@ def test_joint_draws_have_the_posteriors_moments() -> None:
     told = rng.integers(0, 40, 6)
     posterior = observed(candidates, Matern52(0.5), 0.05, told, smooth(candidates[told]), prior_mean=0.2)
     some = np.array([3, 11, 12, 25, 39, int(told[0])])
-    draws = np.array([posterior.joint_draw(rng, some) for _ in range(4_000)])
+    draws = np.array([posterior.joint_draw(rng, some) for _ in range(2_000)])
     C, n = posterior.covariance(some), len(draws)
     np.testing.assert_allclose(np.diag(C), posterior.variance[some], atol=1e-12)
     error = draws.mean(axis=0) - posterior.mean[some]

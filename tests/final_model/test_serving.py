@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from audit.schedule import free_port
 from test_dashboard import with_method
 
 from dpbo.tasks.reporting.mlflow_run import log_release
@@ -23,12 +23,6 @@ from dpbo_core.study_file import StudySpec
 
 PATIENCE = 240.0  # seconds; whoever shares the machine may keep it
 MODEL = "models:/trial@champion"
-
-
-def free_port():
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
 
 
 @contextmanager

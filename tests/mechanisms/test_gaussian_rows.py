@@ -17,14 +17,14 @@ RHO = 250_000_000_000  # a quarter
 
 def test_every_entry_carries_its_own_discrete_gaussian():
     """chi-square over all entries and over shifted products; each false alarm below 1e-5."""
-    rows = GaussianRows(3.0, RHO, 0.5, (4000, 5))
+    rows = GaussianRows(3.0, RHO, 0.5, (2000, 5))
     spend = rows.spend("table")
     sigma = 3.0 / math.sqrt(0.5)
     assert rows.scale == pytest.approx(sigma)
     assert spend.noise_scale == pytest.approx(sigma * 0.5)
     assert spend.rho == 0.25
     assert spend.epsilon == math.inf
-    table = np.arange(20_000, dtype=np.int64).reshape(4000, 5) * 1000
+    table = np.arange(10_000, dtype=np.int64).reshape(2000, 5) * 1000
     noise = rows.prepare(spend, OperatingSystemNoise())(Sensitive(table)) - table
     edges = np.arange(-12, 13)
     mass = np.exp(-(np.arange(-60, 61) ** 2) / (2 * sigma**2))

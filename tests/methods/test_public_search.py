@@ -136,26 +136,26 @@ def test_a_small_space_is_listed_whole():
 
 
 def test_the_public_search_of_a_study_is_made_once(monkeypatch):
-    """300 candidates, 64 of them cross-validated, each once, from what is prepared to what is chosen."""
+    """120 candidates, 32 of them cross-validated, each once, from what is prepared to what is chosen."""
     line = SearchSpace({"x": Real(0.0, 1.0)})
     fits, fit = [], public_search.fit
     monkeypatch.setattr(public_search, "fit", lambda *args: fits.append(1) or fit(*args))
     for method in (
-        PrivateGrid(evaluate="public_shortlist", public_trials=64),
-        PrivateTrajectory(prior="public", public_trials=64),
+        PrivateGrid(evaluate="public_shortlist", public_trials=32),
+        PrivateTrajectory(prior="public", public_trials=32),
     ):
         trainer = Hill(line, [0.5])
-        world = on(grid(line, {"x": 300}), trainer, steps=5)
+        world = on(grid(line, {"x": 120}), trainer, steps=5)
         prepared = method.prepare(world)
-        assert len(trainer.asked) == len(set(trainer.asked)) == 64
+        assert len(trainer.asked) == len(set(trainer.asked)) == 32
         fitted = len(fits)
         for _ in range(3):  # as a comparison starts it again and again
             method.start(prepared, method.plan(prepared))
-        assert len(trainer.asked) == 64
+        assert len(trainer.asked) == 32
         assert len(fits) == fitted
         other = replace(prepared, search=replace(prepared.search, seed=7))  # another search is not answered from it
         method.start(other, method.plan(other))
-        assert len(trainer.asked) == 128
+        assert len(trainer.asked) == 64
 
 
 def test_the_head_start_is_the_precision_weighted_public_score():

@@ -10,54 +10,38 @@ from scipy.stats import norm
 from dpbo_core.theorems import kusner_2015 as theorems
 
 mp.mp.dps = 50
-SETTINGS = [
-    {"N": 64, "T": 20, "delta": 1e-6, "k1": 0.9, "s2": 0.01, "gain": 12.5},
-    {"N": 1000, "T": 100, "delta": 0.05, "k1": 0.25, "s2": 1.0, "gain": 31.0},
-]
+SETTINGS = pytest.mark.parametrize(
+    ("N", "T", "delta", "k1", "s2", "gain"), [(64, 20, 1e-6, 0.9, 0.01, 12.5), (1000, 100, 0.05, 0.25, 1.0, 31.0)]
+)
 
 
-def first(setting, calibration):
-    return theorems.theorem_1_sensitivity(
-        n_candidates=setting["N"],
-        n_steps=setting["T"],
-        delta=setting["delta"],
-        dataset_similarity=setting["k1"],
-        calibration=calibration,
-    )
+def both(theorem, **numbers):
+    """As published, and corrected."""
+    return (theorem(**numbers, calibration=calibration) for calibration in ("published", "corrected"))
 
 
-def third(setting, calibration, **changed):
-    s = setting | changed
-    return theorems.theorem_3_sensitivity(
-        n_candidates=s["N"],
-        n_steps=s["T"],
-        delta=s["delta"],
-        dataset_similarity=s["k1"],
-        noise_variance=s["s2"],
-        information_gain=s["gain"],
-        calibration=calibration,
-    )
-
-
-@pytest.mark.parametrize("s", SETTINGS)
-def test_theorem_1_by_hand(s):
-    N, delta, k1 = mp.mpf(s["N"]), mp.mpf(s["delta"]), mp.mpf(s["k1"])
+@SETTINGS
+def test_theorem_1_by_hand(N, T, delta, k1, s2, gain):
+    numbers = {"n_candidates": N, "n_steps": T, "delta": delta, "dataset_similarity": k1}
+    found = [*both(theorems.theorem_1_sensitivity, **numbers)]
+    N, delta, k1 = map(mp.mpf, (N, delta, k1))
     c = 2 * mp.sqrt((1 - k1) * mp.log(3 * N / delta))
-    beta = 2 * mp.log(N * (s["T"] + 1) ** 2 * mp.pi**2 / (3 * delta))
-    assert first(s, "published") == pytest.approx(float(2 * mp.sqrt(beta) + c), rel=1e-12)
+    beta = 2 * mp.log(N * (T + 1) ** 2 * mp.pi**2 / (3 * delta))
     tightened = 2 * mp.sqrt(2 * mp.log(3 * N / delta)) + c
-    assert first(s, "corrected") == pytest.approx(float(tightened), rel=1e-12)
-    assert mp.mpf(first(s, "corrected")) >= tightened  # rounded up
-    assert first(s, "corrected") < first(s, "published")
+    assert found == pytest.approx([float(2 * mp.sqrt(beta) + c), float(tightened)], rel=1e-12)
+    assert mp.mpf(found[1]) >= tightened  # rounded up
+    assert found[1] < found[0]
 
 
-@pytest.mark.parametrize("s", SETTINGS)
-def test_theorem_3_by_hand(s):
-    N, T, delta, k1, s2 = (mp.mpf(s[name]) for name in ("N", "T", "delta", "k1", "s2"))
+@SETTINGS
+def test_theorem_3_by_hand(N, T, delta, k1, s2, gain):
+    numbers = {"n_candidates": N, "n_steps": T, "delta": delta, "dataset_similarity": k1}
+    found = [*both(theorems.theorem_3_sensitivity, **numbers, noise_variance=s2, information_gain=gain)]
+    N, T, delta, k1, s2 = map(mp.mpf, (N, T, delta, k1, s2))
     C1 = 8 / mp.log(1 + 1 / s2)
 
     def bound(beta, c, q):
-        return mp.sqrt(C1 * beta * mp.mpf(s["gain"]) / T) + c + q
+        return mp.sqrt(C1 * beta * mp.mpf(gain) / T) + c + q
 
     published = bound(
         2 * mp.log(N * T**2 * mp.pi**2 / (3 * delta)),
@@ -69,10 +53,9 @@ def test_theorem_3_by_hand(s):
         2 * mp.sqrt((1 - k1) * mp.log(5 * N / delta)),
         2 * mp.sqrt(s2) * mp.sqrt(2 * mp.log(5 * T / delta)),
     )
-    assert third(s, "published") == pytest.approx(float(published), rel=1e-12)
-    assert third(s, "corrected") == pytest.approx(float(corrected), rel=1e-12)
-    assert mp.mpf(third(s, "corrected")) >= corrected
-    assert third(s, "corrected") > third(s, "published")
+    assert found == pytest.approx([float(published), float(corrected)], rel=1e-12)
+    assert mp.mpf(found[1]) >= corrected
+    assert found[1] > found[0]
 
 
 def test_theorems_2_and_4_by_hand():
