@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from mlflow.tracking import MlflowClient
 from prefect.utilities.callables import parameter_schema
 
 from dpbo.flows.prefect_runtime.owner import owners_terminal
@@ -18,12 +19,11 @@ from dpbo_core.study_file import StudySpec
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_team_pipeline_runs(here, databases):
-    from mlflow.tracking import MlflowClient
-
+def test_the_team_pipeline_runs(here, databases, monkeypatch):
     spec = importlib.util.spec_from_file_location("team_pipeline", ROOT / "examples" / "team_pipeline.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
+    monkeypatch.setattr(example, "STUDY", example.STUDY.replace("points = 12", "points = 3"))
     with databases.prefect_server(), owners_terminal():
         release = example.team_pipeline("team")
         assert example.team_pipeline("team") == release  # again: the same release, no second version

@@ -232,26 +232,24 @@ def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
     assert account.budget.dataset == "people"
     assert experiments_in_file(uri) == len(client.search_experiments())
     run, experiment = tuned.tracked.run_id, client.get_experiment_by_name("people").experiment_id
-    client.set_terminated(run, "FAILED")  # it lacks something, which the next run adds
-    assert replayed(spec, ".") is None
-    client.set_terminated(run, "FINISHED")
-    assert replayed(spec, ".") is not None
-    client.delete_run(run)
-    assert replayed(spec, ".") is None
-    client.restore_run(run)
-    client.delete_experiment(experiment)
-    assert replayed(spec, ".") is None
-    client.restore_experiment(experiment)
-    assert replayed(spec, ".") is not None
+    for lost, restored in (
+        (lambda: client.set_terminated(run, "FAILED"), lambda: client.set_terminated(run, "FINISHED")),  # it lacks
+        (lambda: client.delete_run(run), lambda: client.restore_run(run)),  # something, which the next run adds
+        (lambda: client.delete_experiment(experiment), lambda: client.restore_experiment(experiment)),
+    ):
+        lost()
+        assert replayed(spec, ".") is None
+        restored()
+        assert replayed(spec, ".") is not None
     assert tracked_in_file(replace(release, release_id="0" * 16), uri) is None
     assert tracked_in_file(replace(release, dataset="others"), uri) is None
 
 
-@pytest.mark.parametrize("content", [b"", b"no database at all, but long enough to be taken for one" * 99])
-def test_a_store_that_cannot_be_read_tells_nothing(shown, tmp_path, content):
-    (tmp_path / "other.db").write_bytes(content)
+def test_a_store_that_cannot_be_read_tells_nothing(shown, tmp_path):
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "other.db").write_bytes(b"no database at all, but long enough to be taken for one" * 99)
     _, release = shown
-    for uri in (f"sqlite:///{tmp_path / 'other.db'}", f"sqlite:///{tmp_path / 'none.db'}", "http://127.0.0.1:9"):
+    for uri in (*(f"sqlite:///{tmp_path / name}.db" for name in ("empty", "other", "none")), "http://127.0.0.1:9"):
         assert tracked_in_file(release, uri) is None
         assert experiments_in_file(uri) is None
     assert not (tmp_path / "none.db").exists()
