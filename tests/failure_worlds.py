@@ -23,12 +23,7 @@ BASE = {
     "search": {"steps": 3},
 }
 LOGISTIC = "sklearn.linear_model.LogisticRegression"
-SENSITIVE = {
-    "sensitive": "training",
-    "n_training": 24,
-    "labels": ["no", "yes"],
-    "bounds": {"*": [-3.0, 3.0]},
-}
+SENSITIVE = {"sensitive": "training", "n_training": 24, "labels": ["no", "yes"], "bounds": {"*": [-3.0, 3.0]}}
 AXES = {
     "noisy_gradient_descent": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [2]}},
     "dp_sgd": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [1]}},

@@ -21,7 +21,7 @@ from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import LinearSection, SearchSection
 
 OPTIONS = {  # what a study must say of a method whose options have no default
-    "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01},  # so large that the score's range caps it
+    "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01}  # so large that the score's range caps it
 }
 
 

@@ -41,12 +41,12 @@ def objective(url, **settings):
         "epsilon": 1.0,
         "delta": 1e-6,
         "dataset": "clinic",
-        "n_scores": 4,
         "budget": (5.0, 1e-5),
         "ledger": url,
-    } | settings
-    asked = PrivateObjective(fixed.pop("estimator", DecisionTreeClassifier()), **fixed)
-    return asked.fit(X, Y, X_validation=Z, y_validation=TRUTH)
+        "n_scores": 4,
+    }
+    estimator = settings.pop("estimator", DecisionTreeClassifier())
+    return PrivateObjective(estimator, **fixed | settings).fit(X, Y, X_validation=Z, y_validation=TRUTH)
 
 
 def account(url):
@@ -122,14 +122,11 @@ def test_a_certificate_with_more_scores_than_were_paid_for_is_none(url):
         read_certificate(document, CERTIFIED)
 
 
-@pytest.mark.parametrize(
-    "params",
-    [{"max_depth": [1]}, {"max_depth": print}, {"max_depth": math.nan}, {1: 2}, [1], {"no": 1}, {"a": "x" * 5000}],
-)
-def test_a_question_is_made_of_plain_values_and_of_names_that_there_are(url, params):
-    asked = objective(url)
-    with pytest.raises(StudyInvalid):
-        asked(params)
+def test_a_question_is_made_of_plain_values_and_of_names_that_there_are(url):
+    asked, depths = objective(url), ([1], print, math.nan)
+    for params in (*({"max_depth": depth} for depth in depths), {1: 2}, [1], {"no": 1}, {"a": "x" * 5000}):
+        with pytest.raises(StudyInvalid):
+            asked(params)
     assert asked.scores_left == 4
     assert PrivacyLedger(url).accounts("clinic") == ()
 

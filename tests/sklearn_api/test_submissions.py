@@ -244,23 +244,24 @@ def test_what_is_scored_one_by_one_needs_no_vouching(url, monkeypatch):
     assert asked.guarantee_.assumptions == ("public_questions", "public_models")
 
 
-@pytest.mark.parametrize(
-    ("submit", "words"),
-    [
-        (lambda asked: asked.submit(DecisionTreeClassifier()), "classes are not the study's"),
-        (lambda asked: asked.submit(DecisionTreeClassifier().fit(X, Y + 1)), "classes are not the study's"),
-        (lambda asked: asked.submit(GaussianNB().fit(X[:, :2], Y)), "cannot predict the public rows"),
-        (lambda asked: asked.submit_predictions(TRUTH[1:], name="a"), "89"),
-        (lambda asked: asked.submit_predictions(1, name="a"), "1 record"),
-        (lambda asked: asked.submit_predictions(np.zeros((90, 3)), name="a"), "another shape"),
-        (lambda asked: asked.submit_predictions(TRUTH, name=" "), "no name"),
-        (lambda asked: asked.submit_predictions(TRUTH, name="x" * 5000), "characters"),
-    ],
-)
-def test_what_cannot_be_scored_is_a_message_and_costs_nothing(url, submit, words):
+def test_what_cannot_be_scored_is_a_message_and_costs_nothing(url):
     asked = objective(url, accepts=BOTH)
-    with pytest.raises(StudyInvalid, match=words):
-        submit(asked)
+    for model, words in (
+        (DecisionTreeClassifier(), "classes are not the study's"),
+        (DecisionTreeClassifier().fit(X, Y + 1), "classes are not the study's"),
+        (GaussianNB().fit(X[:, :2], Y), "cannot predict the public rows"),
+    ):
+        with pytest.raises(StudyInvalid, match=words):
+            asked.submit(model)
+    for predictions, name, words in (
+        (TRUTH[1:], "a", "89"),
+        (1, "a", "1 record"),
+        (np.zeros((90, 3)), "a", "another shape"),
+        (TRUTH, " ", "no name"),
+        (TRUTH, "x" * 5000, "characters"),
+    ):
+        with pytest.raises(StudyInvalid, match=words):
+            asked.submit_predictions(predictions, name=name)
     assert PrivacyLedger(url).accounts("clinic") == ()
 
 
@@ -268,20 +269,10 @@ def test_a_choice_on_exact_scores_and_a_private_number_of_records_are_refused(ur
     with pytest.raises(StudyInvalid, match="choice"):
         objective(url, accepts=BOTH, choice_share=0.3).submit(GaussianNB().fit(X, Y))
     public = pd.DataFrame(X, columns=list("abc"))
-    asked = PrivateObjective(
-        GaussianNB(),
-        epsilon=1.0,
-        delta=1e-6,
-        dataset="people",
-        n_scores=2,
-        accepts=BOTH,
-        ledger=url,
-        budget=(5.0, 1e-5),
-        person="who",
-        n_persons=50,
-    ).fit(
-        public, Y, X_validation=pd.DataFrame(Z, columns=list("abc")).assign(who=np.arange(90)), y_validation=TRUTH
-    )
+    settings = {"epsilon": 1.0, "delta": 1e-6, "dataset": "people", "budget": (5.0, 1e-5), "ledger": url}
+    asked = PrivateObjective(GaussianNB(), n_scores=2, accepts=BOTH, person="who", n_persons=50, **settings)
+    sensitive = pd.DataFrame(Z, columns=list("abc")).assign(who=np.arange(90))
+    asked.fit(public, Y, X_validation=sensitive, y_validation=TRUTH)
     with pytest.raises(StudyInvalid, match="number is private"):
         asked.submit_predictions(TRUTH, name="a")
     asked.submit(GaussianNB().fit(public, Y))
@@ -293,16 +284,9 @@ def test_a_choice_on_exact_scores_and_a_private_number_of_records_are_refused(ur
 def test_no_record_leaves_by_a_model_or_by_predictions(url, tmp_path):
     sensitive = Z.copy()
     sensitive[5, 1] = CANARY
-    asked = PrivateObjective(
-        GaussianNB(),
-        epsilon=1.0,
-        delta=1e-6,
-        dataset="clinic",
-        n_scores=4,
-        accepts=BOTH,
-        budget=(5.0, 1e-5),
-        ledger=url,
-    ).fit(X, Y, X_validation=sensitive, y_validation=TRUTH)
+    settings = {"epsilon": 1.0, "delta": 1e-6, "dataset": "clinic", "budget": (5.0, 1e-5), "ledger": url}
+    asked = PrivateObjective(GaussianNB(), n_scores=4, accepts=BOTH, **settings)
+    asked.fit(X, Y, X_validation=sensitive, y_validation=TRUTH)
     own = OfFirstColumn().fit(X, Y)
     before = pickle.dumps(own)
     score = asked.submit(own)

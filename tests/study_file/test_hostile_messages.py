@@ -38,26 +38,25 @@ def certificate():
     return Release({"score": 0.25}, GUARANTEE, spends, "s", "1", "lipschitz", "d").to_json()
 
 
-@pytest.mark.parametrize(
-    ("where", "value"),
-    [
-        (("spends", 0, "rho"), "x" * 10_000),  # a text times 10¹² is a terabyte
-        (("spends", 0, "rho"), True), (("spends", 0, "epsilon"), -0.5), (("spends", 0, "delta"), 1e300),
-        (("spends", 0, "mechanism"), {"a": 1}), (("spends", 0, "mechanism"), 3), (("spends", 0, "what"), None),
-        (("guarantee", "assumptions"), [1]), (("guarantee", "assumptions"), "gp"), (("study",), {}),
-        (("guarantee", "epsilon"), float("nan")), (("guarantee", "delta"), 10**400), (("spends",), {}),
-        (("guarantee", "person"), 3), (("noise",), []),
-    ],
+WRONG = (
+    (("spends", 0, "rho"), "x" * 10_000),  # a text times 10¹² is a terabyte
+    (("spends", 0, "rho"), True), (("spends", 0, "epsilon"), -0.5), (("spends", 0, "delta"), 1e300),
+    (("spends", 0, "mechanism"), {"a": 1}), (("spends", 0, "mechanism"), 3), (("spends", 0, "what"), None),
+    (("guarantee", "assumptions"), [1]), (("guarantee", "assumptions"), "gp"), (("study",), {}),
+    (("guarantee", "epsilon"), float("nan")), (("guarantee", "delta"), 10**400), (("spends",), {}),
+    (("guarantee", "person"), 3), (("noise",), []),
 )  # fmt: skip
-def test_a_certificate_with_another_type_or_a_negative_price_is_no_release(where, value, tmp_path):
-    document = certificate()
-    place = document
-    for key in where[:-1]:
-        place = place[key]
-    place[where[-1]] = value
-    (tmp_path / "release.json").write_text(json.dumps(document))
-    with pytest.raises(StudyInvalid, match="no release"):
-        check_certificate(tmp_path / "release.json")
+
+
+def test_a_certificate_with_another_type_or_a_negative_price_is_no_release(tmp_path):
+    for (*where, last), value in WRONG:
+        document = place = certificate()
+        for key in where:
+            place = place[key]
+        place[last] = value
+        (tmp_path / "release.json").write_text(json.dumps(document))
+        with pytest.raises(StudyInvalid, match="no release"):
+            check_certificate(tmp_path / "release.json")
 
 
 def test_a_negative_price_cannot_pay_for_another_draw(tmp_path):
@@ -101,12 +100,12 @@ def test_a_certificates_names_are_printed_harmless(tmp_path):
 
 
 CELLS = (
-        ("draws", "outcome", "${HOME}"), ("history", "content", "[]"), ("history", "content", "~"),
-        ("datasets", "relation", "' OR 1"), ("reservations", "unit", "`id`"), ("reservations", "rho_units", "%s"),
-        ("reservations", "guarantee", "[]"), ("datasets", "accepts", "null"), ("history", "content", "[" * 5000),
-        ("releases", "release", "{}"), ("history", "sequence", "x"), ("datasets", "delta_units", -1),
-        ("reservations", "rho_units", -1), ("reservations", "reserved_at", "\u202egnp"),
-        ("releases", "released_at", ESC),
+    ("draws", "outcome", "${HOME}"), ("history", "content", "[]"), ("history", "content", "~"),
+    ("datasets", "relation", "' OR 1"), ("reservations", "unit", "`id`"), ("reservations", "rho_units", "%s"),
+    ("reservations", "guarantee", "[]"), ("datasets", "accepts", "null"), ("history", "content", "[" * 5000),
+    ("releases", "release", "{}"), ("history", "sequence", "x"), ("datasets", "delta_units", -1),
+    ("reservations", "rho_units", -1), ("reservations", "reserved_at", "\u202egnp"),
+    ("releases", "released_at", ESC),
 )  # fmt: skip
 
 

@@ -209,7 +209,7 @@ def test_the_columns_are_the_studys_and_others_are_refused_by_number_alone(tmp_p
         run_study(study(), ledger=ledger(tmp_path), folder=tmp_path)
 
 
-@pytest.mark.parametrize(("changes", "says"), [
+NO_STUDY = (
     ({"model": {"estimator": "logistic", "score": "sigmoid"}}, "go together"),
     ({"data": {"predictions": None, "source": "breast_cancer"}}, "go together|labels"),
     ({"space": {"C": {"low": 0.1, "high": 1.0}}}, "names its candidates"),
@@ -223,11 +223,15 @@ def test_the_columns_are_the_studys_and_others_are_refused_by_number_alone(tmp_p
     ({"model": {"params": {"a": 1}}}, "predictions have none"),
     ({"study": {"method": "public"}, "method": {}}, "no public predictions"),
     ({"method": {"base_measure": "public"}}, "no public predictions"),
-])  # fmt: skip
-def test_what_makes_no_study_of_predictions_is_said(changes, says, tmp_path):
+    ({"data": {"public": "predictions.csv"}}, "is both"),
+)  # fmt: skip
+
+
+def test_what_makes_no_study_of_predictions_is_said(tmp_path):
     written(tmp_path)
-    with pytest.raises(StudyInvalid, match=says):
-        run_study(study(**changes), ledger=ledger(tmp_path), folder=tmp_path)
+    for changes, says in NO_STUDY:
+        with pytest.raises(StudyInvalid, match=says):
+            run_study(study(**changes), ledger=ledger(tmp_path), folder=tmp_path)
     assert not ledger(tmp_path).accounts()
 
 
@@ -267,12 +271,6 @@ def test_methods_serve_with_and_without_public_predictions(kind, tmp_path):
                      data={"public": public}, budget={"delta": 1e-5}, search={"steps": 4})  # fmt: skip
         release = run_study(spec, ledger=spent, folder=tmp_path).release
         assert release.value["hyperparameters"] == {"candidate": "large"}
-
-
-def test_a_sensitive_file_is_not_the_public_one_too(tmp_path):
-    written(tmp_path)
-    with pytest.raises(StudyInvalid, match="is both"):
-        run_study(study(data={"public": "predictions.csv"}), ledger=ledger(tmp_path), folder=tmp_path)
 
 
 def test_nothing_is_trained_and_no_model_is_shown(tmp_path):
@@ -419,25 +417,6 @@ def test_what_cannot_be_selected_in_memory_is_said(tmp_path):
         with pytest.raises(DpboError, match=says):
             search(**usual).set_params(**options).fit(X, y, **kwargs)
     assert search().advise(n_validation=1000).recommended == "private_grid"
-
-
-@pytest.mark.slow
-def test_on_neighbouring_tables_the_choice_keeps_its_promise(tmp_path):
-    """ε = 1, five records, the neighbours that an adversary would choose: no outcome is e^ε times as likely."""
-    n_runs, epsilon = 400, 1.0
-    table = pd.DataFrame({"small": [0.5] * 5, "large": [0.5] * 5})
-    truth, counts = np.array(["yes"] * 5), []
-    for last in ((1.0, 0.0), (0.0, 1.0)):
-        table.loc[4] = last
-        count = 0
-        for run in range(n_runs):
-            chosen = search(epsilon=epsilon, budget=(1e5, 0.0), edition=f"{last}{run}",
-                            ledger=f"sqlite:///{tmp_path / 'ledger.db'}").fit(table, truth)  # fmt: skip
-            count += chosen.best_candidate_ == "small"
-        counts.append(count / n_runs)
-    slack = 4.0 * np.sqrt(0.25 / n_runs)
-    assert counts[0] - slack <= np.exp(epsilon) * (counts[1] + slack)
-    assert counts[0] > counts[1]
 
 
 def test_probabilities_where_classes_are_asked_for_are_the_likelier_class(tmp_path):
