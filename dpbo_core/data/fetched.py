@@ -285,8 +285,7 @@ def _store_path(place: ObjectAddress) -> str:
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
     """The S3 file system with these settings, such as endpoint and region, in this process and environment."""
-    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
-    return _made_store(settings, environment, os.getpid())
+    return _made_store(settings, os.getpid(), *sorted(pair for pair in os.environ.items() if pair[0][:4] == "AWS_"))
 
 
 @lru_cache(maxsize=4)

@@ -109,10 +109,11 @@ def named_object(
             remedy=f'write it like "{example}"',
         )
     if names[0] != "sklearn" and not is_provided(names[0]):  # scikit-learn came with dpbo
+        hint = f" (pip install {PREDICTORS[path].package})" if path in PREDICTORS else ""
         raise StudyInvalid(
             f"{path!r} is not in an installed package",
             cause=f"no installed distribution provides {names[0]!r}",
-            remedy=f"install the package in this environment{_install_hint(path)}, or correct the first name",
+            remedy=f"install the package in this environment{hint}, or correct the first name",
         )
     module_path, _, class_name = path.rpartition(".")
     member, why = None, f"{module_path!r} has no {class_name!r}"
@@ -125,12 +126,6 @@ def named_object(
             f"no {what} could be imported from {path!r}", cause=why, remedy=f"correct the path in {key}"
         )
     return member
-
-
-def _install_hint(path: str) -> str:
-    """How to install the package of an allowlisted class; "" for any other."""
-    entry = PREDICTORS.get(path)
-    return "" if entry is None else f" (pip install {entry.package})"
 
 
 def file_beside(path: str, folder: str | Path) -> Path | None:
@@ -213,8 +208,8 @@ def is_provided(package: str) -> bool:
     """Whether an installed distribution provides a package: that of its own name, which is soon found, or any."""
     with suppress(metadata.PackageNotFoundError):
         own = metadata.distribution(package)
-        provided = f"{own.read_text('top_level.txt')}\n{own.read_text('RECORD')}"
-        if re.search(rf"^{re.escape(package)}(/|\.py,|$)", provided, re.MULTILINE):
+        names = f"{own.read_text('top_level.txt')}\n{own.read_text('RECORD')}"
+        if re.search(rf"^{re.escape(package)}(/|\.py,|$)", names, re.MULTILINE):
             return True
     return package in distributions_of_packages()
 
@@ -225,20 +220,14 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.
     """
-    return _look_up(metadata.packages_distributions, tuple((folder, _changed(folder)) for folder in sys.path))
-
-
-def _changed(folder: str) -> int:
-    """When a folder's listing last changed, in nanoseconds since 1970; 0 where there is no folder."""
-    try:
-        return Path(folder).stat().st_mtime_ns
-    except (OSError, TypeError, ValueError):  # no folder, or nothing that could name one
-        return 0
+    folders = [Path(str(folder)) for folder in sys.path]
+    changed = tuple((folder, folder.is_dir() and folder.stat().st_mtime_ns) for folder in folders)
+    return _look_up(metadata.packages_distributions, changed)
 
 
 @lru_cache(maxsize=2)
 def _look_up(
-    look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[str, int], ...]
+    look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[Path, int], ...]
 ) -> Mapping[str, list[str]]:
     """The result of `look`, cached while the second argument, the states of Python's folders, is the same."""
     return look()

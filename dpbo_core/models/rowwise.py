@@ -5,6 +5,7 @@ where the largest row says: the ways in which one record would have a hand on th
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,8 @@ def check_rowwise(
             remedy=f"name an estimator whose {needs} takes any number of rows and gives one outcome for each",
         )
     outcome_apart = np.concatenate([one for one in apart if one is not None]) if apart else together
-    near = _are_close if together.dtype.kind == "f" else equal
+    close = partial(np.isclose, rtol=1e-6, atol=1e-9, equal_nan=True)  # but for the last digits
+    near = close if together.dtype.kind == "f" else equal
     agree = near(together, reverse[::-1]).all() and near(together[: len(outcome_apart)], outcome_apart).all()
     if not (agree and equal(together[1::2], beside[1::2]).all()):
         raise StudyInvalid(
@@ -120,8 +122,3 @@ def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
     if a.dtype.kind == "f" and b.dtype.kind == "f":
         return bool(np.array_equal(a, b, equal_nan=True))
     return bool(equal(a.ravel(), b.ravel()).all())
-
-
-def _are_close(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where two arrays of outcomes are equal but for the last digits, elementwise."""
-    return np.asarray(np.isclose(a, b, rtol=1e-6, atol=1e-9, equal_nan=True))

@@ -88,11 +88,6 @@ def threads() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
 
 
-def memory_in_use() -> int:
-    """The address space that this process uses, in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
-
-
 def _memory_mappings() -> list[tuple[int, int, str]]:
     """The (start, end, name) of every range of memory that this process maps."""
     mappings = []
@@ -142,7 +137,7 @@ def bound(memory: int) -> None:
 
 def bound_memory(memory: int) -> None:
     """Limit the address space to `memory` bytes beyond what is in use."""
-    most = memory_in_use() + memory
+    most = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE + memory
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
