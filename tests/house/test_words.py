@@ -2,9 +2,9 @@
 
 import ast
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from test_architecture import ROOT, SOURCES, literals, parsed
+
 REFUSED = {"found", "told", "known", "kept", "given", "said"}
 PRINTED = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
 GIVEN_UP = re.findall(
@@ -23,9 +23,9 @@ def parts(name):
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")
 
 
-def defined(tree):
+def defined(text):
     """The names that a module gives to values, arguments, functions, classes, attributes and what it imports."""
-    for node in ast.walk(tree):
+    for node in parsed(text):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
@@ -39,21 +39,17 @@ def defined(tree):
 
 def refused(text):
     """The names in a module's text that are no nouns."""
-    names = set(defined(ast.parse(text))) - set(PRINTED)
+    names = set(defined(text)) - set(PRINTED)
     return {name for name in names if REFUSED & set(parts(name))}
 
 
-def modules():
-    return [path for room in ("dpbo_core", "flows", "tasks") for path in sorted((ROOT / room).rglob("*.py"))]
-
-
 def test_values_are_named_by_nouns():
-    named = {path: names for path in modules() if (names := refused(path.read_text(encoding="utf-8")))}
+    named = {path: names for path in SOURCES if (names := refused(path.read_text()))}
     assert named == {}, "say what these are, and not what somebody did with them"
 
 
 def test_modules_have_no_name_that_was_given_up():
-    assert {path for path in modules() if path.stem in GIVEN_UP} == set()
+    assert {path for path in SOURCES if path.stem in GIVEN_UP} == set()
 
 
 PLANTED = (
@@ -77,8 +73,5 @@ OF_THE_PAPER = {"curate.py"}  # `dpbo curate plan` says what Theorem 3 bounds, t
 def test_screens_have_no_word_that_a_first_user_cannot_know():
     """Every text of the command's own files but docstrings: what is printed is written there."""
     for path in sorted((ROOT / "flows" / "cli").glob("*.py")):
-        tree = ast.parse(path.read_text())
-        statements = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-        printed = [n.value for n in texts if n not in statements and ON_NO_SCREEN.search(n.value)]
+        printed = [text for text in literals(path.read_text()) if ON_NO_SCREEN.search(text)]
         assert path.name in OF_THE_PAPER or not printed, (path.name, printed)
