@@ -90,14 +90,9 @@ def renaming() -> Renamed:
         def times() -> float:
             return sum(account.spent_epsilon[0] for account in ledger.accounts()) / CAP
 
+        files = "validation.csv", "link.csv", "hard.csv", "below/../validation.csv", str(folder / "link.csv")
         for name in NAMES:
-            for file in (
-                "validation.csv",
-                "link.csv",
-                "hard.csv",
-                "below/../validation.csv",
-                str(folder / "link.csv"),
-            ):
+            for file in files:
                 spend(name, file)
         (folder / "validation.csv").rename(folder / "renamed.csv")
         for name in NAMES:

@@ -38,20 +38,13 @@ from dpbo_core.study_file import WatchSection
 
 COLUMNS = ("a", "colour", "flag", "when", "who", "y")
 A, COLOUR, FLAG, WHEN, WHO, Y = range(6)
-DAY = pd.Timestamp("2020-01-01").to_pydatetime()
+DAY, LAST = (pd.Timestamp(day).to_pydatetime() for day in ("2020-01-01", "9999-12-31"))
 MISSING = (None, math.nan, "", "NA", "NULL", "nan", "None", "#N/A")
 ODD: dict[int, tuple[object, ...]] = {
     A: (-1.0, 7, 1e308, math.inf, -math.inf, True, "x", "1_000", 10**400, DAY, b"\xff"),
     COLOUR: ("no such", 7, 2.5, True, "é" * 300, b"\xff", DAY),
     FLAG: (False, "maybe", "True", 2),
-    WHEN: (
-        "2020-99-99",
-        "2020-01-02",
-        "x",
-        5,
-        pd.Timestamp("9999-12-31").to_pydatetime(),
-        pd.Timestamp("2020-01-01", tz="UTC"),
-    ),
+    WHEN: ("2020-99-99", "2020-01-02", "x", 5, LAST, pd.Timestamp("2020-01-01", tz="UTC")),
     WHO: (12, 12.5, True, "  ann ", b"\xff", 10**400),
     Y: ("no", "no such", 1, True, 0.5, b"\xff", DAY),
 }

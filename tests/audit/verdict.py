@@ -66,17 +66,12 @@ def broken(section: str, text: str) -> list[Cells]:
     honest, _, planted = text.partition(faults)
     good: dict[str, tuple[Callable[[Cells], bool], Callable[[Cells], bool]]] = {
         "neighbours": (lambda row: row[-1] == "under", lambda row: row[-1] == "above"),
-        "enumeration": (lambda row: row[-1] == "0", lambda _: False),
-        "estimators": (lambda row: row[-1] == "0", lambda row: row[-1] != "0"),
-        "kills": (lambda row: zeros(row, 3), lambda _: False),
-        "leaks": (lambda row: zeros(row, 2), lambda row: row[-1] != "0"),
         "boards": (lambda row: not learned(row), learned),
         "intrusion": (kept_out, lambda row: row[-1] != "0"),
-        "observer": (lambda row: zeros(row, 1), lambda row: row[-1] != "0"),
-        "inputs": (lambda row: zeros(row, 5), lambda _: False),
         "replays": (lambda row: row[2] == "0" and float(row[3]) <= 1.0, lambda _: False),
     }
-    if section not in good:
+    counts = {"enumeration": 1, "estimators": 1, "kills": 3, "leaks": 2, "observer": 1, "inputs": 5}  # that are 0
+    if section not in good | counts:
         return []
-    fine, caught = good[section]
+    fine, caught = good.get(section) or (lambda row: zeros(row, counts[section]), lambda row: row[-1] != "0")
     return [row for row in rows(honest) if not fine(row)] + [row for row in rows(planted) if not caught(row)]

@@ -47,9 +47,6 @@ def search(
     return found
 
 
-# ---------------------------------------------------------------------------------------------------- finding
-
-
 @pytest.mark.parametrize("name", ACQUISITIONS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_maximum_on_a_line_within_15_steps(name: str, seed: int) -> None:
@@ -57,9 +54,6 @@ def test_the_maximum_on_a_line_within_15_steps(name: str, seed: int) -> None:
     found = search(LINE, scores, name, 15, seed)
     assert scores.max() - scores[list(found.visited)].max() < 0.01
     assert scores.max() - scores[int(np.argmax(found.posterior.mean))] < 0.01
-
-
-# ----------------------------------------------------------------------------------------------------- replay
 
 
 @QUIET
@@ -118,9 +112,6 @@ def test_a_space_of_one_candidate() -> None:
         assert found.posterior.mean[0] == pytest.approx(0.25, abs=1e-9)
 
 
-# --------------------------------------------------------------------------------------------------- refusals
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_value_that_is_not_finite_is_refused_unseen(value: float) -> None:
     found = BayesianSearch(Posterior(LINE, Matern52(0.3), 0.1), UCB(), 0)
@@ -152,9 +143,6 @@ def test_representations_show_no_score() -> None:
     found = BayesianSearch(Posterior(LINE, Matern52(0.3), 0.1), UCB(), 0)
     found.tell(3, 0.4711)
     assert "4711" not in repr(found) + repr(found.posterior) + str(found)
-
-
-# ----------------------------------------------------------------------------------------------- acquisitions
 
 
 def told_posterior() -> tuple[Posterior, list[int], np.random.Generator]:
@@ -227,9 +215,6 @@ def test_thompson_takes_a_fresh_uniform_subset_of_many(monkeypatch: pytest.Monke
     assert chi2.ppf(1e-9, 199) < statistic < chi2.ppf(1.0 - 1e-9, 199)
     monkeypatch.undo()
     assert np.isfinite(Thompson().scores(posterior, 5, rng, visited)).all()
-
-
-# ------------------------------------------------------------------------------------------------------ costs
 
 
 @pytest.mark.parametrize("name", ["ucb", "ei"])

@@ -44,9 +44,6 @@ def observed(
     return posterior
 
 
-# ---------------------------------------------------------------------------------------------------- kernels
-
-
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("lengthscale", [0.01, 0.3, 4.0])
@@ -93,9 +90,6 @@ def test_kernels_refuse_in_messages() -> None:
             Matern52(0.3, bad)
 
 
-# --------------------------------------------------------------------------------------------------- cholesky
-
-
 @QUIET
 @given(
     indices=st.lists(st.integers(0, 11), min_size=1, max_size=90),
@@ -115,9 +109,6 @@ def test_the_factor_is_that_of_the_whole_matrix(indices: list[int], noise: float
     np.testing.assert_allclose(L @ V, kernel.matrix(X, points), atol=1e-13)
     if noise >= 1e-2:
         np.testing.assert_allclose(L, np.linalg.cholesky(whole), atol=1e-11)
-
-
-# -------------------------------------------------------------------------------------------------- posterior
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -208,9 +199,6 @@ def test_joint_draws_of_candidates_that_coincide() -> None:
     assert np.isfinite(draw).all()
     assert np.ptp(draw[:30]) < 2e-4
     assert draw[0] == pytest.approx(1.0, abs=1e-3)
-
-
-# ------------------------------------------------------------------------------------------------- likelihood
 
 
 def drawn(

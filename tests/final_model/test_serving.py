@@ -59,14 +59,7 @@ def test_a_remote_registry_serves_the_champion_and_it_scores_a_file(here, tables
     environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"  # a dozen processes that nothing here asks for
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"  # where uvicorn is
     serve = ["server", "--backend-store-uri", f"sqlite:///{here / 'team.db'}", "--workers", "1"]
-    serve += [
-        "--artifacts-destination",
-        str(here / "kept"),
-        "--host",
-        "127.0.0.1",
-        "--port",
-        place.rpartition(":")[2],
-    ]
+    serve += ["--artifacts-destination", f"{here / 'kept'}", "--host", "127.0.0.1", "--port", place.split(":")[2]]
     rows = model.example()
     expected = model.predict_proba(rows)
     with (here / "rows.csv").open("w", newline="") as file:

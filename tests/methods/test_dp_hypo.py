@@ -406,17 +406,8 @@ def test_people_are_disjoint_of_two_sensitive_sets_alone(tmp_path):
 
 
 def test_a_cap_on_training_records_holds_spends_that_are_only_delta():
-    spend = RepeatAndSelect(
-        NegativeBinomialStopping(1.0, 3.0),
-        1.0,
-        1.0,
-        RenyiCurve(rho=0.01),
-        spent_units(1.0),
-        spent_units(1e-6),
-        None,
-        1.0,
-        1.0,
-    ).spend("x")
+    law, price = NegativeBinomialStopping(1.0, 3.0), (spent_units(1.0), spent_units(1e-6))
+    spend = RepeatAndSelect(law, 1.0, 1.0, RenyiCurve(rho=0.01), *price, None, 1.0, 1.0).spend("x")
     budget = PrivacyBudget.of("people", epsilon=5.0, delta=4e-6)
     total = NOTHING
     for _ in range(4):

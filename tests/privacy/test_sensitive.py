@@ -22,32 +22,14 @@ ALLOWED = (
 SECRET = 0.123456789
 
 
-@pytest.mark.parametrize(
-    "habit",
-    [
-        pickle.dumps,
-        json.dumps,
-        copy.copy,
-        copy.deepcopy,
-        np.asarray,
-        float,
-        int,
-        bool,
-        len,
-        iter,
-        hash,
-        bytes,
-        lambda s: s == s,
-        lambda s: s + 1,
-        lambda s: 1 + s,
-        lambda s: s < 1,
-        lambda s: s[0],
-        lambda s: 1 in s,
-        lambda s: np.float64(1.0) * s,
-        lambda s: sum([s]),
-        vars,
-    ],
-)
+HABITS = [
+    pickle.dumps, json.dumps, copy.copy, copy.deepcopy, np.asarray, float, int, bool, len, iter, hash, bytes, vars,
+    lambda s: s == s, lambda s: s + 1, lambda s: 1 + s, lambda s: s < 1, lambda s: s[0], lambda s: 1 in s,
+    lambda s: np.float64(1.0) * s, lambda s: sum([s]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("habit", HABITS)
 def test_every_habit_is_refused_without_the_value(habit):
     with pytest.raises(Exception) as caught:  # noqa: PT011  each habit has its own kind of refusal
         habit(Sensitive(SECRET))

@@ -144,15 +144,8 @@ def test_theorem_5_needs_its_constants_to_hold_for_the_neighbour_too():
     growth = math.exp(T * tau / math.log(T) ** 0.25)  # A of a rate: the rate at T is Ω then
 
     def bound(omega):
-        return theorems.theorem_5_sensitivity(
-            n_candidates=N,
-            n_steps=T,
-            delta=delta,
-            dataset_similarity=k1,
-            dimension=1,
-            rate_constant=omega * growth,
-            decay_constant=tau,
-        )
+        numbers = {"n_candidates": N, "n_steps": T, "delta": delta, "dataset_similarity": k1, "dimension": 1}
+        return theorems.theorem_5_sensitivity(**numbers, rate_constant=omega * growth, decay_constant=tau)
 
     c = bound(0.0)
     alone = worse = apart = 0

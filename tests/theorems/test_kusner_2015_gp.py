@@ -84,15 +84,8 @@ def test_theorems_2_and_4_by_hand():
 def test_theorems_5_and_6_by_hand(T, d):
     rate = 2.0 * math.exp(-T * 0.3 / math.log(T) ** (d / 4))
     c = 2 * math.sqrt(0.1 * math.log(2 * 64 / 1e-3))
-    found = theorems.theorem_5_sensitivity(
-        n_candidates=64,
-        n_steps=T,
-        delta=1e-3,
-        dataset_similarity=0.9,
-        dimension=d,
-        rate_constant=2.0,
-        decay_constant=0.3,
-    )
+    numbers = {"n_candidates": 64, "n_steps": T, "delta": 1e-3, "dataset_similarity": 0.9, "dimension": d}
+    found = theorems.theorem_5_sensitivity(**numbers, rate_constant=2.0, decay_constant=0.3)
     assert found == pytest.approx(rate + c, rel=1e-12)
     error = theorems.theorem_6_error_bound(rate=rate, sensitivity=found, epsilon=2.0, failure_probability=0.1)
     assert error == pytest.approx(rate + math.log(10) * found / 2.0, rel=1e-14)

@@ -34,9 +34,6 @@ def correlations(seed: int, N: int, rank: int) -> NDArray[np.float64]:
     return K
 
 
-# ------------------------------------------------------------------------------------------- by hand
-
-
 def test_regret_constant_by_hand() -> None:
     assert regret_constant(noise_variance=1.0) == pytest.approx(8.0 / math.log(2.0), rel=1e-15)
     assert regret_constant(noise_variance=1.0 / (math.e - 1.0)) == pytest.approx(8.0, rel=1e-14)
@@ -69,9 +66,6 @@ def test_two_pairs_of_twins() -> None:
         column=np.kron(np.eye(2), np.ones((2, 2))).__getitem__, n_steps=6, noise_variance=0.5
     )
     assert bound == pytest.approx(math.log(7.0), rel=1e-8)
-
-
-# ------------------------------------------------------------------------------------ by enumeration
 
 
 @QUIET

@@ -25,13 +25,12 @@ def binomial(shape, gamma):
     return NegativeBinomialStopping(shape, ps.negative_binomial_mean(shape=shape, gamma=gamma))
 
 
-def theorem_1(*, alpha, base_epsilon, alpha_hat, base_epsilon_hat, shape, gamma, bounds, calibration):
+def theorem_1(alpha, cost, alpha_hat, cost_hat, *, shape, gamma, **stated):
+    """ε′ at α of a trial's costs at α and at α̂, with the bounds and the calibration that are stated."""
     log_mean = math.log(ps.negative_binomial_mean(shape=shape, gamma=gamma))
-    stated = {"bounds": bounds, "calibration": calibration}
-    first = wang.terms_in_alpha(alpha=alpha, base_epsilon=base_epsilon, log_mean=log_mean, **stated)
-    return first + wang.terms_in_alpha_hat(
-        alpha_hat=alpha_hat, base_epsilon_hat=base_epsilon_hat, shape=shape, gamma=gamma, **stated
-    )
+    first = wang.terms_in_alpha(alpha=alpha, base_epsilon=cost, log_mean=log_mean, **stated)
+    law = {"shape": shape, "gamma": gamma}
+    return first + wang.terms_in_alpha_hat(alpha_hat=alpha_hat, base_epsilon_hat=cost_hat, **law, **stated)
 
 
 @pytest.mark.parametrize("shape", [-0.9, -0.5, 0.0, 0.3, 1.0, 2.5])
@@ -64,25 +63,11 @@ def library(sigma, mean, shape, orders):
     return accountant
 
 
-def ours(sigma, mean, shape, orders, lower=1.0, upper=1.0, calibration="corrected"):
+def ours(sigma, mean, shape, orders, calibration="corrected"):
     rho = 1.0 / (2.0 * sigma**2)
-    gamma = ps.negative_binomial_gamma(shape=shape, mean=mean)
-    return [
-        min(
-            theorem_1(
-                alpha=alpha,
-                base_epsilon=alpha * rho,
-                alpha_hat=hat,
-                base_epsilon_hat=hat * rho,
-                shape=shape,
-                gamma=gamma,
-                bounds=(lower, upper),
-                calibration=calibration,
-            )
-            for hat in orders
-        )
-        for alpha in orders
-    ]
+    law = {"shape": shape, "gamma": ps.negative_binomial_gamma(shape=shape, mean=mean)}
+    stated = {"bounds": (1.0, 1.0), "calibration": calibration}
+    return [min(theorem_1(a, a * rho, hat, hat * rho, **law, **stated) for hat in orders) for a in orders]
 
 
 @pytest.mark.parametrize(("shape", "published"), [(1.0, 5.7356), (0.0, 4.8891)])
@@ -125,16 +110,8 @@ def test_poisson_as_printed_is_negative_where_nothing_is_revealed():
 def test_theorem_2_is_the_limit_of_theorem_1_and_has_an_inverse():
     numbers = {"shape": 0.5, "lower": 0.8, "upper": 1.5}
     for calibration in ("published", "corrected"):
-        limit = theorem_1(
-            alpha=1e9,
-            base_epsilon=0.7,
-            alpha_hat=1e9,
-            base_epsilon_hat=0.7,
-            gamma=0.1,
-            calibration=calibration,
-            shape=0.5,
-            bounds=(0.8, 1.5),
-        )
+        stated = {"bounds": (0.8, 1.5), "calibration": calibration}
+        limit = theorem_1(1e9, 0.7, 1e9, 0.7, shape=0.5, gamma=0.1, **stated)
         assert limit == pytest.approx(wang.theorem_2_epsilon(base_epsilon=0.7, **numbers), abs=1e-7)
     for lower, upper in ((0.0, 1.0), (1.1, 1.2), (0.5, 0.9), (0.5, math.inf)):
         with pytest.raises(ValueError, match="C"):
@@ -200,17 +177,9 @@ def test_bounds_hold_for_adaptive_selections_enumerated(shape):
             for hat in (1.5, 3.0, 20.0):
                 eps = max(renyi(M[i], N[i], alpha) for i in range(2))
                 eps_hat = max(max(renyi(M[i], N[i], hat), renyi(N[i], M[i], hat)) for i in range(2))
+                stated = {"shape": shape, "gamma": gamma, "bounds": (lower, upper)}
                 bounds = [
-                    theorem_1(
-                        alpha=alpha,
-                        base_epsilon=eps,
-                        alpha_hat=hat,
-                        base_epsilon_hat=eps_hat,
-                        shape=shape,
-                        gamma=gamma,
-                        bounds=(lower, upper),
-                        calibration=calibration,
-                    )
+                    theorem_1(alpha, eps, hat, eps_hat, **stated, calibration=calibration)
                     for calibration in ("corrected", "published")
                 ]
                 assert exact <= bounds[0] + 1e-6
@@ -248,19 +217,11 @@ def test_poisson_holds_for_adaptive_selections_enumerated():
             hat = wang.poisson_epsilon_hat(alpha=alpha, lower=lower, upper=upper)
             pairs = [(P[i], Q[i]) for P, Q in ((M, N), (N, M)) for i in range(2)]
             delta = max(float(np.maximum(P - math.exp(hat) * Q, 0).sum()) for P, Q in pairs)
-            bound = wang.poisson_renyi(
-                alpha=alpha,
-                base_epsilon=max(renyi(M[i], N[i], alpha) for i in range(2)),
-                base_delta_hat=delta,
-                mean=mean,
-                lower=lower,
-                upper=upper,
-            )
+            cost, stated = max(renyi(M[i], N[i], alpha) for i in range(2)), {"lower": lower, "upper": upper}
+            bound = wang.poisson_renyi(alpha=alpha, base_epsilon=cost, base_delta_hat=delta, mean=mean, **stated)
             assert renyi(A, B, alpha) <= bound + 1e-9
-    assert (
-        wang.poisson_renyi(alpha=9.0, base_epsilon=0.1, base_delta_hat=0.0, mean=3.0, lower=lower, upper=upper)
-        == math.inf
-    )
+    beyond = wang.poisson_renyi(alpha=9.0, base_epsilon=0.1, base_delta_hat=0.0, mean=3.0, **stated)
+    assert beyond == math.inf
 
 
 def test_lemma_a_5_holds_for_any_law_of_the_number_of_trials():
