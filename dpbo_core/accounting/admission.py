@@ -40,26 +40,6 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
     )
 
 
-def check_cap(budget: PrivacyBudget, cap: PrivacyBudget) -> None:
-    """Raise unless a study's `cap` has the ε and δ of the dataset's own, `budget`; raise too where that is public.
-
-    Raises:
-        StudyInvalid: it has others.
-    """
-    same = (budget.epsilon_units, budget.delta_units) == (cap.epsilon_units, cap.delta_units)
-    if budget.public or not same:
-        raise another_cap(budget)
-
-
-def another_plan() -> StudyInvalid:
-    """The error to raise where a rerun would make other noise draws than its charge in the ledger says."""
-    return StudyInvalid(
-        "this study edition was reserved with another plan",
-        cause="another version of dpbo, or another noise source, started it",
-        remedy="give the study a new edition (a new spend), or finish it with the version that started it",
-    )
-
-
 @dataclass(frozen=True)
 class Request:
     """A plan as admission judges it.

@@ -248,7 +248,9 @@ def dataset_with_cap(
         open_cap(writer, cap)
         budget = cap
     if budget is not None and cap is not None:
-        admission.check_cap(budget, cap)
+        same = (budget.epsilon_units, budget.delta_units) == (cap.epsilon_units, cap.delta_units)
+        if budget.public or not same:
+            raise admission.another_cap(budget)
     return budget
 
 

@@ -23,7 +23,6 @@ from dpbo_core.ledger.history import (
     UNREADABLE,
     Link,
     Place,
-    as_exported,
     broken_links,
     changed,
     links,
@@ -49,7 +48,13 @@ def export(url: str) -> Iterator[str]:
     """The history of the ledger at `url`, one entry a line as JSON, whatever the ledger's schema."""
     with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
-        lines = [json.dumps(as_exported(dict(row)), ensure_ascii=False, allow_nan=False) for row in rows]
+        lines = []
+        for row in rows:
+            line = {name: cell for name, cell in row.items() if cell is not None}
+            line["row"] = json.loads(line.pop("content"))
+            if "totals" in line:  # of whatever schema
+                line["totals"] = json.loads(line["totals"])
+            lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False))
     yield from lines
 
 

@@ -144,15 +144,6 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
                 yield f"{name} was changed: {', '.join(columns)}"  # without values: an export shows them
 
 
-def as_exported(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A history row, of whatever schema, as an export's line: with its JSON texts as objects."""
-    line = {name: cell for name, cell in row.items() if cell is not None}
-    line["row"] = json.loads(line.pop("content"))
-    if "totals" in line:
-        line["totals"] = json.loads(line["totals"])
-    return line
-
-
 def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
     """The error for a ledger, or exported copy, that something else than dpbo changed, with its problems."""
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""

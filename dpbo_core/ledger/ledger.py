@@ -18,7 +18,7 @@ from dpbo_core.accounting.account import ASKED, LEARNED
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
-from dpbo_core.errors import no_budget
+from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger import policy
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
@@ -165,7 +165,12 @@ class PrivacyLedger(OwnersLedger):
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
             if (before.spends, before.noise) != (spends, noise):
-                raise admission.another_plan()
+                raise StudyInvalid(
+                    "this study edition was reserved with another plan",
+                    cause="another version of dpbo, or another noise source, started it",
+                    remedy="give the study a new edition (a new spend), or finish it with the version that started "
+                    "it",
+                )
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
         fixed, cost = records_of(writer.connection, dataset), compose(plan.spends)

@@ -103,7 +103,13 @@ class RecordedStudies:
             .order_by(RESERVATIONS.c.id.desc())
         )
         with self._reading() as connection:
-            own = RESERVATIONS.c.dataset.in_(_siblings(connection, dataset))
+            patterns = templates_of(connection, dataset)
+            of_pattern = [
+                name
+                for name in connection.scalars(NAMES)
+                if any(values_in(pattern, name) is not None for pattern in patterns)
+            ]
+            own = RESERVATIONS.c.dataset.in_([dataset, *of_pattern])
             rows = connection.execute(query.where(DATASET_FACTS.c.about == LEARNED, own))
             newest = islice((row.release for row in rows if read_warm_start(row.value).series == series), most)
             return tuple(map(Release.from_json, newest))[::-1]
@@ -163,13 +169,6 @@ def _recorded_study(*cells: Any) -> Recorded:
     study, edition, method, dataset, release_id, reserved_at = map(str, cells[:-1])
     release = None if cells[-1] is None else Release.from_json(cells[-1])
     return Recorded(study, edition, method, dataset, release_id, reserved_at, release)
-
-
-def _siblings(connection: sa.Connection, dataset: str) -> set[str]:
-    """The dataset, and all others whose names fit a name pattern (such as `day-{date}`) that it fits too."""
-    patterns = templates_of(connection, dataset)
-    names = connection.scalars(NAMES)
-    return {dataset, *(name for name in names if any(values_in(pattern, name) is not None for pattern in patterns))}
 
 
 @row_decoding()

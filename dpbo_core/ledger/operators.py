@@ -83,7 +83,9 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
         raise cannot_open(dataset)
     sources = tuple(_sources_of(connection, dataset, references.sources))
     for source in references.sources:
-        if not (any(grants(one, source) for one in sources) and _readable(source)):
+        plain = source.kind == "file" and not is_pattern(source.name)
+        unreadable = plain and not os.access(source.name, os.R_OK)
+        if unreadable or not any(grants(one, source) for one in sources):
             raise not_allowed(dataset, source)
 
 
@@ -96,11 +98,6 @@ def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Sourc
             values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
             if values is not None:
                 yield replace(item.source, name=filled(item.source.name, values))
-
-
-def _readable(source: Source) -> bool:
-    """Whether this process may read a plain file; True for any other source, unchecked."""
-    return source.kind != "file" or is_pattern(source.name) or os.access(source.name, os.R_OK)
 
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:

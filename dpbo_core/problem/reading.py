@@ -33,6 +33,8 @@ def check_name(key: str, value: str) -> None:
     )
 
 
+_hints = cache(get_type_hints)  # of a section's fields, by name
+
 Rule = Callable[[str, Any], None]  # raises StudyInvalid where the value of a key breaks it
 
 
@@ -83,12 +85,6 @@ def positive(remedy: str) -> Rule:
 def among(*valid: str) -> Rule:
     """A check of a field's value: refused unless one of the texts `valid`."""
     return lambda key, value: one_of(key, value, valid)
-
-
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    """The types of a section's fields, by name."""
-    return get_type_hints(cls)
 
 
 def to_table(section: Any) -> dict[str, Any]:
