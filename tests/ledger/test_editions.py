@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from failure_worlds import frame
-from test_base_measure import permute_and_flip
+from test_mechanisms import permute_and_flip_distribution
 from worlds import Memory
 
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -177,10 +177,10 @@ def test_two_editions_cost_their_two_prices_and_no_more():
         laws = []
         for first, second in (sums, moved):
             joint = np.zeros((4, 4))
-            law = permute_and_flip(utilities(problem, first, ()))
+            law = permute_and_flip_distribution(utilities(problem, first, ()), 1.0)
             for chosen in range(4):
                 told = (EarlierEdition("1", "", chosen, ()),)
-                joint[chosen] = law[chosen] * permute_and_flip(utilities(problem, second, told))
+                joint[chosen] = law[chosen] * permute_and_flip_distribution(utilities(problem, second, told), 1.0)
             assert joint.sum() == pytest.approx(1.0)
             laws.append(joint)
         loss = np.abs(np.log(laws[0] / laws[1]))
