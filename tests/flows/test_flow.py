@@ -408,7 +408,6 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
     def party(name, *_):
         if name == "curate":
             os._exit(3)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork has the handler that a command left here
         time.sleep(600)
 
     def forked(kind, get=multiprocessing.get_context):
@@ -417,6 +416,10 @@ def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):
 
     monkeypatch.setattr(outsource.multiprocessing, "get_context", forked)
     monkeypatch.setattr(outsource, "_run", party)
-    with pytest.raises(DpboError, match="'curate' stopped"):
-        outsource.outsource(outsource.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
+    handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork would have the one that a command left here
+    try:
+        with pytest.raises(DpboError, match="'curate' stopped"):
+            outsource.outsource(outsource.Outsourcing(None, "X.csv", "Y.csv", "meeting", 3))
+    finally:
+        signal.signal(signal.SIGTERM, handler)
     assert "model" not in [child.name for child in multiprocessing.active_children()]
