@@ -28,10 +28,13 @@ from dpbo_core.privacy.release import Release
 OPEN = PrivacyBudget.of("d", epsilon=1.0, delta=0.0)
 
 
-def spend(book, name, epsilon=0.1):
-    reservation = book.reserve(Charge(key(name), plan(epsilon)), noise=SYSTEM)
-    reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7, "shown": 0.25})
-    return reservation.conclude(Release({"score": 0.25}, GUARANTEE, plan().spends, name, "1", "private_grid", "d"))
+def spend(book, name, epsilon=0.1, dataset="d"):
+    reservation, spends = (
+        book.reserve(Charge(key(name, dataset), plan(epsilon)), noise=SYSTEM),
+        plan(epsilon).spends,
+    )
+    reservation.record(spends[0], lambda: {"draw": 7, "shown": 0.25})
+    return reservation.conclude(Release({"score": 0.25}, GUARANTEE, spends, name, "1", "private_grid", dataset))
 
 
 @pytest.fixture(scope="module")

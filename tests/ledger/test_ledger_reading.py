@@ -7,12 +7,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from test_ledger import GUARANTEE, SYSTEM, key, plan
+from test_ledger_audit import spend
 
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.privacy.release import Release
 
 NOBODY = 65534
 READER = """
@@ -40,9 +38,7 @@ def folder(monkeypatch):
         path = Path(name)
         book = PrivacyLedger(f"sqlite:///{path / 'ledger.db'}")
         book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
-        claim, spends = book.reserve(Charge(key("a"), plan(1.0)), noise=SYSTEM), plan(1.0).spends
-        claim.record(spends[0], lambda: {"draw": 1})
-        claim.conclude(Release({"score": 0.5}, GUARANTEE, spends, "a", "1", "private_grid", "d"))
+        spend(book, "a", 1.0)
         (path / "ledger.db").chmod(0o444)
         path.chmod(0o555)
         yield path
@@ -63,6 +59,6 @@ def test_a_ledger_that_may_only_be_read_is_read(folder):
     """Another user cannot read the record beside it."""
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     spent, scores, refusal = read(folder)
-    assert (spent, scores) == ("1000000000000 a", "0.5")
+    assert (spent, scores) == ("1000000000000 a", "0.25")
     assert "may only be read by this user" in refusal
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -9,8 +9,8 @@ from itertools import product
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import GUARANTEE, SYSTEM, engine_of, key, lift, plan, sql
-from test_ledger_audit import exported
+from test_ledger import SYSTEM, engine_of, key, lift, plan, sql
+from test_ledger_audit import exported, spend
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
 
@@ -33,14 +33,6 @@ def state(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder
-
-
-def finish(book, name, dataset="d", epsilon=0.25):
-    reservation = book.reserve(Charge(key(name, dataset), plan(epsilon)), noise=SYSTEM)
-    reservation.record(plan(epsilon).spends[0], lambda: {"draw": 7})
-    return reservation.conclude(
-        Release({"score": 1.0}, GUARANTEE, plan(epsilon).spends, name, "1", "grid", dataset)
-    )
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +60,8 @@ def use(ledger_url):
     for dataset, epsilon in (("d", 1.0), ("other", 2.0)):
         book.set_budget(PrivacyBudget.of(dataset, epsilon=epsilon, delta=0.0))
     for name in "abc":
-        finish(book, name)
-        finish(book, f"other {name}", "other")
+        spend(book, name, 0.25)
+        spend(book, f"other {name}", 0.25, "other")
     return ledger_url
 
 
@@ -148,6 +140,11 @@ def test_a_second_key_takes_no_place_either(used):
 # sealed totals
 
 
+def past_the_keys(url, *statements):
+    """Run statements as somebody would whom no foreign key stops."""
+    sql(url, *["SET session_replication_role = replica"] * url.startswith("postgresql"), *statements)
+
+
 def change(url, table, rest):
     return [lift(url, table, "update"), f"UPDATE {table} SET {rest}"]
 
@@ -217,10 +214,7 @@ ON_POSTGRESQL = ("a raised cap", "a row of nothing put in")
 def test_tampering_is_refused_before_anything_is_charged(used, tampering):
     book = PrivacyLedger(used)  # open already, as a server's would be
     assert admitted(used) is None  # 0.75 + 0.5 > 1
-    if used.startswith("postgresql"):
-        sql(used, "SET session_replication_role = replica", *TAMPERINGS[tampering](used))
-    else:
-        sql(used, *TAMPERINGS[tampering](used))
+    past_the_keys(used, *TAMPERINGS[tampering](used))
     for epsilon in (0.5, 0.125):
         assert admitted(used, epsilon) is False
     with pytest.raises(LedgerDamaged, match="budget verify"):
@@ -273,10 +267,7 @@ IN_THE_HISTORY = {
 
 @pytest.mark.parametrize(("used", "how"), on_each(IN_THE_HISTORY, "an entry taken out"), indirect=["used"])
 def test_tampering_with_the_history_is_refused_before_anything_is_charged(used, how):
-    if used.startswith("postgresql"):
-        sql(used, "SET session_replication_role = replica", *IN_THE_HISTORY[how](used))
-    else:
-        sql(used, *IN_THE_HISTORY[how](used))
+    past_the_keys(used, *IN_THE_HISTORY[how](used))
     assert admitted(used, 0.125) is False
     with pytest.raises(LedgerDamaged):
         audit.verify(used)
@@ -313,7 +304,7 @@ def test_what_came_since_the_last_look_is_chained(here, used_once, state):
     url = used_once.copy(here)
     guard, book = LedgerStore(url).guard.beside, PrivacyLedger(url)
     before = guard.path.read_bytes()
-    finish(PrivacyLedger(url), "elsewhere", epsilon=0.125)
+    spend(PrivacyLedger(url), "elsewhere", 0.125)
     guard.path.write_bytes(before)  # what this process verified last
     number = "(SELECT max(sequence) - 1 FROM history)"
     sql(url, *change(url, "history", f"content = '{{}}' WHERE sequence = {number}"))
@@ -363,7 +354,7 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
     old = tables_of(url)
-    finish(book, "a", epsilon=1.0)
+    spend(book, "a", 1.0)
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     assert admitted(url) is None
     restore(url, old)
@@ -400,7 +391,7 @@ def test_both_files_of_a_ledger_restored_are_noticed_by_what_the_user_saw(here, 
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
     copied(here, to="old ")
-    finish(book, "a", epsilon=1.0)
+    spend(book, "a", 1.0)
     copied(here, of="old ")
     for look in (lambda: PrivacyLedger(url), lambda: audit.verify(url)):
         with pytest.raises(LedgerDamaged, match=r"older than it was.*--accept-restored"):
@@ -416,12 +407,12 @@ def test_an_older_head_is_no_refusal_and_others_writing_is_none(here, state, tmp
     stale = seen_file(state).read_bytes()
     with monkeypatch.context() as another:
         another.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("another user")))
-        finish(PrivacyLedger(url), "a")
+        spend(PrivacyLedger(url), "a")
     assert seen_file(state).read_bytes() == stale
-    finish(book, "b")
+    spend(book, "b")
     newer = seen_file(state).read_bytes()
     seen_file(state).write_bytes(stale)
-    finish(PrivacyLedger(url), "c")
+    spend(PrivacyLedger(url), "c")
     assert seen_file(state).read_bytes() not in (stale, newer)
 
 
@@ -440,7 +431,7 @@ def test_a_state_folder_that_cannot_be_used_ends_no_study(here, state, how, monk
         warnings.simplefilter("always")
         book = PrivacyLedger(url)
         book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
-        finish(book, "a")
+        spend(book, "a")
     told = {str(item.message) for item in said if item.category is UserWarning}
     assert len(told) == 1
     assert "state folder" in told.pop()
@@ -455,13 +446,13 @@ def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(he
     book = PrivacyLedger(url)
     book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
     copied(here, to="old ")
-    release = finish(book, "a")
+    release = spend(book, "a")
     history = exported(url)
     assert history[-1].about == "releases"
     assert release.ledger == {"identity": json.loads(history[0].row)["identity"], "head": history[-2].hash}
     assert Release.from_json(json.loads(json.dumps(release.to_json()))).ledger == release.ledger
     assert standing_of(release, url) == "held"
-    finish(book, "b")
+    spend(book, "b")
     assert standing_of(release, url) == "held"
     assert standing_of(replace(release, ledger={}), url) == "another"
     assert standing_of(replace(release, ledger=release.ledger | {"identity": "0" * 32}), url) == "another"

@@ -113,6 +113,9 @@ def test_looks_that_hold_cost_one_price_together(place):
     guarantee = found[0].guarantee
     assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (20.0, 0.0, ())
     assert found[-1].release is None
+    _, threshold, noise = _kept(place)  # every look has noise of its own
+    assert len({threshold, *(nu for _, nu in noise.values())}) == 6
+    assert len({identity for identity, _ in noise.values()}) == 5
 
 
 def test_a_fall_raises_the_alarm_and_ends_the_watch(place):
@@ -241,6 +244,14 @@ def killed_after(monkeypatch, n):
     return written
 
 
+def killed_at_tuesday(place, monkeypatch, n):
+    """Tuesday's look ends after its n-th write: taken over, ν, began, the bit kept, the bit told, the release."""
+    with monkeypatch.context() as patch:
+        killed_after(patch, n)
+        with pytest.raises((Killed, Sealed)):
+            place.look("tuesday")
+
+
 WRITES = 9  # reserve, z, terms, ν, began, bit in the vault, bit in the ledger; of an alarm its release, and "over"
 
 
@@ -288,14 +299,6 @@ def _kept(place):
     return kept.identity, kept.threshold.expose(), noise
 
 
-def test_every_look_has_noise_of_its_own(place):
-    place.look("monday")
-    place.look("tuesday")
-    _, threshold, noise = _kept(place)
-    assert len({threshold, *(nu for _, nu in noise.values())}) == 3
-    assert len({identity for identity, _ in noise.values()}) == 2
-
-
 def _count(patch, name, drawn):
     call = getattr(AboveThreshold, name)
     patch.setattr(AboveThreshold, name, lambda *args: (drawn.append(name), call(*args))[1])
@@ -303,10 +306,7 @@ def _count(patch, name, drawn):
 
 def test_a_bit_that_was_found_before_a_kill_is_not_found_anew_on_another_table(place, monkeypatch):
     place.look("monday")
-    with monkeypatch.context() as patch:
-        killed_after(patch, 4)  # taken over, ν, began, the bit in the vault
-        with pytest.raises((Killed, Sealed)):
-            place.look("tuesday")
+    killed_at_tuesday(place, monkeypatch, 4)
     place.spoil()
     assert not place.look("tuesday").alarm
     assert place.look("wednesday").alarm
@@ -315,10 +315,7 @@ def test_a_bit_that_was_found_before_a_kill_is_not_found_anew_on_another_table(p
 def test_a_look_that_was_killed_at_its_alarm_is_an_alarm_before_anybody_looks_on(place, monkeypatch):
     place.look("monday")
     place.spoil()
-    with monkeypatch.context() as patch:
-        killed_after(patch, 4)  # taken over, ν, began, the bit in the vault
-        with pytest.raises((Killed, Sealed)):
-            place.look("tuesday")
+    killed_at_tuesday(place, monkeypatch, 4)
     assert "look tuesday" not in _draws(place)
     with pytest.raises(WatchOver, match="'tuesday' raised the alarm"):
         place.look("wednesday")
@@ -350,11 +347,7 @@ def test_an_older_vault_than_the_ledger_s_last_look_is_refused(place, monkeypatc
     """Of a look that only began, too: its noise would be drawn anew, and the ledger knows that it was drawn."""
     place.look("monday")
     shutil.copytree(place.vault, place.folder / "old")
-    with monkeypatch.context() as patch:
-        if began:
-            killed_after(patch, 3)  # taken over, ν, began
-        with pytest.raises((Killed, Sealed)) if began else nullcontext():
-            place.look("tuesday")
+    killed_at_tuesday(place, monkeypatch, 3) if began else place.look("tuesday")
     vault = place.vault
     shutil.rmtree(vault)
     shutil.copytree(place.folder / "old", vault)
@@ -423,10 +416,7 @@ def test_a_reference_or_a_fall_outside_the_score_s_range_is_refused(place):
 def test_noise_that_a_kill_left_after_the_alarm_is_destroyed_by_whoever_asks_next(place, monkeypatch, again):
     place.look("monday")
     place.spoil()
-    with monkeypatch.context() as patch:
-        killed_after(patch, 6)  # taken over, ν, began, the bit in the vault, the bit in the ledger, the release
-        with pytest.raises((Killed, Sealed)):
-            place.look("tuesday")
+    killed_at_tuesday(place, monkeypatch, 6)
     assert _kept(place)[2].keys() == {"monday", "tuesday"}
     if again == "wednesday":
         with pytest.raises(WatchOver, match="'tuesday' raised the alarm"):
