@@ -59,12 +59,16 @@ class EstimatorTrainer:
         Raises:
             StudyInvalid: it cannot be built or trained, or as `held`.
         """
+        return self.held(self.trained(point))
+
+    def trained(self, point: Mapping[str, Any]) -> FittedEstimator:
+        """The estimator at `point`, fitted from scratch (if `enforced` in a child), and not yet `held`."""
         if self.listed or not self.enforced:
-            return self.held(self.fitted(slice(None), point))
+            return self.fitted(slice(None), point)
         columns = self.factory.columns
         estimator = IsolatedEstimator.of_bytes(self._in_child_process(isolated_training, point, 0))
         stand_in = np.array(self.X[0], dtype=np.float64 if columns is None else object)
-        return self.held(FittedEstimator(estimator, stand_in, columns=columns))
+        return FittedEstimator(estimator, stand_in, columns=columns)
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
         """The estimator at `point`, unchecked, fitted from scratch in this process on the public rows of a mask."""

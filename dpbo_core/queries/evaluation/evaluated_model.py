@@ -26,7 +26,7 @@ from dpbo_core.final_model import FinalModel
 from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
-from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
+from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
@@ -99,6 +99,8 @@ class EvaluatedModel:
                 how = alone(model.by_rows(), self.X, self.public.truth, cells, needed_by={})
                 model = replace(model, alone=how)
             else:
+                if not self.unlisted:
+                    check_listed(model.estimator)
                 check_rowwise(model, self.X, needs=self.public.verb)
                 model = replace(model, alone=None)
         return Counter(self.preprocessing, model, cells, grouping)
@@ -157,7 +159,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
         return _evaluated(trainer.train(point), fitted, X, public_records, unlisted)
     if not isinstance(trainer, EstimatorTrainer):
         raise no_model()
-    model = trainer.train(point)
+    model = trainer.trained(point)
     verb = _verb_of(model, fitted)
     classes = np.asarray(trainer.truth if fitted.classes else np.zeros(len(trainer.truth)), dtype=np.int64)
     folds = fold_of(classes, seed=spec.search.seed)
