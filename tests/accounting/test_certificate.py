@@ -29,7 +29,7 @@ def document(name, **facts):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.1, 3.0])
 def test_an_honest_release_is_worth_its_promise(name, epsilon):
     found = recompute(read_certificate(document(name, epsilon=epsilon, steps=7), CERTIFIED), CERTIFIED)
     assert found.epsilon <= epsilon * (1 + 1e-12)

@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, urlencode
 
+import httpx
 from intruder import command, environment
 
 from audit.schedule import free_port
@@ -65,8 +66,6 @@ def photograph(url: str, path: Path, *, size: tuple[int, int] = (1400, 1000)) ->
 @contextmanager
 def serving(folder: Path, *words: str, until: str) -> Iterator[Path]:
     """A server of its own session, from when `until` answers: the file of what it prints."""
-    import httpx
-
     said = folder / "said.txt"
     with said.open("wb") as out:
         process = subprocess.Popen(
@@ -104,8 +103,6 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
     port = free_port()
     page = f"http://127.0.0.1:{port}"
     with serving(folder, *command("ui", "--port", str(port)), until=f"{page}/health") as said:
-        import httpx
-
         link = said.read_text().split("to read: ")[1].split("#")[0]  # with its token
         with httpx.Client(follow_redirects=True, timeout=30) as reader:
             reader.get(link)
@@ -142,8 +139,6 @@ def main() -> None:
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
         with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):
-            import httpx
-
             runs = httpx.post(
                 "http://127.0.0.1:4200/api/flow_runs/filter",
                 json={"limit": 1, "sort": "START_TIME_DESC"},

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 ESC = "\x1b[2J\x1b]0;owned\x07"
@@ -107,11 +107,3 @@ def _places(tree: Any) -> Any:
     for key, value in pairs:
         yield tree, key
         yield from _places(value)
-
-
-def toml_or_none(tree: Any, dumps: Callable[[Any], str]) -> bytes | None:
-    """The tree as TOML; None where TOML has no such value."""
-    try:
-        return dumps(tree).encode()
-    except (TypeError, ValueError, AttributeError, UnicodeEncodeError):
-        return None

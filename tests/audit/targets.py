@@ -21,7 +21,7 @@ import tomli_w
 from conftest import STUDY
 from exchanges import PRIVATE, world
 
-from audit.mutations import ESC, WORDS, toml_or_none
+from audit.mutations import ESC, WORDS
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
@@ -100,8 +100,9 @@ def study_tables(folder: Path) -> Target:
     by_file = study_bytes(folder)
 
     def take(tables: Any) -> None:
-        raw = toml_or_none(tables, tomli_w.dumps)
-        if raw is None:
+        try:
+            raw = tomli_w.dumps(tables).encode()
+        except (TypeError, ValueError, AttributeError, UnicodeEncodeError):  # TOML has no such value
             StudySpec.from_dict(tables if isinstance(tables, dict) else {})  # as Prefect's form hands it over
         else:
             by_file.take(raw)

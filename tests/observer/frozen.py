@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 TAPE, TRIALS, FAULT, ASKED = "OBSERVER_TAPE", "OBSERVER_TRIALS", "OBSERVER_FAULT", "OBSERVER_ASKED"
@@ -65,14 +65,8 @@ def _trials(module: ModuleType) -> None:
     module._Law.draw = lambda self, source: int(os.environ[TRIALS])
 
 
-class _Tokens:
-    @staticmethod
-    def token_hex(n_bytes: int) -> str:
-        return "5a" * n_bytes
-
-
 def _tokens(module: ModuleType) -> None:
-    module.secrets = _Tokens
+    module.secrets = SimpleNamespace(token_hex=lambda n_bytes: "5a" * n_bytes)
 
 
 def _names(module: ModuleType) -> None:
