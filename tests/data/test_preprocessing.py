@@ -67,13 +67,9 @@ def test_standardised_columns_to_the_last_bit() -> None:
     assert encoded.X[:, 1:4].tolist() == [[0, 0, 1], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
     assert encoded.labels.tolist() == [0, 1, 1, 0]
     assert encoded.X.flags.c_contiguous
-    assert encoded.X.dtype == np.float64
-    assert encoded.labels.dtype == np.int64
-
-
-def test_without_standardising_the_numbers_stay_as_they_are() -> None:
-    fitted = Preprocessing.fit(TRAINING, "y", unit_ball=False, standardize=False)
-    assert fitted.transform(TRAINING).X[:, [0, 4]].tolist() == [[1, 0.5], [2, -1e3], [3, 4], [6, 0]]
+    assert (encoded.X.dtype, encoded.labels.dtype) == (np.float64, np.int64)
+    raw = Preprocessing.fit(TRAINING, "y", unit_ball=False, standardize=False).transform(TRAINING)
+    assert raw.X[:, [0, 4]].tolist() == [[1, 0.5], [2, -1e3], [3, 4], [6, 0]]
 
 
 def test_against_scikit_learn() -> None:
@@ -116,12 +112,9 @@ def test_a_constant_column_is_zero_for_every_record() -> None:
         held = fitted.transform(table_of({"k": [7, 1e308, 0.1, NAN], "x": [0.0] * 4, "y": [0] * 4}))
         assert held.X[:, 0].tolist() == [0.0] * 4
         assert held.broken.tolist() == [False, False, False, True]
-
-
-def test_only_constant_columns_give_zero_rows() -> None:
-    fitted = Preprocessing.fit(table_of({"k": [3, 3], "y": [0, 1]}), "y", unit_ball=True, bias=0.6)
-    assert fitted.radius == 1.0
-    assert fitted.transform(table_of({"k": [3, 1e308], "y": [0, 1]})).X.tolist() == [[0, 0.6], [0, 0.6]]
+    alone = Preprocessing.fit(table_of({"k": [3, 3], "y": [0, 1]}), "y", unit_ball=True, bias=0.6)
+    assert alone.radius == 1.0
+    assert alone.transform(table_of({"k": [3, 1e308], "y": [0, 1]})).X.tolist() == [[0, 0.6], [0, 0.6]]
 
 
 def test_training_values_at_the_ends_of_the_doubles() -> None:
@@ -438,11 +431,8 @@ def test_what_a_training_table_may_not_be(columns: dict, arguments: dict, openin
     with pytest.raises(StudyInvalid) as caught:
         Preprocessing.fit(table_of(columns, source="train.csv"), **options)
     assert message(caught).startswith(opening)
-
-
-def test_fifty_categories_are_allowed() -> None:
-    table = table_of({"x": [*range(49), "?"], "y": [0, 1] * 25})
-    assert Preprocessing.fit(table, "y", unit_ball=True).n_features == 50
+    fifty = table_of({"x": [*range(49), "?"], "y": [0, 1] * 25})
+    assert Preprocessing.fit(fifty, "y", unit_ball=True).n_features == 50
 
 
 def test_gaps_take_the_training_mean_where_the_study_says_so():
