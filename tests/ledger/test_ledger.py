@@ -217,14 +217,11 @@ def test_rows_are_only_ever_added(ledger, ledger_url):
             "DELETE": f"DELETE FROM {table}",
             "TRUNCATE": f"TRUNCATE {table} CASCADE",
         }.items():
-            expected = "syntax" if is_unknown(verb, ledger_url) else "append-only"
+            unknown = verb == "TRUNCATE" and ledger_url.startswith("sqlite")
+            expected = "syntax" if unknown else "append-only"
             with pytest.raises(sa.exc.DBAPIError, match=expected):
                 sql(ledger_url, statement)
         assert sql(ledger_url, f"SELECT * FROM {table}") == before[table]
-
-
-def is_unknown(verb, ledger_url):
-    return verb == "TRUNCATE" and ledger_url.startswith("sqlite")
 
 
 def test_the_files_are_their_owners(here):

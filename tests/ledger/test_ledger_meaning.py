@@ -41,20 +41,16 @@ def test_the_first_spend_fixes_k_and_another_is_refused_by_name(url):
     assert audit.verify(url).sequence == 5
 
 
-def test_k_of_a_person_column_is_enforced_and_may_differ(url):
+PERSONS = {"unit": PrivacyUnit.PERSON, "person": "who"}
+
+
+@pytest.mark.parametrize(("cap", "of_whom"), [(OPEN, PERSONS), (PrivacyBudget.without_limit("d"), {})])
+def test_k_may_differ_where_a_column_enforces_it_or_nobody_is_protected(url, cap, of_whom):
     book = PrivacyLedger(url)
-    book.set_budget(OPEN)
-    persons = {"unit": PrivacyUnit.PERSON, "person": "who"}
+    book.set_budget(cap)
     for k in (5, 1):
-        book.reserve(Charge(key(str(k)), plan(0.1, **persons), max_records_per_person=k), noise=SYSTEM)
+        book.reserve(Charge(key(str(k)), plan(0.1, **of_whom), max_records_per_person=k), noise=SYSTEM)
     assert book.accounts("d")[0].records == ()
-
-
-def test_a_public_dataset_has_no_k(url):
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.without_limit("d"))
-    for k in (5, 1):
-        book.reserve(Charge(key(str(k)), plan(0.1), max_records_per_person=k), noise=SYSTEM)
 
 
 # rows

@@ -140,33 +140,18 @@ def test_as_the_last_step_both_are_paid_together(tmp_path):
     assert entries == ["both", "both/evaluation"]
 
 
-@pytest.mark.parametrize(
-    ("section", "said"),
-    [
-        ({"bins": 8}, "privately trained model has no bins"),
-        ({"prevalence": 0.1}, "privately trained model has no threshold"),
-    ],
-)
-def test_what_only_public_records_could_tell_is_refused(tmp_path, section, said):
-    tables = study(tmp_path, 2, evaluation=section)
-    with pytest.raises(StudyInvalid, match=said):
-        run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path)
-    assert not a_ledger(tmp_path).accounts()
-
-
-def test_without_a_validation_set_there_is_one_clear_refusal(tmp_path):
-    tables = study(tmp_path, 2)
+def test_what_only_public_records_could_tell_is_refused(tmp_path):
+    without = study(tmp_path, 2)
     for key in ("validation", "n_validation"):
-        del tables["data"][key]
-    with pytest.raises(StudyInvalid, match="without a validation set"):
-        run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path)
-    with pytest.raises(StudyInvalid, match="without a validation set"):
-        evaluate_study(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path)
+        del without["data"][key]
+    for tables, said in (
+        (study(tmp_path, 2, evaluation={"bins": 8}), "privately trained model has no bins"),
+        (study(tmp_path, 2, evaluation={"prevalence": 0.1}), "privately trained model has no threshold"),
+        (without, "without a validation set"),
+    ):
+        with pytest.raises(StudyInvalid, match=said):
+            run_and_evaluate(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path)
+    for tables, model, words in ((without, None, said), (study(tmp_path, 2), tmp_path, "saved model")):
+        with pytest.raises(StudyInvalid, match=words):
+            evaluate_study(StudySpec.from_dict(tables), ledger=a_ledger(tmp_path), folder=tmp_path, model=model)
     assert not a_ledger(tmp_path).accounts()
-
-
-def test_a_saved_model_is_refused_there(tmp_path):
-    with pytest.raises(StudyInvalid, match="saved model"):
-        evaluate_study(
-            StudySpec.from_dict(study(tmp_path, 2)), ledger=a_ledger(tmp_path), folder=tmp_path, model=tmp_path
-        )

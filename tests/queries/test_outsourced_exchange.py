@@ -205,18 +205,6 @@ def test_either_party_killed_anywhere_ends_in_the_same_state(tmp_path, kind):
     assert figures.clean, figures
 
 
-def ended_by_itself(work):
-    """Run `work` in a child that kills itself wherever `work` says: how it ended."""
-    child = CONTEXT.Process(target=work)
-    child.start()
-    child.join()
-    return child.exitcode
-
-
-def at_its_worst():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.mark.parametrize(("where", "call", "nth", "is_new"), [
     (os, "fchmod", 1, False), (os, "fsync", 1, False), (Path, "replace", 1, False), (os, "fsync", 2, True),
 ])  # fmt: skip
@@ -229,11 +217,14 @@ def test_a_state_killed_at_any_call_is_the_old_or_the_new(tmp_path, monkeypatch,
 
     def killing(*arguments, **named):
         calls.append(arguments)
-        return at_its_worst() if len(calls) == nth else honest(*arguments, **named)
+        return os.kill(os.getpid(), signal.SIGKILL) if len(calls) == nth else honest(*arguments, **named)
 
     with monkeypatch.context() as planted:
         planted.setattr(where, call, killing)
-        assert ended_by_itself(w.suggest) == -signal.SIGKILL
+        child = CONTEXT.Process(target=w.suggest)
+        child.start()
+        child.join()
+    assert child.exitcode == -signal.SIGKILL
     assert ((tmp_path / "S").read_bytes() != old) == is_new
     assert w.suggest().step == 2
 
