@@ -21,18 +21,9 @@ CANARY = "canary-4711-of-a-record"
 RAN: list[str] = []
 
 ENDINGS = (
-    ValueError,
-    TypeError,
-    OverflowError,
-    AttributeError,
-    StopIteration,
-    RecursionError,
-    MemoryError,
-    KeyboardInterrupt,
-    SystemExit,
-    GeneratorExit,
-    BaseException,
-)
+    ValueError, TypeError, OverflowError, AttributeError, StopIteration, RecursionError, MemoryError,
+    KeyboardInterrupt, SystemExit, GeneratorExit, BaseException,
+)  # fmt: skip
 VERBS = re.findall(
     r"\w+",
     """
@@ -88,36 +79,15 @@ def everything(base: type, method: Callable[[str], Any], **own: Any) -> type:
 
 
 BASES: tuple[tuple[type, tuple[Any, ...], Any], ...] = (
-    (object, (), None),
-    (str, ("hostile",), "hostile"),
-    (str, (" 1.5 ",), "1.5"),
-    (str, ("0",), "0"),
-    (bytes, (b"1",), b"1"),
-    (int, (1,), 1),
-    (int, (10**400,), 10**400),
-    (float, (0.5,), 0.5),
-    (float, (float("nan"),), float("nan")),
-    (Decimal, ("1",), Decimal(1)),
-    (Decimal, ("sNaN",), Decimal("sNaN")),
-    (complex, (1.0,), 1.0),
-    (complex, (1j,), None),
-    (Fraction, (1, 3), None),
-    (list, ([1.0],), None),
-    (tuple, ((1.0,),), None),
-    (dict, ({"a": 1.0},), None),
-    (set, ((1.0,),), None),
-    (bytearray, (b"1",), None),
-    (np.float64, (0.5,), 0.5),
-    (np.str_, ("1",), "1"),
-    (np.bytes_, (b"1",), b"1"),
-    (np.float32, (0.5,), None),
-    (np.int64, (1,), None),
-    (datetime.date, (2020, 1, 1), None),
-    (datetime.datetime, (2020, 1, 1), None),
-    (datetime.timedelta, (1,), None),
-    (type, ("t", (), {}), None),
-    (Exception, ("x",), None),
-)
+    (object, (), None), (str, ("hostile",), "hostile"), (str, (" 1.5 ",), "1.5"), (str, ("0",), "0"),
+    (bytes, (b"1",), b"1"), (int, (1,), 1), (int, (10**400,), 10**400), (float, (0.5,), 0.5),
+    (float, (float("nan"),), float("nan")), (Decimal, ("1",), Decimal(1)), (Decimal, ("sNaN",), Decimal("sNaN")),
+    (complex, (1.0,), 1.0), (complex, (1j,), None), (Fraction, (1, 3), None), (list, ([1.0],), None),
+    (tuple, ((1.0,),), None), (dict, ({"a": 1.0},), None), (set, ((1.0,),), None), (bytearray, (b"1",), None),
+    (np.float64, (0.5,), 0.5), (np.str_, ("1",), "1"), (np.bytes_, (b"1",), b"1"), (np.float32, (0.5,), None),
+    (np.int64, (1,), None), (datetime.date, (2020, 1, 1), None), (datetime.datetime, (2020, 1, 1), None),
+    (datetime.timedelta, (1,), None), (type, ("t", (), {}), None), (Exception, ("x",), None),
+)  # fmt: skip
 
 
 def _subclasses() -> Iterator[Hostile]:

@@ -13,13 +13,9 @@ from dpbo_core.models.scores.union import SCORES
 from dpbo_core.private_training.union import BASES
 
 LISTED_IN = (
-    "README.md",
-    "docs/explanation/which_method.md",
-    "docs/reference/study_file.md",
-    "docs/reference/commands.md",
-    "docs/how_to/private_training.md",
-    "docs/evidence/threat_model.md",
-)
+    "README.md", "docs/explanation/which_method.md", "docs/reference/study_file.md", "docs/reference/commands.md",
+    "docs/how_to/private_training.md", "docs/evidence/threat_model.md",
+)  # fmt: skip
 LIST = re.compile(r"(<!-- list: (\w+), by make pages -->\n).*?(<!-- end of the list -->)", re.DOTALL)
 
 

@@ -101,15 +101,9 @@ def environment(built, tmp_path_factory):
     environment = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--python",
-        str(environment / "bin" / "python"),
-        "install",
-        "--quiet",
+        sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", "--quiet",
         "--no-compile",
-    ]
+    ]  # fmt: skip
     subprocess.run([*pip, "--no-deps", "--no-index", str(built[1])], check=True, capture_output=True)
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(DEPENDENCIES + "\n")  # a plain path: links inside it are not followed
