@@ -28,14 +28,7 @@ ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 val
 
 @dataclass(frozen=True, eq=False)
 class SearchDomain:
-    """The public half of a search on noisy values: the candidates, and what is believed of their scores beforehand.
-
-    Attributes:
-        encoded: Λ in the unit cube, (N, d).
-        prior: of the score, on the prior's scale.
-        noise_variance: σ² of one value that the search is told.
-        guess: h, (N,); zeros where there is none.
-    """
+    """The public half of a search on noisy values: Λ, the score's prior, σ² and h (zeros: there is no guess)."""
 
     encoded: NDArray[np.float64]
     prior: Prior
