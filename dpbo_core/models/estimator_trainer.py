@@ -94,7 +94,7 @@ class EstimatorTrainer:
 
             how = alone(fitted.by_rows(), self.X, self.truth, scored, needed_by=self._modules)
             return replace(fitted, alone=how)
-        rows_alone = ROWS_OF_ANOTHER if self.listed or scored.needs in self._tried else ROWS_TRIED
+        rows_alone = ROWS_OF_ANOTHER if scored.needs in self._tried else ROWS_TRIED
         outcome = check_rowwise(fitted, self.X, needs=scored.needs, rows_alone=rows_alone)
         self._tried.add(scored.needs)
         if isinstance(self.score, BoundedFunction):
