@@ -14,10 +14,9 @@ SERVERS = (
     "serve",
 )  # fmt: skip
 LONG = (
-    SERVED, "docs", "enumerator", "search_face", "private_objective", "public_process", "one_query",
-    "estimator", "watch", "evaluation", "dashboard", "workers", "pooled", "hostile_records", "named_columns",
-    "contract", "ledger_audit", "ledger_tampering", "architecture", "study", "stored_parts", "seconds", "ledger",
-    "persons", "replay", "ledger_meaning", "score_contract", "enforced", "submissions",
+    SERVED, "enforced", "enumerator", "evaluation", "persons", "private_objective", "replay", "docs", "watch",
+    "ledger", "public_process", "hostile_records", "named_columns", "architecture", "one_pass", "workers", "audit",
+    "submissions", "study", "ledger_tampering", "search_face", "estimator", "ledger_audit", "score_contract",
 )  # fmt: skip
 
 

@@ -269,9 +269,23 @@ print(json.dumps(got))
 """
 
 
+KNOCK = """
+found = []
+for port in given["ports"]:
+    for path in ("/api/flows/filter", "/api/admin/version", "/api/deployments/filter"):
+        for headers in ({}, {"Authorization": "Basic " + base64.b64encode(b"admin:pass").decode()}):
+            with suppress(httpx.TransportError):  # TLS without a certificate
+                answer = httpx.post(f"http://127.0.0.1:{port}{path}", json={}, headers=headers, timeout=180)
+                found.append(answer.status_code)
+    with suppress(httpx.TransportError):
+        found.append(httpx.get(f"http://127.0.0.1:{port}/api/health", headers={"Host": "evil.example"}).status_code)
+print(json.dumps(found))
+"""
+
+
 def of_tune(folder: Path) -> Iterator[Way]:
     """`dpbo tune`: the server of one run, attacked while the command stands still; its password replayed later."""
-    from test_temporary_server import KNOCK, password_of, servers
+    from test_temporary_server import password_of, servers
 
     server, held = "dpbo tune", folder / "said-tune.txt"
     with held.open("wb") as out:

@@ -1,6 +1,8 @@
 """The short forms of the campaigns that `make audit` runs in full."""
 
+import ast
 import math
+from importlib import import_module
 from importlib.metadata import distributions, version
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from dp_accounting import get_epsilon_gaussian
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study_file import StudySpec
+
+TESTS = Path(__file__).parents[1]
 
 
 def repr_of(pair):
@@ -34,6 +38,21 @@ def test_a_section_replaces_itself_and_leaves_the_others():
     assert audit_page.parsed(again) == {"Kills": "ten\n\n| a |", "Leaks": "one"}
     assert audit_page.whole(audit_page.parsed(again)) == again
     assert again.index("## Kills") < again.index("## Leaks")
+
+
+def test_what_a_campaign_takes_of_a_test_is_there():
+    """It is imported where a campaign runs, which `make test` does not."""
+    campaigns = [path for name in ("audit", "observer", "deployment") for path in (TESTS / name).rglob("*.py")]
+    imports = [
+        node
+        for path in campaigns
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("test_")
+    ]
+    assert len(imports) > 5
+    for node in imports:
+        module = import_module(node.module)
+        assert [item.name for item in node.names if not hasattr(module, item.name)] == []
 
 
 def test_every_method_and_exchange_is_told_apart_and_every_fault_is_planted():
