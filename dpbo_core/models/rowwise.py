@@ -39,8 +39,7 @@ def check_rowwise(
         X_public: (n, d) rows; the first 64 are tried.
         needs: what the score asks of the model.
         rows_alone: how many rows are tried alone, and every other with six more. `ROWS_OF_ANOTHER` are enough where
-            its class is on the list, or another model of this trainer stood all of them alone: they tell a batch's
-            statistics and its size too.
+            another model of this trainer stood all of them alone: they tell a batch's statistics and its size too.
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
