@@ -38,7 +38,7 @@ GOALS = {  # of `make intruder`, by how the row begins: what its third cell must
     "paid release": r"(\d+) of \1",
     "tampering": r"(\d+) of \1",
     "silent PostgreSQL": r"(\d|1[0-4])\.\d s",
-    "exact bits": "0; 0",
+    "K through": "0",
     "outbound": "0",
     "a canary": "0",
 }
