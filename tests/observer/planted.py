@@ -16,15 +16,15 @@ def _scored(leak: Callable[[int], None]) -> Change:
     """`leak` is told every exact sum."""
 
     def change(module: ModuleType) -> None:
-        honest = module.Objective.evaluate
+        honest = module.Objective.totals
 
-        def evaluate(self: Any, model: Any) -> Any:
-            total = honest(self, model)
-            leak(total.expose())
-            return total
+        def totals(self: Any, *words: Any, **named: Any) -> Any:
+            sums, differences = honest(self, *words, **named)
+            for total in sums:
+                leak(int(total))
+            return sums, differences
 
-        module.Objective.evaluate = evaluate
-        module.Objective.evaluate_all = None  # models are scored one by one
+        module.Objective.totals = totals
 
     return change
 
