@@ -144,14 +144,14 @@ def test_a_report_mends_probabilities_and_threshold_at_no_price(url):
     found = search(url, inner=LogisticRegression(), scoring="log_loss", error_bound=3.0, budget=(5.0, 1e-5))
     found.fit(X, public, **given)
     plain, before = found.evaluate(X, public, **given, epsilon=2.0), spent(url)
-    report = found.evaluate(X, public, **given, epsilon=2.0, repair=True, threshold="recall=0.8")
+    report = found.evaluate(X, public, **given, epsilon=2.0, repair=True, threshold="recall=0.95")
     assert (report.replayed, report.release, spent(url)) == (True, plain.release, before)
     assert (plain.repair, plain.repaired_model) == (None, None)
     own = found.predict_proba(z)[:, 1].mean()
     mended = report.repaired_model.predict_proba(z)[:, 1].mean()
     assert abs(mended - shifted.mean()) < 0.05 < abs(own - shifted.mean())
     flagged = report.repaired_model.predict(z) == 1
-    assert flagged[shifted == 1].mean() >= 0.75  # noise moves it by .015; without a threshold it is far below
+    assert flagged[shifted == 1].mean() > 0.9  # by its own threshold .81; the noise moves it by .01
     with pytest.raises(StudyInvalid, match="states a threshold, and repairs nothing"):
         found.evaluate(X, public, **given, epsilon=2.0, threshold="recall=0.8")
 
