@@ -55,9 +55,9 @@ class LedgerStore:
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._restored = restored
         self.identity, self.guard = "", RollbackGuard(beside)  # until the identity is read
-        if not self._is_made():
+        if not self._read_identity():
             self._make()
-            self._is_made()
+            self._read_identity()
         if self.schema != schema.SCHEMA:
             if restored:
                 return
@@ -106,8 +106,8 @@ class LedgerStore:
         if writer.last != last:
             self.guard.keep(writer.last, Over.ANYTHING if self._restored else Over.EARLIER)
 
-    def _is_made(self) -> bool:
-        """Whether the database has the ledger's tables; then the schema's number and the identity are read."""
+    def _read_identity(self) -> bool:
+        """Read the schema's number and, of our own schema, the identity; False where there are no tables yet."""
         with self.reading() as connection:
             made = sa.inspect(connection).has_table(LEDGER.name)
             if made:

@@ -10,30 +10,30 @@
 from functools import lru_cache
 from typing import Any, Literal
 
-_MADE = 256  # measurements that are kept: one takes longer to make than to draw from
+_CACHE_SIZE = 256  # measurements: one takes longer to make than to draw from
 
 
-@lru_cache(_MADE)
+@lru_cache(_CACHE_SIZE)
 def discrete_laplace(scale: float) -> Any:
     """OpenDP's discrete Laplace measurement on integer vectors of integer ℓ₁ sensitivity; its price is ε."""
     distance = opendp().metrics.l1_distance(T="i64")
     return opendp().measurements.make_laplace(_integer_domain(), distance, scale=scale)
 
 
-@lru_cache(_MADE)
+@lru_cache(_CACHE_SIZE)
 def discrete_gaussian(scale: float, *, moves: Literal["i64", "f64"]) -> Any:
     """OpenDP's discrete Gaussian measurement on integer vectors, priced in ρ; ℓ₂ distances are of type `moves`."""
     distance = opendp().metrics.l2_distance(T=moves)
     return opendp().measurements.make_gaussian(_integer_domain(), distance, scale=scale)
 
 
-@lru_cache(_MADE)
+@lru_cache(_CACHE_SIZE)
 def exponential_noisy_max(scale: float, size: int) -> Any:
     """OpenDP's measurement of the index of the largest of `size` integers, with exponential noise; priced in ε."""
     return _noisy_max(scale, size, opendp().measures.max_divergence())
 
 
-@lru_cache(_MADE)
+@lru_cache(_CACHE_SIZE)
 def gumbel_noisy_max(scale: float, size: int) -> Any:
     """OpenDP's measurement of the index of the largest of `size` integers, with Gumbel noise; priced in ρ."""
     return _noisy_max(scale, size, opendp().measures.zero_concentrated_divergence())

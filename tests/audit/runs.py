@@ -128,13 +128,13 @@ class Doors:
 @contextmanager
 def quickly() -> Iterator[None]:
     """What is the same in every run is made once, and a selection does not pause to hide its time."""
-    draws, kept = NoisyGP.draws, {}
+    draws, cache = NoisyGP.draws, {}
 
     def once(method: NoisyGP, problem: Problem) -> Any:
         key = (method, id(problem))
-        if key not in kept:
-            kept[key] = draws(method, problem)
-        return kept[key]
+        if key not in cache:
+            cache[key] = draws(method, problem)
+        return cache[key]
 
     with ExitStack() as stack:
         for patched in (
