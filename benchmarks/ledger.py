@@ -107,7 +107,7 @@ def grown(url) -> Iterator[tuple[int, float]]:
             del row["id"]
             while writer.last.sequence < entries:
                 number += 1
-                writer.reserve(row | {"fingerprint": f"{number:0>64}"})
+                writer.write(RESERVATIONS, row | {"fingerprint": f"{number:0>64}"})
         seconds = []
         for _ in range(20):
             number += 1

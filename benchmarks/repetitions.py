@@ -85,7 +85,7 @@ def repeat(problem: Problem, objective: Scorer) -> None:
     method = PrivateTrajectory()
     plan = method.plan(problem)
     search, noise = method.start(problem, plan), Noise(OperatingSystemNoise(), Memory())
-    noise.prepare(method.draws(problem))
+    noise.prepare_draws(method.draws(problem))
     for _ in range(method.n_steps(problem)):
         search.step(objective, noise)
     search.finish(noise)

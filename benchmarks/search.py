@@ -110,7 +110,7 @@ def noise_share() -> Iterator[Row]:
     mechanism = DiscreteGaussian(GRID, spent_units(0.01), 1.0)
 
     def draws(plan: Draws) -> None:
-        Noise(OperatingSystemNoise(), Memory()).ahead(plan)
+        Noise(OperatingSystemNoise(), Memory()).prepare_draws(plan)
 
     for work in (W2, W3, W4):
         plan = tuple((mechanism.spend(f"score of step {t}"), mechanism) for t in range(work.T))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from test_gaussian_process_methods import simulate
+from test_gaussian_process_methods import simulate  # type: ignore[import-not-found]
 
 PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 SETTINGS = ({"k1": 0.6, "sigma2": 0.05}, {"k1": 0.95, "sigma2": 0.01}, {"k1": 0.0, "sigma2": 1.0})

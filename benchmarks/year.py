@@ -41,7 +41,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import evaluate_study
-from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.watch.looks import look_once
 from dpbo_core.study_file import StudySpec, WatchSection
 
@@ -131,13 +131,14 @@ class Clock:
 def watched(seed: int, folder: Path) -> Year:
     """The year with a watch: a tune at the start, and in each month in which an alarm was raised."""
     year, ledger = Year(), world(seed, folder)
+    scheduled = Run(ledger, folder, scheduled=True)
     edition, used, asked = "", 0.0, True
     for day, reliable in enumerate(reliabilities(seed)):
         records(np.random.default_rng((seed, day)), PEOPLE, reliable).to_parquet(folder / "panel.parquet")
         month = f"{BEGIN + timedelta(days=day):%Y-%m}"
         with at(day):
             if asked and month != edition:
-                found = tried(lambda: run_study(study(month), ledger=ledger, folder=folder, scheduled=True))  # noqa: B023
+                found = tried(lambda: open_study(study(month), scheduled).run())  # noqa: B023
                 if found is None:
                     year.refused.append(day)
                 else:
@@ -188,7 +189,7 @@ def changing(seed: int, folder: Path) -> tuple[list[list[str]], list[float]]:
         now = BEGIN + timedelta(days=day)
         rng = np.random.default_rng((seed, day, 1))
         records(rng, PEOPLE, drift[day]).to_parquet(folder / f"patients-{now:%Y-%m}.parquet")
-        release = run_study(edition_at(served, now), ledger=ledger, folder=folder, scheduled=True).release
+        release = open_study(edition_at(served, now), Run(ledger, folder, scheduled=True)).run().release
         begun.append([item["edition"] for item in release.facts["learned_from"]])
         (account,) = ledger.accounts(release.dataset)
         spent.append(account.spent_epsilon[0])
@@ -200,7 +201,7 @@ def falls(ledger: PrivacyLedger, folder: Path, edition: str, day: int) -> bool:
     wanted = WatchSection(drop=DROP, epsilon=WATCHED, edition=edition)
     name = f"{BEGIN + timedelta(days=day):%Y-%m-%d}"
     spec, vaults = study(edition), folder / "vaults"
-    look = tried(lambda: look_once(spec, Run(ledger, folder=folder), vaults=vaults, name=name, section=wanted))
+    look = tried(lambda: look_once(spec, ledger=ledger, folder=folder, vaults=vaults, name=name, section=wanted))
     return look is not None and look.alarm
 
 
