@@ -67,12 +67,12 @@ def _converted(excess: float, cost: float, delta: float) -> float:
 
 
 def proposition_12_rho(*, epsilon: float, delta: float) -> float:
-    """The largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down; 0 at δ = 0.
+    """The largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down; 0 at δ = 0 or ε = 0.
 
     Source: the inverse of Proposition 12, by bisection. The returned ρ always satisfies
     proposition_12_epsilon(rho=ρ, delta=δ) ≤ ε.
     """
-    if delta == 0.0:
+    if delta == 0.0 or epsilon <= 0.0:
         return 0.0
     low, high = 0.0, epsilon  # ρ-zCDP at ρ = ε already costs more than ε at every δ < 1 that is of use
     while proposition_12_epsilon(rho=high, delta=delta) <= epsilon:

@@ -52,6 +52,8 @@ def test_the_composition_lies_between_two_independent_accountants():
 OTHER = {"discrete Laplace": "permute-and-flip", "discrete Gaussian": "discrete Gaussian rows"}
 EDITS = {
     "a smaller ε": lambda d: d["guarantee"].update(epsilon=d["guarantee"]["epsilon"] * 0.99),
+    "ε = −0": lambda d: d["guarantee"].update(epsilon=-0.0),
+    "an ε below the smallest amount": lambda d: d["guarantee"].update(epsilon=1e-13),
     "a smaller δ": lambda d: d["guarantee"].update(delta=d["guarantee"]["delta"] / 10),
     "cheaper draws": lambda d: [s.update(rho=s["rho"] * 0.9) for s in d["spends"]],
     "less noise": lambda d: d["spends"][0].update(noise_scale=d["spends"][0]["noise_scale"] * 0.99),

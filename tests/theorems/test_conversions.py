@@ -74,6 +74,7 @@ def test_limits():
     assert proposition_12_epsilon(rho=0.0, delta=1e-6) == 0.0
     assert proposition_12_epsilon(rho=0.1, delta=0.0) == math.inf
     assert proposition_12_rho(epsilon=1.0, delta=0.0) == 0.0
+    assert proposition_12_rho(epsilon=0.0, delta=1e-6) == proposition_12_rho(epsilon=-0.0, delta=1e-6) == 0.0
     assert theorem_14_sigma(rho=0.5, sensitivity=3.0) == pytest.approx(3.0)
     assert theorem_14_sigma(rho=0.5, sensitivity=3.0) > 3.0  # rounded up
 
