@@ -144,7 +144,8 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
     if table not in RECORDED or set(row) != set(table.columns.keys()):
         raise ValueError("the history itself, or other columns")
     for name, column in table.columns.items():
-        kind = list if name in LISTS else column.type.python_type
+        json_kind = list if name in LISTS else dict
+        kind = json_kind if isinstance(column.type, sa.JSON) else column.type.python_type
         sound = column.nullable if row[name] is None else type(row[name]) is kind
         least = 0 if name.endswith("_units") else 1  # an amount; a row's number
         if not sound or (type(row[name]) is int and not least <= row[name] <= LARGEST):

@@ -228,7 +228,8 @@ def dump(url, path):
 def restore(url, path):
     """Into an empty database of the same name, as an administrator would."""
     name, spare = sa.engine.make_url(url).database, f"old_{uuid.uuid4().hex}"
-    server = sa.engine.make_url(url).set(database="{}").render_as_string(hide_password=False)
+    server = sa.engine.make_url(url).set(database="DATABASE").render_as_string(hide_password=False)
+    server = server.replace("DATABASE", "{}")
     with maintenance(server) as connection:
         connection.exec_driver_sql(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
