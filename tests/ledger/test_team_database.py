@@ -1,6 +1,7 @@
 """One PostgreSQL setting for the ledger, MLflow and Prefect; a backup restored does not grant budget again."""
 
 import copy
+import importlib.util
 import json
 import os
 import re
@@ -213,11 +214,11 @@ def publish_once(url, edition, here):
 
 
 def tool(name, url, *words, **more):
-    import pgserver
-
-    program = Path(pgserver.__file__).parent / "pginstall" / "bin" / name
+    """A program of the server's own: pgserver's, or Debian's where pgserver has no wheel for this Python."""
+    pgserver = importlib.util.find_spec("pgserver")
+    programs = Path(pgserver.origin).parent / "pginstall" / "bin" if pgserver else debian_postgresql.programs()[-1]
     address = sa.engine.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    return subprocess.run([program, *words, "-d", address], check=True, capture_output=True, **more)
+    return subprocess.run([programs / name, *words, "-d", address], check=True, capture_output=True, **more)
 
 
 def dump(url, path):
