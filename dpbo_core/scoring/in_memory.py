@@ -216,6 +216,7 @@ def exact_totals(
         if paired_with is not None:
             whole = steps.astype(np.int64)
             differences += sign * stretched(whole[:, :-1], whole[:, -1:], paired_with[1]).sum(axis=0)
+        del steps  # the next block takes its memory, which is in the cache
     return sums.tolist(), differences.tolist()
 
 
