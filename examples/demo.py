@@ -70,7 +70,7 @@ class Place:
     folder: Path
 
     def run(self, *words, code=0):
-        """What a command prints; it must end with `code`."""
+        """The ended process of a command, with what it printed; it must end with `code`."""
         command = [str(Path(sys.executable).with_name("dpbo")), *map(str, words)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DPBO_")}
         done = subprocess.run(  # noqa: S603  our own command
@@ -78,11 +78,11 @@ class Place:
         )
         if done.returncode != code:
             raise SystemExit(f"dpbo {' '.join(map(str, words))}: {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout + done.stderr
+        return done
 
     def json(self, *words):
         """The object that a command prints."""
-        return json.loads(self.run(*words, "--json"))
+        return json.loads(self.run(*words, "--json").stdout)
 
     def objective(self, name):
         """The private objective of a study file of this place."""
@@ -215,9 +215,9 @@ def the_board(home, a):
     say(f"and reads {read_left} of {PAIRS} labels off two scores each there, {read_right} here (a coin: 5).")
 
     a.write("one_more.csv", "prediction\n" + "\n".join(map(str, truth)) + "\n")
-    refused = a.run("objective", "cheater.toml", "--predictions", "one_more.csv", code=3)
+    refused = a.run("objective", "cheater.toml", "--predictions", "one_more.csv", code=3).stderr
     a.write("more.toml", study("more", "hospital-a").replace("epsilon = 1.0", "epsilon = 3.0"))
-    capped = a.run("tune", "more.toml", code=3)
+    capped = a.run("tune", "more.toml", code=3).stderr
     say(f"Submission 501: {first_sentence(refused)}\nOne study more: {first_sentence(capped)}")
     return {
         "exact": exact, "private": private, "left": left, "right": right, "read": (read_left, read_right),

@@ -21,7 +21,7 @@ from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
 from dpbo_core.study_file import StudySpec, WatchSection
 
-TASKS = 3  # prepare look, look, publish looks
+TASKS = 3  # prepare look, look (unless it was recorded), publish looks
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ def watch(
         )
         if looked.alarm:
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
-        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS))
+        warnings.tried(
+            "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS - looked.replayed)
+        )
     tuned = _retuned(study, folder, looked, warnings) if retune and looked.alarm else None
     return Watched(looked, tracked, tuned, tuple(warnings.lines))
 

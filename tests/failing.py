@@ -54,7 +54,7 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
         ("release",), "a density that cannot be computed is the prior: any density in the box is as private"
     ),
     "data": (RELEASE, "readers are total; what is raised is about the file, checked before the charge"),
-    "evaluation": (SEALED, "comparisons with public edges, and arithmetic on what was released, of public size"),
+    "queries": (SEALED, "comparisons with public edges, and arithmetic on what was released, of public size"),
     "gp": (SEALED, "arrays of public sizes and pivots of at least σ > 0"),
     "ledger": (SEALED, "the ledger's rows, the database, the disk: as long whatever was drawn"),
     "mechanisms": (
@@ -65,18 +65,17 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
     "models": (
         PUBLIC, "public rows and public models; a prediction that fails costs its own record alone, the constant"
     ),
-    "objective": (RELEASE, "sums of integers; a broken record scores the constant; a part is lost by its file"),
+    "scoring": (RELEASE, "sums of integers; a broken record scores the constant; a part is lost by its file"),
     "privacy": (SEALED, NUMBERS),
     "privacy.sealing": (("as it is",), "the seal itself: what fails here held nothing yet, or nothing any more"),
     "private_training": (RELEASE, "every point of Λ was checked at the study's sizes before the charge"),
     "problem": (SEALED, NUMBERS),
     "sklearn_api": (RELEASE, "the public half; what cannot be predicted scores the constant"),
     "space": (SEALED, NUMBERS),
-    "spec": (SEALED, NUMBERS),
-    "study": (SEALED, "files and sizes, as checked before the charge; records are behind total readers"),
+    "study_file": (SEALED, NUMBERS),
+    "preparation": (SEALED, "files and sizes, as checked before the charge; records are behind total readers"),
     "preparation.run:Run.padded": (("as it is",), "the clock"),
     "theorems": (RELEASE, NUMBERS),
-    "versions": (SEALED, "read once, before the charge"),
 }  # fmt: skip
 
 

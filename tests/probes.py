@@ -162,8 +162,8 @@ def watching(target=None, kind=Planted):
         WATCH.active = True
         return made
 
-    def conclude(self, release):
-        final = concluded(self, release)
+    def conclude(self, release, **more):
+        final = concluded(self, release, **more)
         WATCH.active = False
         return final
 

@@ -202,9 +202,7 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     assert replayed(other, ".") is None  # its last step is not there yet
     alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
     assert reported(alone, ".") is None
-    monkeypatch.setattr(
-        "dpbo.tasks.reporting.mlflow_lookup.tracked_in_file", lambda *_: None
-    )  # MLflow lost it: the flow publishes
+    monkeypatch.setattr("dpbo.flows.cli.running.tracked_in_file", lambda *_: None)  # MLflow lost it: shown anew
     assert reported(spec, ".") is None
 
 

@@ -16,6 +16,7 @@ import tomli_w
 from intruder import command, environment, family, lives
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.task_runners import ProcessPoolTaskRunner
+from sklearn.datasets import load_breast_cancer
 
 from dpbo.flows.prefect_runtime.fanning_out import OwnProcesses
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
@@ -75,11 +76,11 @@ def test_the_thread_that_passes_events_on_knows_the_server(runner, monkeypatch):
     assert seen == ["http://127.0.0.1:9/api" if runner is OwnProcesses else before]
 
 
-def run_watched(folder, words, settings):
+def run_watched(folder, words):
     """(streams, password, words of every argv) of a whole command; `make intruder` attacks its server."""
     process = subprocess.Popen(
-        command(*words), cwd=folder, env=environment(folder) | settings, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
+        command(*words), cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
     )  # fmt: skip
     streams = []
     reader = threading.Thread(target=lambda: streams.extend(process.communicate()))
@@ -126,6 +127,11 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables, what)
     if what == "tune":
         tables["study"]["method"], tables["method"] = "private_grid", {"evaluate": "public_shortlist"}
         tables["privacy"]["delta"], tables["space"]["lambda"]["points"] = 0.0, 4
+        table = load_breast_cancer(as_frame=True).frame
+        for name, half in (("training.csv", table[::2]), ("validation.csv", table[1::2])):
+            half.to_csv(here / name, index=False)
+        tables["data"] = {"training": "training.csv", "validation": "validation.csv", "n_validation": len(half),
+                          "target": "target"}  # fmt: skip
         (here / "study.toml").write_text(tomli_w.dumps(tables))
         words = ("tune", "study.toml", "--json", "--workers", "2")
         tasks = {"cross-validate candidates": 4, "search on public data": 1,
