@@ -21,8 +21,6 @@ from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
 from dpbo_core.study_file import StudySpec, WatchSection
 
-TASKS = 3  # prepare look, look (unless it was recorded), publish looks
-
 
 @dataclass(frozen=True)
 class Watched:
@@ -117,9 +115,8 @@ def watch(
         )
         if looked.alarm:
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
-        warnings.tried(
-            "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(TASKS - looked.replayed)
-        )
+        n_tasks = 2 if looked.replayed else 3  # prepare look, look (unless it was recorded), publish looks
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks))
     tuned = _retuned(study, folder, looked, warnings) if retune and looked.alarm else None
     return Watched(looked, tracked, tuned, tuple(warnings.lines))
 

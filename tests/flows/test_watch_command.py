@@ -1,6 +1,7 @@
 """What `dpbo watch` does without Prefect: what it says before anything is spent, and the schedule it serves."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,13 +11,14 @@ import tomli_w
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
+from dpbo.flows import watch as watching
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.queries.watch.looks import look_once
+from dpbo_core.queries.watch.looks import look_once, open_look
 from dpbo_core.study_file import StudySpec
 
 
@@ -24,7 +26,7 @@ from dpbo_core.study_file import StudySpec
 def study(here):
     """A study with a watch that no noise will ever disturb, tuned in the folder's own ledger."""
     files(here)
-    tables = of_files(budget={"epsilon": 100.0}, watch={"drop": 0.2, "epsilon": 20.0})
+    tables = of_files(budget={"epsilon": 100.0}, method={"score_share": 0.9}, watch={"drop": 0.2, "epsilon": 20.0})
     del tables["evaluation"]
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     Stores().make_folder()
@@ -64,6 +66,26 @@ def test_the_command_says_what_to_expect_without_paying(here, study, run):  # no
     assert "pool 7" in words
     assert "rows_in_one_table" in words
     assert entries() == [("clinic", "1", 1.0)]
+
+
+def test_a_run_waits_for_the_tasks_that_it_began(study, monkeypatch):
+    """A look is three tasks; one that is read back is two, and nobody waits for a third that never comes."""
+    waited = []
+    of_prefect = {
+        "prepare_look": lambda study, private_run, vaults, name, section: open_look(
+            study, private_run, name=name, section=section, vaults=vaults
+        ),
+        "look": lambda opened, private_run, vaults: opened.finish(private_run, vaults),
+        "publish_looks": lambda *_: None,
+        "alive": lambda _: nullcontext(),
+        "wait_until_recorded": waited.append,
+    }
+    for name, stands_for in of_prefect.items():
+        monkeypatch.setattr(watching, name, stands_for)
+    for replayed in (False, True):
+        looked = watching.watch(study, "monday", ".", None, retune=False, pad=0.0).look
+        assert looked.replayed is replayed
+    assert waited == [3, 2]
 
 
 @pytest.mark.parametrize("how", [{"cron": "0 6 * * *"}, {"every": "1d"}])

@@ -16,10 +16,12 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+from failure_rooms import ROOMS, UNREACHED
 from private_worlds import a_row, with_record
 from test_dp_hypo import study
 from worlds import Memory, NamedTrainer, plain, problem, run, smooth_table
 
+import dpbo_core
 from dpbo_core.data import Encoded
 from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -62,6 +64,15 @@ def test_every_failing_call_comes_out_as_its_room_says(tmp_path):
     seen = json.loads(ran.stdout.splitlines()[-1])
     assert seen["wrong"] == []
     assert seen["planted"] > 1000
+
+
+def test_every_room_of_the_house_says_what_may_come_out_of_it():
+    house = Path(dpbo_core.__file__).parent
+    rooms = {path.stem for path in house.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
+    named = {name.partition(":")[0] for name in ROOMS}
+    assert {name.partition(".")[0] for name in named} | UNREACHED == rooms - {"__init__"}
+    for path in (house.joinpath(*name.split(".")) for name in named):
+        assert path.is_dir() or path.with_suffix(".py").is_file(), path
 
 
 # The seal

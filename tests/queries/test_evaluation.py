@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -308,6 +309,17 @@ def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables
     assert len(found["edges"]) < 30
     assert len(found["drawn"]) == 1 + 2 * (len(found["edges"]) + 1)
     assert len(ledger.accounts("people")[0].entries) == 2
+
+
+def test_edges_that_cannot_be_written_down_are_found_before_the_charge(tables, ledger, monkeypatch):
+    spec = tuned(tables, ledger)
+    with monkeypatch.context() as patch:
+        broken = SimpleNamespace(loads=json.loads, dumps=lambda *_: 1 / 0)
+        patch.setattr("dpbo_core.queries.evaluation.run.json", broken)
+        with pytest.raises(ZeroDivisionError):
+            evaluate_study(spec, ledger=ledger)
+    assert len(ledger.accounts("people")[0].entries) == 1
+    assert not evaluate_study(spec, ledger=ledger).replayed
 
 
 # Nothing of a record

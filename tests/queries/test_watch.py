@@ -533,10 +533,17 @@ def test_nothing_of_a_record_or_of_the_noise_is_in_what_others_read(place, caplo
     assert search(place.vault, secrets) == set()
 
 
-def test_a_failure_while_the_table_is_read_says_nothing_and_a_rerun_goes_on(place, monkeypatch):
-    secret = "0.123456789"
+@pytest.mark.parametrize(("module", "call"), [(todays_table, "sensitive_half"), (looks, "replace")])
+def test_a_failure_after_the_charge_says_nothing_and_a_rerun_goes_on(place, monkeypatch, module, call):
+    secret, honest = "0.123456789", getattr(module, call)
+
+    def fails(*args, **more):
+        if call == "replace" and more != {"replayed": False}:  # of the look alone
+            return honest(*args, **more)
+        raise ValueError(secret)
+
     with monkeypatch.context() as patch:
-        patch.setattr(todays_table, "sensitive_half", lambda *_: (_ for _ in ()).throw(ValueError(secret)))
+        patch.setattr(module, call, fails)
         with pytest.raises(Sealed) as failed:
             place.look("monday")
     assert secret not in repr(failed.value)

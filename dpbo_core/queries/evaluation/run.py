@@ -241,6 +241,7 @@ class OpenEvaluation:
             self.counter.size,
             self.plan.expected.warning,
         )
+        edges = json.dumps(cells.edges)
         charge = charged(priced, run)
         ((spend, mechanism),) = priced.draws
         outcome = charge.draw(
@@ -248,7 +249,7 @@ class OpenEvaluation:
             mechanism,
             lambda: request.table.count(self.counter, run.workers),
             message=messages(*request.table.tells),
-            edges=json.dumps(cells.edges),
+            edges=edges,
         )
         table = sealed(lambda: table_of(outcome, self.evaluated, query, request.grouping))
         return charge.conclude(sealed(lambda: priced.release(report(table), charge.standing, self._facts(table))))

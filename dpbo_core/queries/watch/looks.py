@@ -171,7 +171,7 @@ class OpenLook:
         look = recorded_look(run, watch, self.name, history)
         if look is None:
             raise LedgerDamaged("the look was recorded, and the ledger does not have it")
-        return replace(look, replayed=False)
+        return sealed(lambda: replace(look, replayed=False))
 
     def _record_pending(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
         """Record, after the ledger's `n` checks, the yes/no results in the vault of checks killed before recording.
