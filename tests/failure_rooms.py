@@ -15,6 +15,9 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
     ),
     "data": (RELEASE, "readers are total; what is raised is about the file, checked before the charge"),
     "queries": (SEALED, "comparisons with public edges, and arithmetic on what was released, of public size"),
+    "queries.objective_for_a_loop.submission": (
+        RELEASE, "a public model handed in; a prediction that fails costs its own record alone, the constant"
+    ),
     "gp": (SEALED, "arrays of public sizes and pivots of at least σ > 0"),
     "ledger": (SEALED, "the ledger's rows, the database, the disk: as long whatever was drawn"),
     "mechanisms": (

@@ -6,6 +6,7 @@ import random
 import secrets
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ BASE = {
     "space": {"lambda": {"low": 0.1, "high": 1.0, "log": True, "points": 3}},
     "search": {"steps": 3},
 }
-LOGISTIC = "sklearn.linear_model.LogisticRegression"
+LOGISTIC, TREE = "sklearn.linear_model.LogisticRegression", "sklearn.tree.DecisionTreeClassifier"
 SENSITIVE = {"sensitive": "training", "n_training": 24, "labels": ["no", "yes"], "bounds": {"*": [-3.0, 3.0]}}
 AXES = {
     "noisy_gradient_descent": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [2]}},
@@ -66,6 +67,12 @@ def files(folder):
     broken.to_csv(folder / "predictions.csv", index=False)  # what was said is no probability, and no matter
     frame(2)[["a", "b"]].to_csv(folder / "rows.csv", index=False)
     frame(3)[["a"]].to_csv(folder / "answers.csv", index=False)
+    for name, seed in (("train_colours.csv", 0), ("colours.csv", 1)):
+        kinds = frame(seed)
+        kinds["colour"] = np.array(["blue", "green", "red"])[np.digitize(kinds.a, [-0.5, 0.5])]
+        kinds.drop(columns="ill").to_csv(folder / name, index=False)
+    for day in (1, 2, 3):
+        table.drop(columns="who").to_csv(folder / f"day-2026-03-0{day}.csv", index=False)
 
 
 def study(**sections):
@@ -135,7 +142,19 @@ STUDIES = {
     "dp_hypo, dp_sgd": private("dp_sgd", stopping="poisson"),
     "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE),
     "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
+    "dp_hypo, one training": private("noisy_gradient_descent", stopping="one"),
+    "private_grid, three classes": study(
+        data={"training": "train_colours.csv", "validation": "colours.csv", "target": "colour"},
+        model={"estimator": LOGISTIC, "score": "accuracy"},
+        space={"C": {"values": [0.1]}},
+    ),
+    "private_grid, one by one": study(
+        model={"estimator": TREE, "score": "accuracy", "rowwise": "enforced"},
+        space={"max_depth": {"values": [1]}},
+    ),
 }
+STUDIES["dp_hypo, disjoint people"] = private("dp_sgd", people="disjoint")
+STUDIES["dp_hypo, disjoint people"]["study"]["accepts"] = ["disjoint_people"]
 LEARNING = {
     "private_trajectory, learning": study(
         study={"method": "private_trajectory"}, search={"learn_from": "editions"}
@@ -164,10 +183,23 @@ EVALUATED = {
         privacy={"person": "who", "dataset": "means"}, evaluation={"epsilon": 1.0}
     ),
 }
+EVALUATED |= {
+    "evaluation, three classes": STUDIES["private_grid, three classes"] | {"evaluation": {"epsilon": 1.0}},
+    "evaluation, a regression": study(
+        data={"target": "b", "ignore": ["ill"]},
+        model={"estimator": "sklearn.linear_model.Ridge", "score": "absolute_error", "error_bound": 3.0},
+        space={"alpha": {"values": [1.0]}},
+        evaluation={"epsilon": 1.0},
+    ),
+    "evaluation, private training": private("noisy_gradient_descent", stopping="one")
+    | {"evaluation": {"epsilon": 1.0}},
+    "evaluation, one by one": STUDIES["private_grid, one by one"] | {"evaluation": {"epsilon": 1.0}},
+}
 EVALUATED["evaluation, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 EVALUATED["evaluation, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
 WATCHED = {
     "watch": study(data={"validation": "parts"}),
+    "watch, a pool": study(data={"validation": "day-2026-03-01.csv"}),
     "watch, pairs": study(model={"estimator": LOGISTIC, "score": "roc_auc"}, space={"C": {"values": [0.1]}}),
 }
 STUDIES["private_grid, predictions"]["data"] = {
@@ -181,14 +213,18 @@ STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "va
 def worlds(folder):
     """name → a function of an edition that asks for the study, in `folder`, which has its files."""
     from sklearn.linear_model import Ridge
+    from sklearn.tree import DecisionTreeClassifier
 
-    from dpbo_core import PrivateSearch, PrivateSelection, Real
+    from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection, Real
     from dpbo_core.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.ledger.sources import file_source
     from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
     from dpbo_core.privacy.unit import NeighboringRelation
     from dpbo_core.queries.evaluation.run import evaluate_study
     from dpbo_core.queries.modeler.messages import Query
+    from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
+    from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
     from dpbo_core.queries.publication.answers import Curator
     from dpbo_core.queries.publication.curator import Publication, publish
     from dpbo_core.queries.tuning.run import run_study
@@ -230,13 +266,17 @@ def worlds(folder):
         go("the first")  # charged and released before
         return go
 
-    def watched(place, tables):
+    def watched(place, tables, pooled):
         ledger = PrivacyLedger(f"sqlite:///{folder / f'ledger-watch-{place}.db'}")
         spec = StudySpec.from_dict(tables)
         run_study(spec, ledger=ledger, folder=folder)
+        if pooled:
+            ledger.allow("people", file_source(folder / "day-{date}.csv"))
 
         def go(edition):
             wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
+            if pooled:
+                wanted = replace(wanted, pool=3, table="day-{date}.csv", least_records=72)
             vaults = folder / f"watch-{place}"
             return look_once(spec, ledger=ledger, folder=folder, vaults=vaults, name="day", section=wanted)
 
@@ -286,6 +326,51 @@ def worlds(folder):
             ledger=url,
         ).fit(table[["a"]], table.ill)
 
+    def objective(edition, **settings):
+        """All scores for one price: two questions, the best of them, the release."""
+        table, public = frame(1), frame(0)
+        first_rows()
+        asked = PrivateObjective(
+            DecisionTreeClassifier(),
+            epsilon=1.0,
+            delta=1e-9,
+            dataset=settings["study"],
+            n_scores=2,
+            budget=(LIMIT, 1e-5),
+            edition=edition,
+            ledger=url,
+            **settings,
+        )
+        return asked.fit(public[["a", "b"]], public.ill, X_validation=table[["a", "b"]], y_validation=table.ill)
+
+    def chosen(edition):
+        asked = objective(edition, study="chosen", choice_share=0.3)
+        for depth in (1, 2):
+            asked({"max_depth": depth})
+        return asked.close()
+
+    def submitted(edition):
+        asked = objective(
+            edition, study="submitted", pay_as_you_go=True, accepts=("rowwise_predictions", "public_models")
+        )
+        public = frame(0)
+        asked.submit(DecisionTreeClassifier(max_depth=1, random_state=0).fit(public[["a", "b"]], public.ill))
+        asked.submit_predictions(frame(3).ill, name="a team's")
+        return asked.close()
+
+    def of_a_file(edition):
+        tables = study(
+            study={"edition": edition},
+            privacy={"dataset": "asked"},
+            model={"estimator": LOGISTIC, "score": "log_loss"},
+            space={"C": {"low": 0.1, "high": 1.0}},
+            objective={"scores": 1},
+        )
+        run = Run(PrivacyLedger(f"sqlite:///{folder / 'ledger-asked.db'}"), folder)
+        session = ScoreSession(objective_of_study(StudySpec.from_dict(tables), run), run)
+        session.ask({"C": 0.5})
+        return session.close()
+
     ledger.set_budget(
         PrivacyBudget.of("rows", epsilon=LIMIT, delta=0.5, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
     )
@@ -305,8 +390,9 @@ def worlds(folder):
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
     made |= {name: learning(place, tables) for place, (name, tables) in enumerate(LEARNING.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
-    made |= {name: watched(place, tables) for place, (name, tables) in enumerate(WATCHED.items())}
+    made |= {name: watched(place, tables, "pool" in name) for place, (name, tables) in enumerate(WATCHED.items())}
     in_memory = {"PrivateSearch, a score function": search, "PrivateSelection, functions": selection}
+    in_memory |= {"objective, a choice": chosen, "objective, handed in": submitted, "objective, a file": of_a_file}
     return made | in_memory | {"outsourced": curate}
 
 

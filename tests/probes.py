@@ -151,11 +151,17 @@ def forget():
 
 @contextlib.contextmanager
 def watching(target=None, kind=Planted):
-    """From the end of each `reserve` in the block until its release is recorded."""
+    """From the end of each `reserve` in the block until its release is recorded.
+
+    Of a private objective, until its draws are read: between two questions its caller has what was released, and
+    trains on public rows. From then on each draw alone.
+    """
     from dpbo_core.ledger.ledger import PrivacyLedger, Reservation
+    from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
+    from dpbo_core.queries.query import Charged
 
     WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()
-    plain, concluded = PrivacyLedger.reserve, Reservation.conclude
+    plain, concluded, drawn, read = PrivacyLedger.reserve, Reservation.conclude, Charged.draw, ScoreSession._draws
 
     def reserve(self, *args, **kwargs):
         made = plain(self, *args, **kwargs)
@@ -167,10 +173,22 @@ def watching(target=None, kind=Planted):
         WATCH.active = False
         return final
 
+    def draw(self, *args, **kwargs):
+        before, WATCH.active = WATCH.active, True
+        made = drawn(self, *args, **kwargs)
+        WATCH.active = before
+        return made
+
+    def draws(self):
+        WATCH.active = False
+        return read(self)
+
     PrivacyLedger.reserve, Reservation.conclude = reserve, conclude
+    Charged.draw, ScoreSession._draws = draw, draws
     forget()
     try:
         yield WATCH
     finally:
         WATCH.active = False
         PrivacyLedger.reserve, Reservation.conclude = plain, concluded
+        Charged.draw, ScoreSession._draws = drawn, read
