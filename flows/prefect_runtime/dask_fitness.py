@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 PACKAGES = ("dpbo", "python", "dask", "distributed", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
-HARMLESS = {"distributed.http.health"}  # a page that says "ok"
 
 
 class Problem(NamedTuple):
@@ -23,10 +22,8 @@ def problems(client: Any) -> tuple[Problem, ...]:
     if not client.nthreads():
         return (Problem("it has no workers", "start some"),)
     versions = client.get_versions(packages=list(PACKAGES))
-    processes = {"the scheduler": versions["scheduler"]}
-    processes |= {f"worker {address}": theirs for address, theirs in versions["workers"].items()}
     ours, wrong = packages(versions["client"]), []
-    for name, theirs in processes.items():
+    for name, theirs in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
         if others := dict(packages(theirs).items() - ours.items()):
             wrong.append(Problem(f"{name} has other versions than this host: {others}", "install the same there"))
     if not wrong:
@@ -42,19 +39,11 @@ def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
     return named | {"python": ".".join(named["python"].split(".")[:2])}
 
 
-def own_packages() -> dict[str, str]:
-    """The versions of PACKAGES in this process."""
-    from distributed.versions import get_package_info
-
-    return packages({"packages": get_package_info(PACKAGES)})
-
-
 def processor() -> str:
     """The vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
     import numpy as np
 
-    features: Any = np.show_config(mode="dicts")
-    return " ".join(sorted(features["SIMD Extensions"]["found"]))
+    return " ".join(sorted(np.show_config(mode="dicts")["SIMD Extensions"]["found"]))
 
 
 def scheduler_problems(dask_scheduler: Any) -> list[Problem]:
@@ -82,7 +71,8 @@ def _problems(server: Any, kind: str, name: str) -> list[Problem]:
     wrong = []
     if not all(item.listen_address.startswith("tls://") for item in server.listeners):
         wrong.append(Problem(f"{name} listens without TLS too", "start it with --protocol tls alone"))
-    if set(dask.config.get(f"distributed.{kind}.http.routes")) - HARMLESS or server.http_application.applications:
+    pages = set(dask.config.get(f"distributed.{kind}.http.routes")) - {"distributed.http.health"}  # it says "ok"
+    if pages or server.http_application.applications:
         remedy = f"DASK_DISTRIBUTED__{kind.upper()}__HTTP__ROUTES='[]' and --no-dashboard"
         wrong.append(Problem(f"{name} has Dask's pages, which say when and how many bytes went where", remedy))
     if dask.config.get("distributed.comm.compression") not in (False, None):

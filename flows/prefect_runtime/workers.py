@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo.flows.prefect_runtime.dask_fitness import own_packages, processor, worker_problems
+from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, packages, processor, worker_problems
 from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster, standing_cluster
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
@@ -184,6 +184,13 @@ def answer_if_fit(
     if own_packages() != versions or worker_problems(kind, worker):
         return None
     return (work.with_cache(_memory(worker), n_workers) if isinstance(work, CachingWork) else work)(part)
+
+
+def own_packages() -> dict[str, str]:
+    """The versions of PACKAGES in this process."""
+    from distributed.versions import get_package_info
+
+    return packages({"packages": get_package_info(PACKAGES)})
 
 
 def _memory(worker: Any) -> PartCache[Any]:
