@@ -14,6 +14,7 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
         ("release",), "a density that cannot be computed is the prior: any density in the box is as private"
     ),
     "data": (RELEASE, "readers are total; what is raised is about the file, checked before the charge"),
+    "data.parquet_file": (PUBLIC, "a file that is no Parquet any more is named; its columns are total readers'"),
     "queries": (SEALED, "comparisons with public edges, and arithmetic on what was released, of public size"),
     "queries.objective_for_a_loop.submission": (
         RELEASE, "a public model handed in; a prediction that fails costs its own record alone, the constant"
