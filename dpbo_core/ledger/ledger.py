@@ -137,7 +137,13 @@ class PrivacyLedger(OwnersLedger):
                 write_fact(writer, key.dataset, ASKED, key.fingerprint, {"by": asked_by[:MOST_WORDS]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
         return Reservation(
-            self._store, numbers[0], charge.key, noise, warm_start=warm_start, until_released=charge.until_released
+            self._store,
+            numbers[0],
+            charge.key,
+            noise,
+            since=writer.last,
+            warm_start=warm_start,
+            until_released=charge.until_released,
         )
 
     def check_room(self, charge: Charge) -> None:
@@ -213,7 +219,7 @@ class PrivacyLedger(OwnersLedger):
             row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
             if row is None:
                 raise writer.differs("a study that has draws has no reservation")
-        return Reservation(self._store, int(row.id), key, str(row.noise))
+        return Reservation(self._store, int(row.id), key, str(row.noise), since=writer.last)
 
     def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
         """The account (cap, charges, releases) of `dataset`, or where None of each; empty if it has no cap."""

@@ -1,19 +1,20 @@
 """A study's claim on its budget: a draw is recorded in the transaction that draws it, and the release once."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.charge import QueryKey, WarmStart
-from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.history import Place, row_decoding
 from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.writer import utc_now
+from dpbo_core.ledger.writer import HASH, Writer, utc_now
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
@@ -30,6 +31,18 @@ Check = Callable[[Mapping[str, Mapping[str, Any]]], None]  # of every draw that 
 class Reservation:
     """A query's claim on its budget, and the record of its draws. This is the recorder a method draws through.
 
+    A ledger may be restored or replaced while it lives, and its row's number is another query's there: every use
+    asks for the entry `since`, which no other history has.
+
+    Args:
+        store: the ledger.
+        identity: the number of its row.
+        key: of the query.
+        noise: standing of the noise source that it was charged with.
+        since: the newest entry of the history when it was charged or taken over.
+        warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
+        until_released: whether nothing is drawn after its release.
+
     Attributes:
         noise: standing of the noise source that it was charged with.
         warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
@@ -42,15 +55,16 @@ class Reservation:
         key: QueryKey,
         noise: str,
         *,
+        since: Place,
         warm_start: WarmStart | None = None,
         until_released: bool = False,
     ) -> None:
         self._store, self._id, self._key, self.noise, self.warm_start = store, identity, key, noise, warm_start
-        self._until_released = until_released
+        self._since, self._until_released = since, until_released
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
         """The recorded outcome of the noise draw named `what`; None before it was drawn."""
-        with self._store.reading() as connection:
+        with self._reading() as connection:
             return self._outcome_of(connection, what)
 
     def record(
@@ -69,7 +83,7 @@ class Reservation:
         Raises:
             DpboError: the release was recorded, and the query draws nothing after it.
         """
-        with self._store.writing() as writer:
+        with self._writing() as writer:
             outcome = self._outcome_of(writer.connection, spend.what)
             if outcome is None:
                 if self._until_released and writer.connection.scalar(RELEASED, {"reservation": self._id}):
@@ -87,7 +101,7 @@ class Reservation:
         """Record the finished release, with id, time and ledger added, or return the one recorded before; `check`
         sees the draws of a new one and may refuse.
         """
-        with self._store.writing() as writer:
+        with self._writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:
                 if check is not None:
@@ -102,8 +116,35 @@ class Reservation:
 
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """The guarantee as a release states it: with `published_records` if the owner published any."""
-        with self._store.reading() as connection:
+        with self._reading() as connection:
             return as_published(connection, self._key.dataset, guarantee)
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        """Context with a connection that reads the history in which the query was charged."""
+        with self._store.reading() as connection:
+            self._check_same(connection)
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Writer]:
+        """Context with a writer on the history in which the query was charged."""
+        with self._store.writing() as writer:
+            self._check_same(writer.connection)
+            yield writer
+
+    def _check_same(self, connection: sa.Connection) -> None:
+        """Refuse a ledger in whose history the query was not charged.
+
+        Raises:
+            LedgerDamaged: it is another one, or was restored since.
+        """
+        if connection.scalar(HASH, {"sequence": self._since.sequence}) != self._since.hash:
+            raise LedgerDamaged(
+                "this is not the ledger in which the running query was charged",
+                cause="a copy of the ledger was restored, or another was put in its place, while the query ran",
+                remedy="run it again: it goes on from what the ledger has of it, or is charged anew",
+            )
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:

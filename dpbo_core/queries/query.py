@@ -112,11 +112,12 @@ class Charged(Opaque):
         Raises:
             Sealed: something failed, and a rerun continues.
         """
-        outcome = sealed(lambda: self.noise.recorded(spend))
+        damage = messages(LedgerDamaged)
+        outcome = sealed(lambda: self.noise.recorded(spend), message=damage)
         if outcome is None:
             sealed(lambda: self.noise.prepare_draws([(spend, mechanism)]))
             value = sealed(exact, message=message)
-            outcome = sealed(lambda: self.noise.release(spend, mechanism, value, **public))
+            outcome = sealed(lambda: self.noise.release(spend, mechanism, value, **public), message=damage)
         return outcome
 
     def record(

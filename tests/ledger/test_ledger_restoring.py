@@ -75,8 +75,7 @@ class Restoring(RuleBasedStateMachine):
         reservation = self.ask(name)
         if reservation is not None:
             reservation.record(plan(1.0).spends[0], self.draw)
-            release = Release({"score": 0.5}, GUARANTEE, plan(1.0).spends, name, "1", "private_grid", "d")
-            reservation.conclude(release)
+            reservation.conclude(release_of(name))
 
     @rule(name=st.sampled_from("abcdef"))
     def begin(self, name):
@@ -122,6 +121,53 @@ class Restoring(RuleBasedStateMachine):
     @invariant()
     def everything_known_is_counted(self):
         assert self.spent() >= COST * len(self.known())
+
+
+def release_of(name, dataset="d"):
+    return Release({"score": 0.5}, GUARANTEE, plan(1.0).spends, name, "1", "private_grid", dataset)
+
+
+@pytest.mark.parametrize("history", ["restored", "another"])
+def test_a_query_that_lives_on_while_its_ledger_is_replaced_draws_into_no_other_query(
+    tmp_path, monkeypatch, history
+):
+    """Its row's number is another query's there, or its own, charged anew; nobody edited anything."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
+    url, spend = f"sqlite:///{path}", plan(1.0).spends[0]
+    book = PrivacyLedger(url)
+    for name in "de":
+        book.set_budget(PrivacyBudget.of(name, epsilon=5.0, delta=0.0))
+    shutil.copy(path, copy)
+    charged = [book.reserve(Charge(key(name), plan(1.0)), noise=SYSTEM) for name in ("alive", "drawn")]
+    charged[1].record(spend, lambda: {"draw": 1})
+    if history == "restored":
+        shutil.copy(copy, path)
+        accept(url, ())
+    else:
+        (tmp_path / "state").rename(tmp_path / "lost")
+        for file in path.parent.glob("ledger.db*"):
+            file.unlink()
+        for name in "de":
+            PrivacyLedger(url).set_budget(PrivacyBudget.of(name, epsilon=5.0, delta=0.0))
+    now = PrivacyLedger(url)
+    others = [now.reserve(Charge(key(name, "e"), plan(1.0)), noise=SYSTEM) for name in ("other", "third")]
+    for one in charged:
+        for use in (
+            lambda one=one: one.recorded(spend.what),
+            lambda one=one: one.record(spend, lambda: pytest.fail("it was drawn")),
+            lambda one=one: one.conclude(release_of("alive")),
+            lambda one=one: one.assumed(GUARANTEE),
+        ):
+            with pytest.raises(LedgerDamaged, match="not the ledger in which the running query was charged"):
+                use()
+    assert [one.record(spend, lambda: {"draw": 7}) for one in others] == [{"draw": 7}] * 2
+    assert others[0].conclude(release_of("other", "e")).dataset == "e"
+    again = now.reserve(Charge(key("alive"), plan(1.0)), noise=SYSTEM)
+    assert again.record(spend, lambda: {"draw": 8}) == {"draw": 8}
+    spent = {account.budget.dataset: account.spent.epsilon_units for account in now.accounts()}
+    assert spent == {"d": COST, "e": 2 * COST}
+    audit.verify(url)
 
 
 few = {"deadline": None, "suppress_health_check": list(HealthCheck)}

@@ -5,6 +5,7 @@ import itertools
 import math
 import multiprocessing
 import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -18,7 +19,8 @@ from sklearn.tree import DecisionTreeClassifier
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.errors import BudgetRefused, DpboError, LedgerDamaged
+from dpbo_core.ledger.recovery import accept
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
@@ -145,6 +147,27 @@ def test_a_cap_that_is_used_up_refuses_before_anything_is_drawn(url):
     with pytest.raises(BudgetRefused):
         asked({"max_depth": 1})
     assert asked.scores_left == 4
+
+
+def test_an_objective_that_lives_on_while_its_ledger_is_restored_draws_into_nobody_s_charge(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    path = tmp_path / "ledger.db"
+    url = f"sqlite:///{path}"
+    for name in ("clinic", "ward"):
+        PrivacyLedger(url).set_budget(PrivacyBudget.of(name, epsilon=5.0, delta=1e-5))
+    shutil.copy(path, tmp_path / "copy.db")
+    asked = objective(url)
+    first = asked({"max_depth": 1})
+    shutil.copy(tmp_path / "copy.db", path)
+    accept(url, ())
+    other = objective(url, dataset="ward", study="ward's")
+    score = other({"max_depth": 3})
+    with pytest.raises(LedgerDamaged, match="the running query was charged"):
+        asked({"max_depth": 2})
+    assert [step["score"] for step in other.release_.value["trajectory"]] == [score]
+    again = objective(url)  # its spend is lost, and whoever accepted the copy answers for it: it is charged anew
+    assert again({"max_depth": 1}) != first
+    assert account(url).spent.epsilon(1e-6)[0] == pytest.approx(1.0, rel=1e-6)
 
 
 # Many at once
