@@ -1,9 +1,11 @@
 """The list of classes that need no assumption: each entry tried on neighbours, each way past it closed."""
 
 import functools
+import sys
 import warnings
 from functools import partial
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -129,6 +131,21 @@ def test_another_scikit_learn_than_was_read_is_not_believed(monkeypatch):
     monkeypatch.setattr(inspection, "READ", {"scikit-learn": ((1, 0), (1, 1))})
     assert version("scikit-learn") in unlisted_part(SVC())
     assert unlisted_name("sklearn.svm.SVC", {}, {})
+
+
+def test_the_version_that_was_imported_counts_and_until_then_the_one_on_the_disk_now(monkeypatch):
+    """A package that is upgraded between a plan and its import, or after it."""
+    disk = {"lightgbm": "4.6.0"}
+    monkeypatch.setattr(inspection, "version", disk.__getitem__)
+    monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
+    assert inspection.unread_version("lightgbm") == ""
+    disk["lightgbm"] = "9.0"
+    assert "lightgbm 9.0, whose code was not read" in inspection.unread_version("lightgbm")
+    monkeypatch.setitem(sys.modules, "lightgbm", SimpleNamespace(__version__="4.7.1"))
+    assert inspection.unread_version("lightgbm") == ""
+    monkeypatch.setitem(sys.modules, "lightgbm", SimpleNamespace(__version__="9.0"))
+    disk["lightgbm"] = "4.6.0"
+    assert "lightgbm 9.0" in inspection.unread_version("lightgbm")
 
 
 def test_what_fitting_put_in_is_refused_before_it_scores(monkeypatch):

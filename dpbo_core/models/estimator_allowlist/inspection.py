@@ -251,8 +251,9 @@ def _name_in_words(item: Any) -> str:
 
 
 def unread_version(package: str = SCIKIT_LEARN) -> str:
-    """Why the allowlist does not hold for the installed version of a package, in words; "" where it does."""
-    installed = next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
+    """Why the allowlist does not hold for a package's imported version, or else the installed one; "" if it does."""
+    loaded = getattr(sys.modules.get("sklearn" if package == SCIKIT_LEARN else package), "__version__", "")
+    installed = str(loaded) or next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
         number = tuple(int(part) for part in installed.split(".")[:2])
     except ValueError:
@@ -263,9 +264,8 @@ def unread_version(package: str = SCIKIT_LEARN) -> str:
     return f"{package} {installed}, whose code was not read for the list of known classes"
 
 
-@cache  # read from the disk once: what a process has imported stays what it is
 def _installed(distribution: str) -> str:
-    """The installed version of a distribution; "" without one."""
+    """The version of a distribution on the disk now; "" without one."""
     try:
         return version(distribution)
     except PackageNotFoundError:
