@@ -74,16 +74,19 @@ MEMORY = Source("memory")
 
 
 def file_source(path: str | Path, role: Role = "records") -> Source:
-    """The source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened."""
-    real = os.path.realpath(path)
+    """The source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened.
+
+    Marks are of the path as it is given, which is what is read: a link of /proc leads to a file without a name.
+    """
     parts: dict[str, str] = {}
-    if not is_pattern(real) and os.path.isdir(real):  # noqa: PTH112  a name too long for a file is none
-        names = {os.path.realpath(part) for part in Path(real).glob("*.parquet")}
-        parts = {name: mark for name in names for mark in marks_of(name)}
-    return Source("file", real, role, marks_of(real), parts)
+    for part in sorted(Path(path).glob("*.parquet")) if os.path.isdir(path) else ():  # noqa: PTH112  of too long a name
+        name = os.path.realpath(part)
+        for mark in marks_of(part):
+            parts[str(part.absolute()) if name in parts else name] = mark
+    return Source("file", os.path.realpath(path), role, marks_of(path), parts)
 
 
-def marks_of(path: str) -> frozenset[str]:
+def marks_of(path: str | Path) -> frozenset[str]:
     """The marks (device, inode, change) of the file at `path` now; empty where there is none."""
     try:
         status = Path(path).stat()

@@ -4,6 +4,7 @@ import os
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -82,6 +83,33 @@ def test_a_file_is_one_file_under_each_of_its_names(here, file):
     assert not same_records(one, MEMORY)
     file.rename(here / "renamed.csv")
     assert same_records(one, file_source(here / "renamed.csv"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc: no file without a name can be named")
+def test_a_file_whose_name_is_gone_is_the_file_that_it_was(here, file):
+    """A process that holds it open reads it by a link of /proc, whose real path is that of no file."""
+    one = file_source(file)
+    os.link(file, here / "gone.csv")
+    (here / "parts").mkdir()
+    with (here / "gone.csv").open("rb") as held:
+        (here / "gone.csv").unlink()
+        for name in ("open.csv", "parts/a.parquet"):
+            (here / name).symlink_to(f"/proc/self/fd/{held.fileno()}")
+        assert (here / "open.csv").read_bytes() == file.read_bytes()
+        for name in ("open.csv", "parts/a.parquet", "parts"):
+            assert same_records(one, file_source(here / name)), name
+        file.unlink()
+        assert same_records(one, file_source(here / "open.csv"))
+
+
+@pytest.mark.parametrize("name", ["v-{date}", "{year}/parts"])
+@pytest.mark.parametrize("link", [os.link, os.symlink])
+def test_a_folder_with_a_field_in_its_name_is_a_folder_of_its_parts(here, link, name):
+    (here / "sensitive").mkdir()
+    (here / "sensitive" / "a.parquet").write_bytes(b"")
+    (here / name).mkdir(parents=True)
+    link(here / "sensitive" / "a.parquet", here / name / "b.parquet")
+    assert same_records(file_source(here / "sensitive"), file_source(here / name))
 
 
 def test_a_part_of_a_folder_is_in_the_folder(here):

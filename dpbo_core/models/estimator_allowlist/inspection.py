@@ -251,7 +251,7 @@ def _name_in_words(item: Any) -> str:
 
 
 def unread_version(package: str = SCIKIT_LEARN) -> str:
-    """Why the allowlist does not hold for a package's imported version, or else the installed one; "" if it does."""
+    """Why the allowlist does not hold for a package's imported version, or else the installed; "" if it does."""
     loaded = getattr(sys.modules.get("sklearn" if package == SCIKIT_LEARN else package), "__version__", "")
     installed = str(loaded) or next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
