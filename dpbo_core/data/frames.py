@@ -15,7 +15,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from dpbo_core.data.raw_cells import array_values, series_cells, series_values
+from dpbo_core.data.raw_cells import array_values, is_sequence, row_cells, series_cells, series_values
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import Column
 from dpbo_core.errors import StudyInvalid
@@ -160,7 +160,7 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
-    if _is_sequence(X):
+    if is_sequence(X):
         rows = list(X)
         width = public_width(rows) if width is None else width
         array = np.empty(0) if width is None else RowList(rows, width)
@@ -179,14 +179,6 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
     return array
 
 
-def _is_sequence(X: Any) -> bool:
-    """Whether X is a plain sequence of rows, read row by row since NumPy would guess one type for all records."""
-    if isinstance(X, Sequence):
-        return not isinstance(X, str | bytes | bytearray | memoryview | np.ndarray)
-    arrays = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
-    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not any(hasattr(X, name) for name in arrays)
-
-
 def _target(y: Any, shown_as: str) -> Any:
     """y as a narwhals series or frame, an array, or a list; no value of it is looked at.
 
@@ -199,7 +191,7 @@ def _target(y: Any, shown_as: str) -> Any:
         native = None
     if isinstance(native, nw.DataFrame | nw.Series):
         return native
-    if native is not None and _is_sequence(y):
+    if native is not None and is_sequence(y):
         return list(y)
     array = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(native)
     if not array.ndim:
@@ -252,24 +244,12 @@ class RowList:
     def _cells_by_row(self) -> list[list[object]]:
         """The values of every row as lists of one length, all None for a row that cannot be read."""
         nothing: list[object] = [None] * self.width
-        cells = (_row_cells(row) for row in self.rows)
+        cells = (row_cells(row) for row in self.rows)
         return [nothing if row is None or len(row) != self.width else row for row in cells]
-
-
-def _row_cells(row: Any) -> list[object] | None:
-    """The cells of one row (d,), or None where it is no row. Never raises."""
-    kind = type(row)
-    if issubclass(kind, list):
-        return list.__getitem__(row, slice(None))
-    if issubclass(kind, tuple):
-        return list(tuple.__getitem__(row, slice(None)))
-    if kind is np.ndarray:
-        return list(row) if row.ndim == 1 else None
-    return None
 
 
 def public_width(rows: Iterable[Any]) -> int | None:
     """The one length d of all rows of a PUBLIC table; None where they have several, or one is no row."""
-    cells = [_row_cells(row) for row in rows]
+    cells = [row_cells(row) for row in rows]
     lengths = {None if row is None else len(row) for row in cells}
     return lengths.pop() if len(lengths) == 1 else None

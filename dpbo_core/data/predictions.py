@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.features import Number
 from dpbo_core.data.preprocessing import Preprocessing
+from dpbo_core.data.raw_cells import is_sequence, row_cells
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.values import Column, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.privacy.sealing import attempted, each
 
 Rows = list[list[object]]  # of each record one prediction, or of more than two classes the probability of each
 
@@ -133,11 +133,9 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.
     """
-    if isinstance(predictions, list | tuple):
-        if len(predictions) != length:
-            return None
-        return each(lambda item: _row(item, width), predictions, [None] * width)
-    outcome = np.asarray(predictions)
+    outcome = values_of(predictions)
+    if isinstance(outcome, list):
+        return [_row(item, width) for item in outcome] if len(outcome) == length else None
     if length == 1:  # some drop an axis of one
         outcome = outcome.reshape(1, -1)
     if outcome.ndim == 1:
@@ -147,13 +145,22 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
     return [list(row) for row in outcome] if outcome.shape == (length, width) else None
 
 
+def values_of(predictions: Any) -> list[Any] | NDArray[Any]:
+    """A user's predictions as the list of a sequence's items, else as an array, which keeps a mask.
+
+    Raises:
+        Exception: whatever their own type raises.
+    """
+    if is_sequence(predictions):
+        return list(predictions)
+    return np.asanyarray(predictions) if isinstance(predictions, np.ma.MaskedArray) else np.asarray(predictions)
+
+
 def _row(item: Any, width: int) -> list[object]:
     """One record's prediction as a list of `width` cells, for width 1 the second of a pair; all None where it has
     another number of columns.
     """
-    cells = [item]
-    if not isinstance(item, str | bytes):
-        listed = attempted(lambda: list(item), None)
-        cells = [item] if listed is None else listed
+    listed = row_cells(item)
+    cells = [item] if listed is None else listed
     cells = cells[1:] if len(cells) == 2 and width == 1 else cells
     return cells if len(cells) == width else [None] * width

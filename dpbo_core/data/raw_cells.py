@@ -55,6 +55,26 @@ def as_cells(values: Iterable[object]) -> Cells:
     return cells
 
 
+def is_sequence(X: Any) -> bool:
+    """Whether X is a plain sequence of rows, read row by row since NumPy would guess one type for all records."""
+    if isinstance(X, Sequence):
+        return not isinstance(X, str | bytes | bytearray | memoryview | np.ndarray)
+    arrays = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
+    return hasattr(X, "__len__") and hasattr(X, "__getitem__") and not any(hasattr(X, name) for name in arrays)
+
+
+def row_cells(row: Any) -> list[object] | None:
+    """The cells of one row (d,), or None where it is no row. Never raises."""
+    kind = type(row)
+    if issubclass(kind, list):
+        return list.__getitem__(row, slice(None))
+    if issubclass(kind, tuple):
+        return list(tuple.__getitem__(row, slice(None)))
+    if kind is np.ndarray:
+        return list(row) if row.ndim == 1 else None
+    return None
+
+
 def text_cell(text: str) -> object:
     """A field of a CSV file as its stripped text; None where it says that the value is missing."""
     text = text.strip()

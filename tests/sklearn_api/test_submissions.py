@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from collections import UserList, deque
 from dataclasses import replace
 
 import numpy as np
@@ -313,6 +314,36 @@ def test_a_prediction_that_raises_costs_its_record_alone(url, capfd):
     asked = without_noise(url)
     values = [Raises(), *TRUTH[1:].tolist()]
     assert asked.submit_predictions(values, name="a").value == pytest.approx(89 / 90, abs=1e-6)
+    assert str(CANARY) not in "".join(capfd.readouterr())
+
+
+class Iterated:
+    """A prediction whose own code, were it run, would be heard."""
+
+    def __iter__(self):
+        print(CANARY)
+        return itertools.repeat(0.5)
+
+    __len__ = __array__ = __iter__
+
+
+def in_an_array(values):
+    cells = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        cells[place] = value
+    return cells
+
+
+def masked(values):
+    return np.ma.masked_array([1 - TRUTH[0], *TRUTH[1:]], mask=[True, *[False] * (len(values) - 1)])
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque, UserList, in_an_array, masked])
+def test_what_one_prediction_is_decides_nothing_but_its_record_s_score(url, kind, capfd):
+    asked = without_noise(url, n_scores=9)
+    for bad in (None, [0.1, 0.2, 0.3], [], np.zeros((2, 2)), Iterated(), "", {}):
+        values = kind([bad, *TRUTH[1:].tolist()])
+        assert asked.submit_predictions(values, name=repr(bad)[:30]).value == pytest.approx(89 / 90, abs=1e-6)
     assert str(CANARY) not in "".join(capfd.readouterr())
 
 

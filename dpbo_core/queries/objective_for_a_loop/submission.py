@@ -24,7 +24,7 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.addresses import place_of
 from dpbo_core.data.files import parts_of
-from dpbo_core.data.predictions import PredictionColumns, rows_of
+from dpbo_core.data.predictions import PredictionColumns, rows_of, values_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import positions, value_column
@@ -208,8 +208,8 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
     Raises:
         StudyInvalid: they are another number, or have another shape.
     """
-    listed = isinstance(predictions, list | tuple)  # of which nothing is asked but how many there are
-    values = predictions if listed else attempted(lambda: np.atleast_1d(np.asarray(predictions)), np.zeros(0))
+    values = attempted(lambda: values_of(predictions), [])
+    values = values if isinstance(values, list) else np.atleast_1d(values)
     check_n_validation(spec, len(values), shown_as="the table of predictions")
     width = len(columns.feature_names)
     rows = attempted(lambda: rows_of(values, len(values), width), None)
