@@ -1,10 +1,12 @@
 """Models and predictions made elsewhere, on a private objective: one draw each, by name, under what they assume."""
 
+import copy
 import itertools
 import math
 import pickle
 from collections import UserList, deque
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -298,6 +300,64 @@ def test_no_record_leaves_by_a_model_or_by_predictions(url, tmp_path):
     assert np.float64(CANARY).tobytes() not in stored
     for planted in (str(CANARY), "secret"):
         assert planted.encode() not in stored
+
+
+class Tells(OfFirstColumn):
+    """Nobody's: it keeps the largest value that it was asked about, for its whole class, and says it at `what`."""
+
+    largest = 0.0
+
+    def __init__(self, what="nothing"):
+        self.what = what
+
+    def tell(self, what):
+        if object.__getattribute__(self, "__dict__").get("what") == what:
+            print(Tells.largest)
+            raise ValueError(f"the largest is {Tells.largest}")
+
+    def __getattribute__(self, name):
+        if name == "classes_":
+            object.__getattribute__(self, "tell")("classes")
+        return object.__getattribute__(self, name)
+
+    def __deepcopy__(self, memo):
+        self.tell("copy")
+        return copy.copy(self)
+
+    def fit(self, X, y):
+        self.tell("fit")
+        return super().fit(X, y)
+
+    def predict(self, X):
+        Tells.largest = max(Tells.largest, *(x for x in np.asarray(X)[:, 1] if x < 1000.0))
+        self.tell("predict")
+        return (np.asarray(X)[:, 0] > 0.0).astype(int)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_an_estimator_that_may_have_kept_a_record_says_nothing_more(url, capfd, monkeypatch, alone):
+    monkeypatch.setattr(Tells, "largest", 0.0)
+    sensitive = Z.copy()
+    sensitive[5, 1] = CANARY
+    asked = PrivateObjective(
+        Tells(), epsilon=1.0, delta=1e-6, dataset="clinic", budget=(5.0, 1e-5), ledger=url, n_scores=4,
+        accepts=BOTH, pay_as_you_go=alone,
+    ).fit(X, Y, X_validation=sensitive, y_validation=TRUTH)  # fmt: skip
+    with pytest.raises(StudyInvalid, match="the largest is"):  # of public rows alone
+        asked.ask({"what": "fit"})
+    asked.ask({"what": "nothing"})
+    assert Tells.largest == CANARY
+    fitted = {what: Tells().fit(X, Y).set_params(what=what) for what in ("classes", "copy", "predict")}
+    for ask in (
+        *(partial(asked.ask, {"what": what}) for what in ("fit", "predict")),
+        *(partial(asked.submit, model) for model in fitted.values()),
+    ):
+        with pytest.raises(StudyInvalid, match="public rows") as told:
+            ask()
+        assert str(CANARY) not in repr(vars(told.value)) + repr(told.value)
+        assert told.value.__cause__ is told.value.__context__ is None
+    assert str(CANARY) not in "".join(capfd.readouterr())
+    assert asked.scores_left == 3
 
 
 class Raises:

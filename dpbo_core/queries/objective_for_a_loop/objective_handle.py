@@ -26,9 +26,11 @@ from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (
     SUBMITTED,
+    Submission,
     digest_of,
     prediction_columns,
     predictions_in_memory,
+    quietly,
     submitted_model,
     submitted_predictions,
 )
@@ -138,9 +140,12 @@ class ObjectiveHandle(ABC):
             NoScoresLeft, BudgetRefused, Sealed: as `ask`.
         """
         opened = self._session.opened
-        return self._session.submit(
-            submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
-        )
+
+        def made() -> Submission:
+            """The model, tried on the public rows."""
+            return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
+
+        return self._session.submit(quietly(made, model, scored=opened.scored.is_set()))
 
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
         """The private score of predictions made elsewhere, using up one score; under the same name again: the same,

@@ -11,8 +11,8 @@ is tried. So however many ask at once, nothing is drawn twice, and the ledger sa
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from threading import RLock
+from dataclasses import dataclass, field
+from threading import Event, RLock
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
 from dpbo_core.methods.pair_draws import in_pairs, unit_of
 from dpbo_core.methods.releasing import averaged_facts
+from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit
 from dpbo_core.preparation.run import Run
@@ -76,6 +77,7 @@ class OpenObjective:
         public: the public one, fitted.
         cap: to be opened if the dataset has none.
         message: what may leave of an error of that reading.
+        scored: set once records were read in this process: from then on an estimator may have kept some.
     """
 
     key: QueryKey
@@ -85,6 +87,7 @@ class OpenObjective:
     public: PublicHalf
     cap: PrivacyBudget | None
     message: Message | None = None
+    scored: Event = field(default_factory=Event)
 
     @property
     def query(self) -> PrivateQuery:
@@ -261,9 +264,10 @@ class ScoreSession(Opaque):
         Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
         """
         problem = self.opened.price.problem
-        if self._scorer is None or problem.rowwise:
+        if problem.rowwise or not self.opened.scored.is_set():
             return problem.train_at(parameters)
-        return sealed(lambda: problem.train_at(parameters), failure=_untrained)
+        with contained():
+            return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
         """All scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
@@ -295,6 +299,7 @@ class ScoreSession(Opaque):
             if self._charge is None:
                 self._charge = charged(self.opened.query, self._run)
             if self._scorer is None:
+                self.opened.scored.set()
                 self._scorer = sealed(
                     lambda: self.opened.split.sensitive(self.opened.public), message=self.opened.message
                 )

@@ -31,6 +31,7 @@ from dpbo_core.data.values import positions, value_column
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
 from dpbo_core.final_model import FinalModel
 from dpbo_core.final_model.storage import loaded_estimator
+from dpbo_core.models.containment import contained
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
@@ -47,7 +48,7 @@ from dpbo_core.preparation.public_half import PublicHalf, TableSplit
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sealing import attempted, sealed
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.evaluated_model import read_model
 from dpbo_core.queries.evaluation.histogram_cells import needed_columns
@@ -123,6 +124,21 @@ def submitted_model(
     needs = (PUBLIC_MODELS.name, *((ROWWISE_PREDICTIONS.name,) if unlisted and not spec.model.enforced else ()))
     half = replace(public, preprocessing=fitted)
     return Submission(canonical_text({MODEL: digest}), needs, trained, lambda _: split.sensitive(half))
+
+
+def quietly(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
+    """What `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it raises
+    told, unless all of it is on the list.
+
+    Raises:
+        StudyInvalid: `made` failed.
+    """
+    own = model.model if isinstance(model, FinalModel) else model
+    own = own.estimator if isinstance(own, FittedEstimator) else own
+    with contained():
+        if not scored or isinstance(own, LinearModel) or not unlisted_part(own):
+            return made()
+        return sealed(made, failure=_untried)
 
 
 def submitted_predictions(
@@ -269,6 +285,15 @@ def _scorable(
     factory, predictions = EstimatorFactory(spec.model.estimator), _score_of_predictions(public)
     trainer = EstimatorTrainer(X, truth, factory, predictions, enforced=spec.model.enforced)
     return trainer.held(model), unlisted
+
+
+def _untried() -> StudyInvalid:
+    """The error to raise where a model failed on public rows, without its own message."""
+    return StudyInvalid(
+        "the model cannot be tried on the public rows",
+        cause="it fails there, or knows other classes; it is not on the list, so its own words stay here",
+        remedy="ask it about the public rows alone, and see; no score was used up",
+    )
 
 
 def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
