@@ -10,13 +10,14 @@ The dataset's cap is a filter: it admits the next score as long as all that was 
 whatever decided that there is a next one (MATH §6.5). So what was not asked for costs nothing.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dpbo_core.accounting.composition import Total, largest_rho
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import NoScoresLeft, StudyInvalid
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
@@ -33,6 +34,15 @@ from dpbo_core.queries.objective_for_a_loop.score_session import (
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
 from dpbo_core.queries.objective_for_a_loop.submission import Submission
 from dpbo_core.queries.query import fingerprint_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Charged:
+    """One score that was charged: its session, what was asked (None before its draw), its release (None before)."""
+
+    session: ScoreSession
+    text: str | None
+    release: Release | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,32 +73,40 @@ class PayAsYouGo:
             BudgetRefused: the dataset's cap has no room for one more; what was released stands.
             StudyInvalid, AssumptionNotAccepted, Sealed: as `ScoreSession.ask`.
         """
-        session = self._session_for(canonical_text(parameters_of(parameters)))
-        score = session.ask(parameters)
-        session.close()
-        return score
+        return self._scored(canonical_text(parameters_of(parameters)), lambda session: session.ask(parameters))
 
     def submit(self, submission: Submission) -> Score:
         """The private score of a submitted model or predictions, charged and drawn at first, then repeated.
 
         Raises: as `ask`.
         """
-        session = self._session_for(submission.text)
-        score = session.submit(submission)
-        session.close()
-        return score
+        return self._scored(submission.text, lambda session: session.submit(submission))
+
+    def _scored(self, text: str, drawn: Callable[[ScoreSession], Score]) -> Score:
+        """The score that `drawn` asks of the session that has the one of `text`, or of the first without any."""
+        while True:
+            session = self._session_for(text)
+            try:
+                score = drawn(session)
+            except NoScoresLeft:  # another's was drawn there in the same moment
+                continue
+            session.close()
+            return score
 
     def _session_for(self, text: str) -> ScoreSession:
-        """The session for the score of the parameters in `text`; refused if new where n others have one."""
-        session = self._session_of(text)
-        if session.scores_left and not self.scores_left:
-            raise no_scores_left(self.opened.price.n_scores)
-        return session
+        """The session of the score of `text`, else the first in which none was drawn; refused where n have one."""
+        charged = self._charged()
+        for one in charged:
+            if one.text in (text, None):
+                return one.session
+        if len(charged) == self.opened.price.n_scores:
+            raise no_scores_left(len(charged))
+        return self._session(len(charged) + 1)
 
     @property
     def scores_left(self) -> int:
         """How many of the n scores were not drawn yet; the dataset's cap may refuse one all the same."""
-        return max(0, self.opened.price.n_scores - len(self.releases))
+        return self.opened.price.n_scores - sum(one.text is not None for one in self._charged())
 
     def best(self) -> dict[str, Any]:
         """The hyperparameters with the largest posterior mean among those scored, at no price.
@@ -111,10 +129,7 @@ class PayAsYouGo:
     @property
     def releases(self) -> tuple[Release, ...]:
         """The release of every score, in the order in which they were charged."""
-        key = self.opened.key
-        editions = self.run.ledger.editions(key.study, dataset=key.dataset)
-        releases = [one.release for one in editions if one.release is not None and one.method == key.method]
-        return tuple(release for release in releases if self._is_mine(release))
+        return tuple(one.release for one in self._charged() if one.release is not None)
 
     @property
     def trajectory(self) -> list[dict[str, Any]]:
@@ -151,19 +166,33 @@ class PayAsYouGo:
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee of all scores so far together; of one score before any was drawn."""
+        """The guarantee of all scores charged so far together; of one score before any was."""
         single = self._price.plan().guarantee
-        return replace(single, epsilon=self._epsilon(max(1, len(self.releases))))
+        return replace(single, epsilon=self._epsilon(max(1, len(self._charged()))))
 
-    def _is_mine(self, release: Release) -> bool:
-        """Whether a release is of a score that this objective drew."""
-        text = canonical_text(release.value["hyperparameters"])
-        return release.release_id == self._session_of(text).opened.key.fingerprint[:16]
+    def _charged(self) -> list["_Charged"]:
+        """The scores that were charged, released or not, in order: none is charged before the last one is drawn."""
+        key, charged = self.opened.key, list[_Charged]()
+        editions = self.run.ledger.editions(key.study, dataset=key.dataset)
+        releases = {one.release_id: one.release for one in editions}
+        for number in range(1, self.opened.price.n_scores + 1):
+            session = self._session(number)
+            name = session.opened.key.fingerprint[:16]
+            if name not in releases:
+                break
+            release = releases[name]
+            steps = session.trajectory if release is None else release.value["trajectory"]
+            text = canonical_text(steps[0]["hyperparameters"]) if steps else None
+            charged.append(_Charged(session, text, release))
+        return charged
 
-    def _session_of(self, text: str) -> ScoreSession:
-        """A session for the one score of the hyperparameters in `text`, under a ledger key of its own."""
+    def _session(self, number: int) -> ScoreSession:
+        """A session for one score, the `number`-th of n, under a ledger key of its own.
+
+        A key is of a number and not of what is asked, so that the ledger holds n of them, whoever asks at once.
+        """
         key = self.opened.key
-        fingerprint = fingerprint_of([key.fingerprint, text])
+        fingerprint = fingerprint_of([key.fingerprint, number])
         own = replace(key, fingerprint=fingerprint, edition=f"{key.edition}.{fingerprint[:8]}")
         return ScoreSession(replace(self.opened, key=own, price=self._price), self.run)
 
