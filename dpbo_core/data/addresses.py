@@ -32,6 +32,7 @@ SETTINGS = ("region", "endpoint_override", "scheme")
 QUERY = "?query="
 PUBLIC = "public"  # the schema of a table without one
 PORT = 5432
+ODD_HOST = re.compile(r"\s|\.$")  # read by some as the host without it
 WORDS = ("select", "from", "order", "by", "asc", "desc")
 NAME = re.compile(r'[^\W\d]\w*|"(?:[^"\x00]|"")+"')
 KEY = re.compile(rf"({NAME.pattern})(?:\s+(asc|desc)\b)?", re.IGNORECASE)
@@ -242,6 +243,8 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         _refuse_address(shown_as, "lacks a server, a database or a query, or says more than these")
     if "," in host:
         _refuse_address(shown_as, "names several servers")
+    if ODD_HOST.search(host):
+        _refuse_address(shown_as, "names its server with white space, or with a dot at its end")
     return QueryAddress(
         host.rstrip(":").lower() if not host.startswith("/") else host,
         port or PORT,
@@ -256,6 +259,8 @@ def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectA
     unknown = [name for name in settings if name not in SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
         _refuse_address(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
+    if ODD_HOST.search(re.sub(r"(:\d*)?/*$", "", settings.get("endpoint_override", ""))):
+        _refuse_address(shown_as, "names its store with white space, or with a dot at its end")
     if {"", ".", ".."} & set(key.removesuffix("/").split("/")):
         _refuse_address(shown_as, "goes by a folder without a name, or by . or ..")
     if key.endswith("/"):

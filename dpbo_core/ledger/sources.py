@@ -138,12 +138,12 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """The source's name in one normal form: endpoints and slashes of object stores removed."""
+    """The source's name in one normal form: endpoints, usual ports and slashes of object stores removed."""
     store, scheme, rest = source.name.partition("s3://")
     if store or not scheme:
         return source.name
     place, _, settings = rest.partition("?")
-    endpoint = re.sub(r"^https?://", "", dict(parse_qsl(settings)).get("endpoint_override", ""))
+    endpoint = re.sub(r"^https?://|:(443|80)?/*$", "", dict(parse_qsl(settings)).get("endpoint_override", ""))
     slashes = re.sub(r"/+", "/", f"{endpoint}/{place}").lstrip("/")
     return scheme + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
 

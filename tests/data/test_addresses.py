@@ -73,7 +73,9 @@ def test_a_query_that_could_fail_on_a_record_or_mix_records_is_refused(query):
     f"s3://bucket/v.csv?endpoint_override=key:{CANARY}@host:9000", "postgresql://db?query=select a from v",
     f"postgresql://ann%3A{CANARY}%40db/ehr?query=select a from v", "postgresql:///ehr?query=select a from v",
     f"postgresql://db/ehr%20password={CANARY}?query=select a from v",
-    f"postgresql://db,{CANARY}/ehr?query=select a from v",
+    f"postgresql://db,{CANARY}/ehr?query=select a from v", f"postgresql://{CANARY}./ehr?query=select a from v",
+    f"postgresql://{CANARY}%20:5432/ehr?query=select a from v",
+    f"s3://bucket/v.csv?endpoint_override=https://{CANARY}.:443/",
 ])  # fmt: skip
 def test_an_address_that_is_refused_is_not_repeated(text, tables):
     tables["data"] = {"training": "t.csv", "validation": text, "n_validation": 5, "target": "y"}

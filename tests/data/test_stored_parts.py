@@ -232,6 +232,7 @@ def test_models_of_a_sensitive_training_set_are_refused_a_folder_before_the_char
     ("s3://c/day/", "s3://c/day/?endpoint_override=minio:9000", False),
     ("s3://c/day/", "s3://c/day/?endpoint_override=", True),
     ("s3://c/day/", "S3://c//day/?endpoint_override=s3.eu-central-1.amazonaws.com", True),
+    ("s3://c/day/", "s3://c/day/?endpoint_override=https://s3.amazonaws.com:443/", True),
     ("s3://c/{date}/?endpoint_override=minio:9",
      "s3://c/2026-11-22/00.parquet?endpoint_override=http://minio:9/", True),
     ("s3://c/day/?endpoint_override=minio:9", "s3://c/day/?endpoint_override=http://other:9/", False),
