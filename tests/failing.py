@@ -45,7 +45,7 @@ def outcome(go, edition):
     return "release", ""
 
 
-OF_THE_PUBLIC = ("could not be", "could be imported")  # a public training's words, an absent estimator's
+OF_THE_PUBLIC = ("could not be", "could be imported", "cannot be pickled")  # of public rows, an estimator, a score
 CLOSING = ":os.close"  # what failed to close would hold its lock to the end of this process
 ASKED = 20  # editions: which trial is taken, and so which candidate is trained, is the noise's word
 
