@@ -299,7 +299,7 @@ class ScoreSession(Opaque):
             if self._charge is None:
                 self._charge = charged(self.opened.query, self._run)
             if self._scorer is None:
-                self.opened.scored.set()
+                sealed(self.opened.scored.set)
                 self._scorer = sealed(
                     lambda: self.opened.split.sensitive(self.opened.public), message=self.opened.message
                 )
