@@ -382,7 +382,7 @@ class Iterated:
 
     def __iter__(self):
         print(CANARY)
-        return itertools.repeat(0.5)
+        return iter([0.5])
 
     __len__ = __array__ = __iter__
 
