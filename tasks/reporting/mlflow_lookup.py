@@ -6,7 +6,7 @@ and nothing is concluded from what is not there: whoever finds nothing asks MLfl
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,12 +72,11 @@ def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ..
     place = Path(tracking_uri.removeprefix(SQLITE))
     if not tracking_uri.startswith(SQLITE) or not place.is_file():
         return None
-    try:
-        with closing(sqlite3.connect(f"{place.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            row: tuple[Any, ...] | None = connection.execute(query, parameters).fetchone()
-    except sqlite3.Error:  # no store of MLflow's, or one that another version wrote
-        return None
-    return row
+    address = f"{place.resolve().as_uri()}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as connection:  # another version's
+        row: tuple[Any, ...] | None = connection.execute(query, parameters).fetchone()
+        return row
+    return None
 
 
 def check_target(dataset: str, uri: str) -> str:
