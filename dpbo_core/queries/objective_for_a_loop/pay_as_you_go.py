@@ -84,7 +84,7 @@ class PayAsYouGo:
 
     def _scored(self, text: str, drawn: Callable[[ScoreSession], Score]) -> Score:
         """The score that `drawn` asks of the session that has the one of `text`, or of the first without any."""
-        while True:
+        for _ in range(self.opened.price.n_scores):
             session = self._session_for(text)
             try:
                 score = drawn(session)
@@ -92,6 +92,7 @@ class PayAsYouGo:
                 continue
             session.close()
             return score
+        raise no_scores_left(self.opened.price.n_scores)
 
     def _session_for(self, text: str) -> ScoreSession:
         """The session of the score of `text`, else the first in which none was drawn; refused where n have one."""
