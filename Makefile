@@ -51,7 +51,6 @@ tune: $(STAMP)
 	@$(BIN)/dpbo tune examples/two_scanners.toml
 
 test: $(STAMP)
-	@$(BIN)/dpbo doctor --prepare
 	@$(BIN)/python -m pytest -n 2 -m "not slow"
 
 ALWAYS      := test_architecture test_words test_errata

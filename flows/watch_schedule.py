@@ -9,7 +9,7 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from dpbo.flows.prefect_runtime.child_process import follow
+from dpbo.flows.prefect_runtime.liveness import follow
 from dpbo.flows.prefect_runtime.prefect_page import slug
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import uuid
 from contextlib import nullcontext
-from pathlib import Path
 from types import SimpleNamespace
 
 import absl.logging  # comes with dp-accounting
@@ -24,7 +23,6 @@ from shares import InShares, place
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 STATE = tempfile.TemporaryDirectory()  # what a user saw of a ledger is kept here, and not in the real home
 os.environ["XDG_STATE_HOME"] = STATE.name
-os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))  # a test's own home is not set up again
 # Prefect, configuring logging, closes every handler, and this one would close pytest's own stream with itself.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 # No example has a deadline: what a busy machine needs for one says nothing of it.
@@ -114,7 +112,6 @@ def served(monkeypatch):
     """(deployment, options) of all that Prefect would serve; neither a server nor a store is made."""
     server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
     monkeypatch.setattr("dpbo.flows.serve.LoopbackServer", lambda *_, **__: nullcontext(server))
-    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     deployments = []
     monkeypatch.setattr("prefect.serve", lambda deployment, **options: deployments.append((deployment, options)))
     return deployments

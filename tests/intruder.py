@@ -6,6 +6,7 @@ has given up every right before the attack runs. Where the tests are not run as 
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_once import empty_prefect_database
 
 NOBODY = 65534
 DROP = f"""
@@ -72,6 +74,10 @@ def environment(folder: Path) -> dict[str, str]:
     strange = ("DPBO_", "MLFLOW_", "PREFECT_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(strange)}
     (folder / "tmp").mkdir(exist_ok=True)
+    home = folder / "prefect"
+    if not home.exists():
+        home.mkdir(mode=0o700)
+        shutil.copy(empty_prefect_database(), home / "prefect.db")
     return clean | {"PREFECT_HOME": str(folder / "prefect"), "TMPDIR": str(folder / "tmp")}
 
 

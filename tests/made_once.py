@@ -7,9 +7,13 @@ and its pixels once for each name; tests of what a picture shows ask for `real_p
 
 import os
 import shutil
+import sqlite3
+import subprocess
+import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -67,18 +71,16 @@ class Databases:
         shutil.copy(self.folder / "mlflow.db", place)
 
     def prefect(self, place: Path):
-        """As a first command makes it, which copies what is in the cache."""
-        from dpbo.flows.prefect_runtime.prefect_store import make_database
-
+        """A copy of the empty database that Prefect's migrations make, once in a virtual environment."""
         place.parent.mkdir(parents=True, exist_ok=True)
-        make_database(place)
+        shutil.copy(empty_prefect_database(), place)
 
     @contextmanager
     def prefect_server(self):
         """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
-        from dpbo.flows.prefect_runtime.prefect_child import SHORT
+        from dpbo.flows.prefect_runtime.prefect_process import EPHEMERAL
         from dpbo.flows.prefect_runtime.settings import without_heartbeat
 
         def folder():
@@ -89,7 +91,7 @@ class Databases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
-            for name, value in SHORT.items():
+            for name, value in EPHEMERAL.items():
                 patch.setenv(name, value)
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
             with utilities.prefect_test_harness(server_startup_timeout=300), without_heartbeat():
@@ -113,6 +115,21 @@ class Databases:
         if self.server is not None:
             self.server.server_process.kill()  # asked to end, it takes seconds
             type(self.server).stop(self.server)
+
+
+def empty_prefect_database():
+    """The file with Prefect's tables that tests copy."""
+    place = Path(sys.prefix) / f"prefect-{version('prefect')}.db"
+    create_atomically(place, _migrate)
+    return place
+
+
+def _migrate(place):
+    around = os.environ | {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{place}"}
+    command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+    subprocess.run(command, env=around, check=True, capture_output=True)
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")  # one file, whole in itself
 
 
 def shared(factory):

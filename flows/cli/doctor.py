@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -16,11 +17,17 @@ from dpbo.flows.cli.budget import n_looks
 from dpbo.flows.cli.exposure import Finding, Verdict
 from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
-from dpbo.flows.prefect_runtime.loopback import LOOPBACK
-from dpbo.flows.prefect_runtime.prefect_child import answers
-from dpbo.flows.prefect_runtime.prefect_store import template
-from dpbo.flows.prefect_runtime.server import configured, standing
-from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, check_prefect_settings, quiet_environment
+from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
+from dpbo.flows.prefect_runtime.run_server import readable_by_others
+from dpbo.flows.prefect_runtime.schedule_server import configured, standing
+from dpbo.flows.prefect_runtime.settings import (
+    FOLDER,
+    Stores,
+    check_prefect_settings,
+    prefect_home,
+    proxies,
+    quiet_environment,
+)
 from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.accounting.account import Account, balances
@@ -70,11 +77,12 @@ def prepare_machine() -> str:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
     quiet_environment()
-
-    place = template()
-    if place is None:
-        return "No folder keeps Prefect's database here: each new PREFECT_HOME waits about 15 seconds for its own."
-    return f"Prefect's database is set up; new ones are copied from {place.parent}"
+    os.umask(0o077)
+    command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
+    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own interpreter
+    if done.returncode != 0:
+        raise start_failure(done.stdout + done.stderr, "what `prefect server database upgrade` writes")
+    return f"Prefect's database is ready in {prefect_home()}"
 
 
 def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -199,6 +207,11 @@ def _server() -> Iterator[Finding]:
     else:
         yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
     yield from exposure.prefect_in_the_open(named)
+    readable = readable_by_others(prefect_home())
+    if readable is not None:
+        yield Finding("prefect's folder", "note", *readable.split(". Run: "))
+    if proxies():
+        yield Finding("proxy", "fine", f"{', '.join(proxies())} is set; requests to this machine bypass it", "")
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:

@@ -15,8 +15,15 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from dpbo.flows.prefect_runtime.dask_fitness import problems
-from dpbo.flows.prefect_runtime.server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import FOLDER, PROFILES, Stores, default_home, prefect_settings
+from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
+from dpbo.flows.prefect_runtime.settings import (
+    FOLDER,
+    PROFILES,
+    Stores,
+    prefect_home,
+    prefect_is_configured,
+    prefect_settings,
+)
 from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
 
@@ -168,9 +175,8 @@ def dask_cluster() -> Iterator[Finding]:
 
 def _of_prefect() -> tuple[Path, Path]:
     """The file with the password of `dpbo serve`, and Prefect's file of profiles."""
-    home = default_home()
-    if home is not None:
-        return home / PASSWORD_FILE, home / PROFILES
+    if not prefect_is_configured():
+        return prefect_home() / PASSWORD_FILE, prefect_home() / PROFILES
     settings = prefect_settings()
     return settings.home / PASSWORD_FILE, settings.profiles_path
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, TypeVar
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.plain_output import announce_stage
+from dpbo.flows.prefect_runtime.database import prepare
 from dpbo.flows.prefect_runtime.owner import owners_terminal
-from dpbo.flows.prefect_runtime.prefect_store import create_prefect_store
+from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
-from dpbo.flows.prefect_runtime.temporary_server import locked_server
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, tracked_in_file
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.ledger.address import only_readable
+from dpbo_core.ledger.address import only_readable, team_setting
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
@@ -100,8 +100,8 @@ def own_output() -> Iterator[None]:
 @contextmanager
 def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Context with a Prefect server, the configured or this command's own; calls `load`, drops standard output."""
-    _make_prefects_store()
-    with own_output(), locked_server(load), without_heartbeat():
+    _prepare_stores()
+    with own_output(), run_server(load), without_heartbeat():
         yield
 
 
@@ -160,7 +160,7 @@ def serve_schedule(
     """
     interval = None if every is None else seconds(every)
     quiet_environment()
-    _make_prefects_store()
+    _prepare_stores()
     try:
         story(interval)
     except DpboError:  # some of them are ValueErrors too
@@ -171,10 +171,12 @@ def serve_schedule(
         ) from None
 
 
-def _make_prefects_store() -> None:
-    """Create Prefect's database, and make files written from now on their owner's alone."""
+def _prepare_stores() -> None:
+    """Make files written from now on their owner's alone, and create a team's databases if they are missing."""
     os.umask(OWNER_ALONE)
-    create_prefect_store()
+    team = team_setting()
+    if team is not None:
+        prepare(team)
 
 
 def _load() -> None:

@@ -6,6 +6,9 @@ the process dies, however it dies, so a file without a lock is a run without a p
 
 import fcntl
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
 
+POLL_INTERVAL_S = 1.0  # between two looks of a flow run at the process that started it
+
 
 def current_flow_run() -> "FlowRun | None":
     """The flow run that this code runs in; None outside of one."""
@@ -24,6 +29,21 @@ def current_flow_run() -> "FlowRun | None":
 
     context = FlowRunContext.get()
     return None if context is None else context.flow_run
+
+
+def follow(starter: str | None) -> None:
+    """Kill this process when its parent, process id `starter`, has ended; do nothing if that is not its parent.
+
+    A study may be killed at any moment, and continues when it is run again.
+    """
+
+    def watch() -> None:
+        while os.getppid() == int(str(starter)):
+            time.sleep(POLL_INTERVAL_S)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

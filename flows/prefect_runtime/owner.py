@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
-from dpbo.flows.prefect_runtime.temporary_server import locked_server
+from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo_core.errors import PolicyRefused, printable
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -34,7 +34,7 @@ def owners_terminal() -> Iterator[None]:
     Raises:
         DpboError: that server could not be started.
     """
-    with locked_server():
+    with run_server():
         token = _OWNER.set(True)
         try:
             yield

@@ -14,7 +14,7 @@ from prefect.events import emit_event
 from prefect.states import Completed
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
-from dpbo.flows.prefect_runtime.temporary_server import ends_with_us
+from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
@@ -154,7 +154,7 @@ class StepsDone:
     def __init__(self, study: StudySpec, steps: int) -> None:
         """Begin a progress of `steps`, which is public; a study of few steps shows none."""
         self._steps, self._done, self._made = steps, 0, None
-        if steps < PARTS or ends_with_us():
+        if steps < PARTS or is_temporary():
             return
         with suppress(Exception):
             made: UUID | None = create_progress_artifact(  # type: ignore[assignment]

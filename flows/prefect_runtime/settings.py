@@ -82,50 +82,67 @@ class Stores:
         FOLDER.chmod(0o700)
 
 
-QUIET = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",  # it reports usage, and its start-up prints a traceback offline
+NO_TELEMETRY = {  # of Prefect's client, and of every server that is started here
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",  # its log goes to its database, ours to the screen
 }
-
-
+QUIET = NO_TELEMETRY | {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # Prefect logs to its database
 HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
+NO_PROXY, LOCAL_HOSTS = ("NO_PROXY", "no_proxy"), ("127.0.0.1", "localhost")
 
 
-def default_home() -> Path | None:
-    """Prefect's folder, if all its other settings are the defaults; None where Prefect itself must be asked.
+def prefect_home() -> Path:
+    """Return Prefect's folder, absolute: PREFECT_HOME, else ~/.prefect."""
+    if "prefect" in sys.modules:
+        return prefect_settings().home.resolve()
+    return Path(os.environ.get(HOME) or Path.home() / ".prefect").expanduser().resolve()
 
-    That is where it is loaded already, a profile is there, or a variable of its own is set. What lies in the
-    current folder was refused before (`quiet_environment`).
+
+def prefect_is_configured() -> bool:
+    """Return whether Prefect itself must be asked for its settings; False where all of them are its defaults.
+
+    Prefect's import takes a second, which a server's start can use.
     """
     theirs = {name for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET, HOME}
-    home = Path(os.environ.get(HOME, Path.home() / ".prefect"))
-    if "prefect" in sys.modules or theirs or not home.is_absolute() or (home / PROFILES).exists():
-        return None
-    return home.resolve()
+    return "prefect" in sys.modules or bool(theirs) or (prefect_home() / PROFILES).exists()
 
 
 def prefect_settings() -> "Settings":
-    """Prefect's settings here; this imports Prefect."""
+    """Return Prefect's settings here; this imports Prefect."""
     from prefect.settings import get_current_settings
 
     return get_current_settings()
 
 
 def quiet_environment() -> None:
-    """Set dpbo's defaults for Prefect, no telemetry, in the environment before its import, the user's own kept;
-    refused beside settings of Prefect's in this folder.
+    """Set dpbo's defaults for Prefect in the environment before its import: no telemetry, no log on the screen.
 
     Raises:
         StudyInvalid: the current folder holds settings of Prefect's.
     """
     refuse_folder_settings(Path())
-    os.environ.update(UNREPORTED)
+    bypass_proxies_for_loopback()
+    os.environ.update(UNREPORTED | NO_TELEMETRY)
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     team = team_setting()
     if team is not None:
         lead_prefect(team)
+
+
+def proxies() -> list[str]:
+    """Return the names of the environment variables that set a proxy for HTTP."""
+    return [name for name in os.environ if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")]
+
+
+def bypass_proxies_for_loopback() -> None:
+    """Add this machine's own addresses to NO_PROXY, here and for child processes.
+
+    Otherwise HTTP_PROXY would send requests to our own server, and its password, through a proxy.
+    """
+    listed = [host.strip() for name in NO_PROXY for host in os.environ.get(name, "").split(",")]
+    os.environ.update(dict.fromkeys(NO_PROXY, ",".join(dict.fromkeys(filter(None, [*listed, *LOCAL_HOSTS])))))
 
 
 def refuse_folder_settings(folder: Path) -> None:
@@ -174,29 +191,22 @@ def _is_there(path: Path) -> bool:
 
 
 def check_prefect_settings() -> None:
-    """Refuse settings by which Prefect would store results or retry, and in a flow a server without password.
+    """Refuse the settings of Prefect that would show what is private and that our flows cannot override themselves.
 
-    Such a temporary server lets any user of the machine cancel the run or start another.
+    Results, retries and prints are set at every task and flow of ours (`tasks/policies.py`), whatever a profile
+    says.
 
     Raises:
-        StudyInvalid: names the setting.
+        StudyInvalid: other libraries' log lines go to Prefect's server, or a server inside a flow has no password,
+            so that any user of the machine could cancel the run or start another.
     """
-    if default_home() is not None:  # nothing is set, and what Prefect does by itself is known
+    if not prefect_is_configured():
         return
     settings = prefect_settings()
-    wrong = {
-        "PREFECT_RESULTS_PERSIST_BY_DEFAULT": settings.results.persist_by_default,
-        "PREFECT_TASKS_DEFAULT_PERSIST_RESULT": settings.tasks.default_persist_result,
-        "PREFECT_LOGGING_LOG_PRINTS": settings.logging.log_prints,
-        "PREFECT_LOGGING_EXTRA_LOGGERS": settings.logging.extra_loggers,
-        "PREFECT_TASKS_DEFAULT_RETRIES": settings.tasks.default_retries,
-        "PREFECT_FLOWS_DEFAULT_RETRIES": settings.flows.default_retries,
-    }
-    named = [name for name, value in wrong.items() if value]
-    if named:
+    if settings.logging.extra_loggers:
         raise StudyInvalid(
-            f"Prefect is set to keep more of a run than a private study allows ({', '.join(named)})",
-            cause="a Prefect profile, an environment variable or a prefect.toml in this folder",
+            "Prefect is set to store the log lines of other libraries (PREFECT_LOGGING_EXTRA_LOGGERS)",
+            cause="a Prefect profile or an environment variable; such a line may hold a value of a private record",
             remedy="unset it for this run",
         )
     if settings.api.url is None and current_flow_run() is not None:

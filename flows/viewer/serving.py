@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from dpbo.flows.prefect_runtime.child_process import Leashed
-from dpbo.flows.prefect_runtime.loopback import LOOPBACK, HostChecks, listening, names, origins
+from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK
 from dpbo.flows.viewer.gate import TOKEN, Gate
+from dpbo.flows.viewer.host_checks import HostChecks, listening, names, origins
+from dpbo.flows.viewer.leashed_process import Leashed
 from dpbo.tasks.reporting.mlflow_lookup import newest_page
 from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store
 from dpbo_core.errors import DpboError

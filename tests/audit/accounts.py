@@ -108,8 +108,8 @@ def operator() -> Way:
     from prefect.exceptions import CancelledRun
 
     from dpbo.flows.evaluate import evaluate_privately
+    from dpbo.flows.prefect_runtime.run_server import run_server
     from dpbo.flows.prefect_runtime.settings import without_heartbeat
-    from dpbo.flows.prefect_runtime.temporary_server import locked_server
     from dpbo.flows.serve import FROZEN, in_environment, tune_on_schedule
     from dpbo.flows.tune import tune_privately
 
@@ -153,7 +153,7 @@ def operator() -> Way:
 
         runs["another study than the one served"] = served
         got = []
-        with locked_server(), without_heartbeat():
+        with run_server(), without_heartbeat():
             for name, run in runs.items():
                 try:
                     run()

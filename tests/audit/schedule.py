@@ -17,7 +17,7 @@ from intruder import command, environment
 from dpbo.flows.serve import MISSED
 
 PATIENCE = 600.0  # seconds between two runs that spend or are refused, on a busy machine
-SERVER = "dpbo.flows.prefect_runtime.prefect_app"
+SERVER = "prefect.server.api.server:create_app"
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ def runs(home: Path) -> tuple[Firing, ...]:
 
 
 def servers(port: int) -> list[int]:
-    """Prefect servers of this machine that serve on `port`, with the leash of each."""
+    """Prefect servers of this machine that serve on `port`."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if SERVER in words and words.endswith(f" {port} "):
+            if SERVER in words and f" --port {port} " in words:
                 found.append(int(entry.name))
     return found
 

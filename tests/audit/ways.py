@@ -40,7 +40,7 @@ from audit.browser import ELSEWHERE, browser, web_page
 from audit.look import chromium
 from audit.schedule import free_port
 from audit.verdict import line
-from dpbo.flows.prefect_runtime.server import NAME, credentials
+from dpbo.flows.prefect_runtime.schedule_server import NAME, credentials
 
 REFUSED = (401, 403, 404, 405, "closed", None)
 HEADERS: list[dict[str, str]] = [
@@ -285,7 +285,7 @@ print(json.dumps(found))
 
 def of_tune(folder: Path) -> Iterator[Way]:
     """`dpbo tune`: the server of one run, attacked while the command stands still; its password replayed later."""
-    from test_temporary_server import password_of, servers
+    from test_run_server import password_of, servers
 
     server, held = "dpbo tune", folder / "said-tune.txt"
     with held.open("wb") as out:

@@ -84,7 +84,7 @@ def cell(told):
 @pytest.fixture
 def run(dpbo, monkeypatch):
     """The command, on the server of these tests."""
-    monkeypatch.setattr("dpbo.flows.cli.running.locked_server", nullcontext)
+    monkeypatch.setattr("dpbo.flows.cli.running.run_server", nullcontext)
     return dpbo
 
 

@@ -11,6 +11,7 @@ import signal
 import time
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,18 +22,13 @@ from canary import forms_of_number, search
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from exchanges import PRIVATE, world
 from mlflow.tracking import MlflowClient
-from prefect import Task, flow
+from prefect import Task, flow, settings, task
 from prefect.artifacts import Artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging.handlers import APILogHandler
-from prefect.settings import (
-    PREFECT_RESULTS_PERSIST_BY_DEFAULT,
-    PREFECT_TASKS_DEFAULT_RETRIES,
-    get_current_settings,
-    temporary_settings,
-)  # fmt: skip
+from prefect.settings import get_current_settings, temporary_settings
 from prefect.states import Running
 from worlds import mostly_slow, with_method
 
@@ -314,11 +310,47 @@ def test_no_prefect_option_is_set_anywhere_else():
                     assert not options & {keyword.arg for keyword in node.keywords}, path
 
 
-def test_settings_that_would_keep_more_are_refused():
+HOSTILE = {  # a platform's defaults, that a profile may hold
+    settings.PREFECT_RESULTS_PERSIST_BY_DEFAULT: True,
+    settings.PREFECT_TASKS_DEFAULT_PERSIST_RESULT: True,
+    settings.PREFECT_TASKS_DEFAULT_RETRIES: 2,
+    settings.PREFECT_FLOWS_DEFAULT_RETRIES: 2,
+    settings.PREFECT_LOGGING_LOG_PRINTS: True,
+}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_hostile_profile_keeps_nothing_and_repeats_nothing(here, tables, monkeypatch, fails):
+    """Flows and tasks are made under it anew, as a program that imports them under the profile makes them."""
+    honest, asked = Objective.evaluate, []
+
+    def evaluate(self, model):
+        asked.append(model)
+        print("record 17 earns 987654321")
+        if fails:
+            raise ValueError("record 17 earns 987654321")
+        return honest(self, model)
+
+    monkeypatch.setattr(Objective, "evaluate", evaluate)
+    results = here / "results"
+    with temporary_settings(HOSTILE | {settings.PREFECT_LOCAL_STORAGE_PATH: results}):
+        for name in ("finish", "reserve", "step"):
+            made = getattr(tuning, name)
+            monkeypatch.setattr(f"dpbo.flows.tune.{name}", task(made.fn, name=made.name, **policies.SENSITIVE_TASK))
+        again = flow(tune_privately.fn, name=f"hostile {fails}", **policies.FLOW)
+        with pytest.raises(Sealed) if fails else nullcontext():
+            again(StudySpec.from_dict(tables))
+    assert len(asked) == (1 if fails else tables["search"]["steps"] + 1)  # and the final choice
+    assert not list(results.rglob("*"))
+    run = flow_runs(f"hostile {fails}")[0]
+    assert not [line for line in logs(run) if "987654321" in line]
+
+
+def test_other_libraries_log_lines_are_not_sent_to_prefect():
     check_prefect_settings()
-    for setting, value in ((PREFECT_RESULTS_PERSIST_BY_DEFAULT, True), (PREFECT_TASKS_DEFAULT_RETRIES, 2)):
-        with temporary_settings({setting: value}), pytest.raises(StudyInvalid, match=setting.name):
-            check_prefect_settings()
+    sent = temporary_settings({settings.PREFECT_LOGGING_EXTRA_LOGGERS: "sklearn"})
+    with sent, pytest.raises(StudyInvalid, match="PREFECT_LOGGING_EXTRA_LOGGERS"):
+        check_prefect_settings()
 
 
 def test_a_run_whose_process_was_killed_is_called_crashed(here):

@@ -14,8 +14,7 @@ import pytest
 from intruder import family, lives, wait_until
 from team import link_of, look_around, make_store, make_team, port_is_free, ports_of, running
 
-from dpbo.flows.prefect_runtime.loopback import owners
-from dpbo.flows.prefect_runtime.server import NAME, credentials
+from dpbo.flows.prefect_runtime.schedule_server import NAME, credentials, owners
 
 pytestmark = pytest.mark.slow
 

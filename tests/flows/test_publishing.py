@@ -183,7 +183,6 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
     """
     study()
     monkeypatch.setattr("dpbo.flows.publishing.find_release", lambda *_: 1 / 0)
-    monkeypatch.setattr("dpbo.flows.cli.running.create_prefect_store", lambda: None)
     with monkeypatch.context() as broken:
         broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
         code, out, err = dpbo("tune", "study.toml", "--json")

@@ -17,7 +17,7 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
-from dpbo.flows.prefect_runtime.settings import QUIET, Stores, default_home
+from dpbo.flows.prefect_runtime.settings import QUIET, Stores, prefect_home, prefect_is_configured
 from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, tracked_in_file
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -137,27 +137,28 @@ def test_no_command_loads_what_it_needs_not_and_a_replay_reads_the_ledger_and_st
     assert changed <= {"ledger.db-wal", "ledger.db-shm"}
 
 
-def test_prefects_folder_is_known_only_where_nothing_else_is_set(here, monkeypatch):
+def test_prefect_is_asked_only_where_its_settings_are_not_the_defaults(here, monkeypatch):
     for name in [name for name in os.environ if name.upper().startswith("PREFECT_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(here))
     monkeypatch.setitem(sys.modules, "prefect", sys)
-    assert default_home() is None  # Prefect is loaded: it is asked
+    assert prefect_is_configured()
     monkeypatch.delitem(sys.modules, "prefect")
-    assert default_home() == here / ".prefect"
+    assert not prefect_is_configured()
+    assert prefect_home() == here / ".prefect"
     for name in QUIET:
         monkeypatch.setenv(name, "whatever")
-    monkeypatch.setenv("PREFECT_HOME", str(here / "prefect"))
-    assert default_home() == here / "prefect"
-    for name, value in (("PREFECT_HOME", "beside"), ("PREFECT_HOME", ""), ("prefect_home", str(here / "theirs")),
-                        ("prefect_api_url", "http://127.0.0.1:9/api"),
+    for name, place in (("", ".prefect"), ("beside", "beside"), (str(here / "prefect"), "prefect")):
+        monkeypatch.setenv("PREFECT_HOME", name)
+        assert (prefect_is_configured(), prefect_home()) == (False, here / place)
+    for name, value in (("prefect_home", str(here / "theirs")), ("prefect_api_url", "http://127.0.0.1:9/api"),
                         ("PREFECT_PROFILE", "x"), ("PREFECT_RESULTS_PERSIST_BY_DEFAULT", "1")):  # fmt: skip
         with monkeypatch.context() as also:
             also.setenv(name, value)
-            assert default_home() is None, name
+            assert prefect_is_configured(), name
     (here / "prefect").mkdir()
     (here / "prefect" / "profiles.toml").touch()
-    assert default_home() is None
+    assert prefect_is_configured()
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
-from dpbo.flows.prefect_runtime.server import OUTAGE
+from dpbo.flows.prefect_runtime.schedule_server import OUTAGE
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
@@ -281,7 +281,7 @@ def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
             raise ending
 
     monkeypatch.setattr(prefect, "serve", runner)
-    waiting = "dpbo.flows.prefect_runtime.server"
+    waiting = "dpbo.flows.prefect_runtime.schedule_server"
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
     monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)

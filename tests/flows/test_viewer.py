@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbo.flows.prefect_runtime.loopback import HostChecks
 from dpbo.flows.viewer.allowed import only_reads
 from dpbo.flows.viewer.gate import Gate
+from dpbo.flows.viewer.host_checks import HostChecks
 from dpbo_core.errors import DpboError
 
 PORT, TOKEN = 5055, "a-token-of-the-test"
@@ -225,7 +225,8 @@ def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys
 
 
 def test_a_taken_port_is_a_letter(here):
-    from dpbo.flows.prefect_runtime.loopback import listening, owners
+    from dpbo.flows.prefect_runtime.schedule_server import owners
+    from dpbo.flows.viewer.host_checks import listening
 
     with listening(0) as held:
         host, port = held.getsockname()
@@ -238,7 +239,7 @@ def test_a_taken_port_is_a_letter(here):
 LEASHED = """
 import os, sys, time
 from pathlib import Path
-from dpbo.flows.prefect_runtime.child_process import Leashed
+from dpbo.flows.viewer.leashed_process import Leashed
 inner = "import os, subprocess, sys, time;"
 inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
 inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"

@@ -24,14 +24,14 @@ def test_records_scored_alone_are_refused_by_name_where_the_system_cannot():
 
 
 def test_a_server_that_is_found_is_nobodys_where_the_system_does_not_tell(tmp_path, monkeypatch):
-    from dpbo.flows.prefect_runtime import loopback
+    from dpbo.flows.prefect_runtime import schedule_server
 
-    with loopback.taken(0) as held:
+    with schedule_server.bound_socket(0) as held:
         port = held.getsockname()[1]
-        assert loopback.ours_alone(port)
-        monkeypatch.setattr(loopback, "Path", lambda name: tmp_path / name.strip("/"))
-        assert loopback.owners(port) is None
-        assert not loopback.ours_alone(port)
+        assert schedule_server.ours_alone(port)
+        monkeypatch.setattr(schedule_server, "Path", lambda name: tmp_path / name.strip("/"))
+        assert schedule_server.owners(port) is None
+        assert not schedule_server.ours_alone(port)
 
 
 def test_without_unix_locks_there_is_no_ledger():

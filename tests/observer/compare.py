@@ -48,7 +48,7 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
         "of workers the order in which public work ends; of serve all events: a process that ends loses some",
     ),
     ("processes", "title git *", "asked by a library: shorter than a look"),
-    ("processes", "title *child_process.py*", "it lives for a moment, until it has become what it starts"),
+    ("processes", "title *leashed_process.py*", "it lives for a moment, until it has become what it starts"),
     ("processes", "title fc-list *", "a font's list, asked for by matplotlib: shorter than a look"),
     ("processes", "title uname *", "the machine's name, asked for by a library: shorter than a look"),
     (

@@ -88,9 +88,9 @@ def wait_until_asked(port: int) -> None:
 
 
 def _server(module: ModuleType) -> None:
-    honest = module._send_what_is_left
+    honest = module._send_pending_records
 
-    def send_what_is_left() -> None:
+    def send_pending_records() -> None:
         from urllib.parse import urlsplit
 
         from prefect.settings import get_current_settings
@@ -98,7 +98,7 @@ def _server(module: ModuleType) -> None:
         honest()
         wait_until_asked(urlsplit(get_current_settings().api.url).port)
 
-    module._send_what_is_left = send_what_is_left
+    module._send_pending_records = send_pending_records
 
 
 FROZEN: dict[str, Callable[[ModuleType], None]] = {
@@ -109,7 +109,7 @@ FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.queries.modeler.session": _tokens,
     "prefect.utilities.names": _names,
     "dpbo.flows.serve": _firing,
-    "dpbo.flows.prefect_runtime.temporary_server": _server,
+    "dpbo.flows.prefect_runtime.run_server": _server,
 }
 
 

@@ -21,7 +21,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"(?<=/)(\.[\w. -]+?)-[a-z0-9_]{8}(?=[ /\n]|$)", r"\1-<random>"),
     (r"(?<=/tmp/)[a-z0-9_]{8}\b", "<random>"),
     (r"(?<=/tmp/spill-)\d+", "<pid>"),
-    (r"(?<=prefect_app )\d+ \d+", "<file> <port>"),
+    (r"(?<=--fd )\d+ --port \d+", "<file> --port <port>"),
     (
         r"\b(reserve the budget|search on public data|search step|draw the release|show the release"
         r"|train[a-z ]*|work[a-z ]*|[a-z-]+ candidates?)-[0-9a-f]{3}\b",

@@ -18,7 +18,7 @@ TESTS = Path(__file__).parents[1]
 APART = ["unshare", "--net", "--pid", "--ipc", "--mount", "--fork", "--kill-child", "--mount-proc"]
 TRIALS = {"first": 2}
 EMPTY = {  # place among the team's folders: how it is made, as the first command makes it
-    "home/.prefect/prefect.db": "from dpbo.flows.prefect_runtime import prefect_store as s; s.make_database(path)",
+    "home/.prefect/prefect.db": "import shutil, made_once; shutil.copy(made_once.empty_prefect_database(), path)",
     "team/mlruns/mlflow.db": "from dpbo.tasks.reporting.mlflow_store import _make; _make(path)",
 }
 CLOCK = "Prefect by the clock"
@@ -61,7 +61,7 @@ def empty_stores() -> dict[str, str]:
         for place, script in EMPTY.items():
             path = Path(folder, Path(place).name)
             script = f"import sys; from pathlib import Path; path = Path(sys.argv[1]); {script}"
-            around = os.environ | {"PYTHONPATH": str(TESTS.parent), "HOME": folder}
+            around = os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent))), "HOME": folder}
             subprocess.run([sys.executable, "-c", script, str(path)], check=True, env=around, capture_output=True)
             made[place] = base64.b64encode(path.read_bytes()).decode()
     return made

@@ -7,19 +7,15 @@ A browser lets any page send requests to the loopback; what it cannot forge is `
 127.0.0.1 stays in it) and `Origin`. The pages themselves may load from this server, and tell it, alone.
 """
 
-import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
+from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, bound_socket
 from dpbo_core.errors import DpboError
 
-LOOPBACK = "127.0.0.1"
 REFUSAL = b"Only by this server's own address, and from its own pages.\n"
-BACKLOG = 2048
-LISTENS = "0A"  # the state, in /proc/net/tcp
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -34,7 +30,7 @@ def listening(port: int) -> Iterator[socket.socket]:
     Raises:
         DpboError: another program listens there.
     """
-    held = taken(port)
+    held = bound_socket(port)
     if held is None:
         raise DpboError(
             f"port {port} cannot be listened on",
@@ -43,38 +39,6 @@ def listening(port: int) -> Iterator[socket.socket]:
         )
     with held:
         yield held
-
-
-def taken(port: int) -> socket.socket | None:
-    """A socket that listens on `port` of the loopback, 0 for any free one; None if another program was first."""
-    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((LOOPBACK, port))
-        held.listen(BACKLOG)
-    except OSError:
-        held.close()
-        return None
-    return held
-
-
-def owners(port: int) -> set[int] | None:
-    """The ids of the users whose programs listen on `port` of this machine; None where the system does not tell."""
-    users: set[int] = set()
-    readable = False
-    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
-        with suppress(OSError):
-            rows = [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
-            readable = True
-            users |= {
-                int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port
-            }
-    return users if readable else None
-
-
-def ours_alone(port: int) -> bool:
-    """True where this user's programs alone listen on `port`; False where others or none do, or it is unknown."""
-    return owners(port) == {os.geteuid()}
 
 
 def names(port: int) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """A command that does not outlive whoever started it, however that one ends: SIGTERM, SIGKILL, a crash.
 
-    python flows/prefect_runtime/child_process.py COMMAND…      its standard input is the leash
+    python flows/viewer/leashed_process.py COMMAND…      its standard input is the leash
 
 The starter holds the other end of a pipe. When that end closes, as the operating system sees to, the command's
-whole process group is asked to stop, then made to. This file runs by itself, with the standard library alone. A
-flow run follows its starter by itself: a study may be killed at any moment, and continues when it is run again.
+whole process group is asked to stop, then made to. This file runs by itself, with the standard library alone.
 """
 
 import os
@@ -12,13 +11,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-PAUSE = 1.0  # seconds between two looks of a follower at its starter
 GRACE = 5.0  # seconds between asking and making
 SLACK = 10.0  # seconds that the leash itself may take on a busy machine
 
@@ -61,21 +58,6 @@ class Leashed:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def follow(starter: str | None) -> None:
-    """Start a thread that kills this process when its parent, process id `starter`, has ended; do nothing where
-    `starter` is None or not the parent's id.
-    """
-    if starter is not None and starter.isdecimal() and os.getppid() == int(starter):
-        threading.Thread(target=_watch, args=(int(starter),), daemon=True).start()
-
-
-def _watch(starter: int) -> None:
-    """Wait until this process's parent is not `starter` any more, then kill this process."""
-    while os.getppid() == starter:
-        time.sleep(PAUSE)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:

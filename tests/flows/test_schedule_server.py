@@ -12,9 +12,17 @@ import pytest
 from answering import answering
 from intruder import NOBODY, family, wait_until
 
-from dpbo.flows.prefect_runtime import server as server_module
-from dpbo.flows.prefect_runtime.loopback import ours_alone, owners, taken
-from dpbo.flows.prefect_runtime.server import NAME, LoopbackServer, credentials, password_in, standing
+from dpbo.flows.prefect_runtime import schedule_server as server_module
+from dpbo.flows.prefect_runtime.prefect_process import bound_socket
+from dpbo.flows.prefect_runtime.schedule_server import (
+    NAME,
+    LoopbackServer,
+    credentials,
+    ours_alone,
+    owners,
+    password_in,
+    standing,
+)
 from dpbo_core.errors import DpboError, StudyInvalid
 
 
@@ -139,10 +147,10 @@ def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_con
 
 def test_the_port_is_held_while_the_server_is_started_again():
     """Between two lives of the child nobody else can listen where clients send the password."""
-    held = taken(0)
+    held = bound_socket(0)
     with held:
         port = held.getsockname()[1]
-        assert taken(port) is None
+        assert bound_socket(port) is None
         for reuse in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
             with socket.socket() as other:
                 other.setsockopt(socket.SOL_SOCKET, reuse, 1)
@@ -152,7 +160,7 @@ def test_the_port_is_held_while_the_server_is_started_again():
 
 FOLLOWER = """
 import os, subprocess, sys, time
-code = "import sys, time; from dpbo.flows.prefect_runtime.child_process import follow; follow(sys.argv[1]);"
+code = "import sys, time; from dpbo.flows.prefect_runtime.liveness import follow; follow(sys.argv[1]);"
 code += " print('up', flush=True); time.sleep(600)"
 child = subprocess.Popen([sys.executable, "-c", code, sys.argv[1].format(pid=os.getpid())])
 time.sleep(600)
@@ -180,7 +188,7 @@ def test_a_run_follows_the_process_that_serves_it_and_nobody_else(starter, ends)
 
 def is_follower(pid):
     try:
-        return b"dpbo.flows.prefect_runtime.child_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"dpbo.flows.prefect_runtime.liveness" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -1,7 +1,10 @@
 """Prefect's server of one command: what it is told, and where its password is; `make intruder` attacks it."""
 
+import asyncio
 import base64
+import inspect
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -11,17 +14,25 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
 import tomli_w
+from answering import answering
 from intruder import command, environment, family, lives
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
 from prefect.task_runners import ProcessPoolTaskRunner
 from sklearn.datasets import load_breast_cancer
 
 from dpbo.flows.prefect_runtime.fanning_out import OwnProcesses
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.prefect_runtime.prefect_process import answers
+from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings, quiet_environment
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import PrivacyLedger
 
+DEAD = "http://127.0.0.1:9/api"
 AUTH = "PREFECT_SERVER_API_AUTH_STRING="
 
 
@@ -32,12 +43,10 @@ def words_of(pid):
 
 
 def servers(pids):
-    """Those of the processes that are a Prefect server: ours, or the one that Prefect starts itself."""
+    """Those of the processes that are a Prefect server."""
     found = set()
     for pid in pids:
-        words = words_of(pid)
-        ours = "dpbo.flows.prefect_runtime.prefect_app" in words[:4]  # not its leash, which names it further on
-        if ours or any("prefect.server.api.server" in word for word in words):
+        if any("prefect.server.api.server" in word for word in words_of(pid)):
             found.add(pid)
     return found
 
@@ -53,11 +62,47 @@ def password_of(pid):
 
 
 def test_a_configured_server_is_used_and_no_other_started():
-    from dpbo.flows.prefect_runtime.temporary_server import locked_server
+    with answering(lambda *_: (200, b"true")) as port:
+        api = f"http://127.0.0.1:{port}/api"
+        with temporary_settings({PREFECT_API_URL: api}), run_server():
+            assert get_current_settings().api.url == api
+            assert get_current_settings().api.auth_string is None
 
-    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), locked_server():
-        assert get_current_settings().api.url == "http://127.0.0.1:9/api"
-        assert get_current_settings().api.auth_string is None
+
+@pytest.mark.parametrize("how", ["environment", "profile"])
+def test_a_server_that_does_not_answer_is_named_before_a_cap_is_opened(here, tables, how):
+    """Without a proxy's help, too: HTTP_PROXY names one that is not there."""
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    around = environment(here) | {"HTTP_PROXY": "http://127.0.0.1:9"}
+    around.pop("NO_PROXY", None)
+    if how == "environment":
+        around["PREFECT_API_URL"] = DEAD
+    else:
+        text = f'active = "mine"\n[profiles.mine]\nPREFECT_API_URL = "{DEAD}"\n'
+        (here / "prefect" / "profiles.toml").write_text(text)
+    done = subprocess.run(command("tune", "study.toml"), cwd=here, env=around, capture_output=True, text=True)
+    assert (done.returncode, f"no Prefect server answers at {DEAD}" in done.stderr) == (1, True), done.stderr
+    assert PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}").accounts() == ()
+
+
+def test_requests_to_this_machine_never_go_through_a_proxy(monkeypatch):
+    """Prefect's client and ours: a proxy that is told of none, whatever stood in NO_PROXY before."""
+    monkeypatch.setenv("NO_PROXY", "corp.example")
+    monkeypatch.delenv("no_proxy", raising=False)
+    told = []
+    with (
+        answering(lambda *asked: told.append(asked) or (502, b"")) as proxy,
+        answering(lambda *_: (200, b"true")) as port,
+    ):
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy}")
+        assert answers(f"http://127.0.0.1:{port}/api")  # before NO_PROXY is set, too
+        assert not answers("http://elsewhere.example/api")
+        assert len(told) == 1
+        quiet_environment()
+        assert httpx.get(f"http://127.0.0.1:{port}/api").status_code == 200
+        assert len(told) == 1
+    assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "corp.example,127.0.0.1,localhost"
 
 
 @pytest.mark.parametrize("runner", [OwnProcesses, ProcessPoolTaskRunner])
@@ -150,7 +195,7 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables, what)
 
 TWICE = """
 from prefect import flow, task
-from dpbo.flows.prefect_runtime.temporary_server import locked_server
+from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import without_heartbeat
 from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
 @task
@@ -160,7 +205,7 @@ def story():
     work()
     wait_until_recorded(1)
 for _ in range(2):
-    with locked_server(), without_heartbeat():
+    with run_server(), without_heartbeat():
         story()
 """
 
@@ -184,8 +229,57 @@ def test_prefects_own_server_is_refused_inside_a_flow(monkeypatch):
         check_prefect_settings()
 
 
+@pytest.mark.usefixtures("prefect_server")
+def test_where_a_loop_runs_what_is_left_is_sent_all_the_same(monkeypatch):
+    """In a notebook Prefect's own drain returns a coroutine, which nobody awaits: lines and events were lost."""
+    drained = []
+    for worker in (EventsWorker, APILogWorker):
+        honest = worker.drain_all.__func__
+
+        def drain_all(cls, *given, honest=honest, **options):
+            drained.append((cls, result := honest(cls, *given, **options)))
+            return result
+
+        monkeypatch.setattr(worker, "drain_all", classmethod(drain_all))
+
+    async def cell():
+        _send_pending_records()
+
+    asyncio.run(cell())
+    assert [worker for worker, _ in drained] == [EventsWorker, APILogWorker]
+    assert not any(inspect.isawaitable(result) for _, result in drained)
+
+
+NAMES = """
+import sys
+def watch(event, args):
+    if event == "socket.getaddrinfo" and args[0] not in ("127.0.0.1", "localhost"):
+        open("names", "a").write(f"{args[0]}\\n")
+sys.addaudithook(watch)
+"""
+
+
+@pytest.mark.slow
+def test_a_flow_of_ones_own_looks_up_no_name_and_loses_no_line_in_a_notebook(here, tables):
+    """Prefect's telemetry looked one up; a script and a cell do this, which no command of ours has prepared."""
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    (here / "hook").mkdir()
+    (here / "hook" / "sitecustomize.py").write_text(NAMES)
+    (here / "pipeline.py").write_text(
+        STORY.replace("    print(*pipeline())", "    async def cell(): print(*pipeline())\n    asyncio.run(cell())")
+    )
+    silent = ("CI", "DO_NOT_TRACK", "GITHUB_ACTIONS")
+    around = {name: value for name, value in environment(here).items() if name not in silent}
+    around["PYTHONPATH"] = os.pathsep.join((str(here / "hook"), str(Path(__file__).parents[2])))
+    words = [sys.executable, "-W", "always:coroutine", "pipeline.py", "owner"]
+    done = subprocess.run(words, cwd=here, env=around, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "401 False"), done.stderr
+    assert "never awaited" not in done.stderr
+    assert not (here / "names").exists()
+
+
 STORY = """
-import httpx, sys
+import asyncio, httpx, sys
 from contextlib import nullcontext
 from prefect import flow
 from prefect.settings import get_current_settings

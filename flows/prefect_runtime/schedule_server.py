@@ -19,15 +19,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal
 
-from dpbo.flows.prefect_runtime.loopback import ours_alone, taken
-from dpbo.flows.prefect_runtime.prefect_child import address_of, answers, awaited, not_started, start
-from dpbo.flows.prefect_runtime.settings import default_home, prefect_settings
+from dpbo.flows.prefect_runtime.prefect_process import (
+    PrefectProcess,
+    answers,
+    api_url,
+    bound_socket,
+    is_local,
+    start_failure,
+)
+from dpbo.flows.prefect_runtime.settings import prefect_is_configured, prefect_settings
 from dpbo_core.errors import DpboError
 
 NAME = "dpbo-password"
 PAUSE = 1.0  # seconds between two looks at a server
 PROBE = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
 OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
+LISTENS = "0A"  # the state, in /proc/net/tcp
 Standing = Literal["open", "ours", "locked", "silent"]
 
 
@@ -68,9 +75,10 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
     import httpx
 
     try:
-        if httpx.post(f"{api}{PROBE}", json={}, timeout=5.0).status_code == 200:
-            return "open"
-        accepted = httpx.post(f"{api}{PROBE}", json={}, headers=dict(headers), timeout=5.0).status_code == 200
+        with httpx.Client(timeout=5.0, trust_env=not is_local(api)) as client:
+            if client.post(f"{api}{PROBE}", json={}).status_code == 200:
+                return "open"
+            accepted = client.post(f"{api}{PROBE}", json={}, headers=dict(headers)).status_code == 200
     except httpx.HTTPError:
         return "silent"
     return "ours" if accepted else "locked"
@@ -96,7 +104,7 @@ class LoopbackServer:
         self._log, self._home, self._port, self._trust = folder / "prefect-server.log", home.resolve(), port, trust
         self._held = ExitStack()
         self._closing = threading.Event()
-        self.api = configured() or address_of(port)
+        self.api = configured() or api_url(port)
         self.started = False
         self.auth: str | None = None
         self.password_file: Path | None = None
@@ -105,7 +113,7 @@ class LoopbackServer:
         if configured():
             self._use_configured()
             return self
-        socket = taken(self._port)
+        socket = bound_socket(self._port)
         if socket is None:
             self._use_existing()
             return self
@@ -175,9 +183,9 @@ class LoopbackServer:
         """Start the server as a child process and wait for its first answer."""
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
         with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
-            child = start(self._socket, auth=str(self.auth), home=self._home, log=log, extra={})
-        if not awaited(child, self._port, cancelled=self._closing.is_set):
-            raise not_started(self._port, f"look at {self._log.name} in mlruns")
+            child = PrefectProcess(self._socket, str(self.auth), home=self._home, log=log, settings={})
+        if not child.wait_until_ready(cancelled=self._closing.is_set):
+            raise start_failure(self._log.read_bytes()[-10_000:], f"{self._log.name} in mlruns")
         self._child = child
 
     def _watch(self) -> None:
@@ -188,11 +196,28 @@ class LoopbackServer:
                     self._start()
 
 
+def owners(port: int) -> set[int] | None:
+    """The ids of the users whose programs listen on `port` of this machine; None where the system does not tell."""
+    users: set[int] = set()
+    readable = False
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        with suppress(OSError):
+            rows = [line.split() for line in table.read_text(encoding="ascii").split("\n")[1:] if line]
+            readable = True
+            users |= {
+                int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port
+            }
+    return users if readable else None
+
+
+def ours_alone(port: int) -> bool:
+    """True where this user's programs alone listen on `port`; False where others or none do, or it is unknown."""
+    return owners(port) == {os.geteuid()}
+
+
 def configured() -> str | None:
     """The API's address in Prefect's settings; None where none is set."""
-    if default_home() is not None:
-        return None
-    url = prefect_settings().api.url
+    url = prefect_settings().api.url if prefect_is_configured() else None
     return None if url is None else str(url).rstrip("/")
 
 

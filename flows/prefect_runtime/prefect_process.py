@@ -1,0 +1,188 @@
+"""Prefect's own server as a child process, on a socket that this process holds, behind a password.
+
+It is the command with which Prefect starts its own temporary server, with two differences. The socket is bound
+before the server starts, so no other program can listen where clients send the password. And the server ends when
+this process does, however it ends: it reads from a pipe whose other end the operating system closes.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+from dpbo.flows.prefect_runtime.settings import NO_TELEMETRY
+from dpbo_core.errors import DpboError
+
+LOOPBACK = "127.0.0.1"
+BACKLOG = 2048  # connections that wait until the server accepts them
+STARTUP_TIMEOUT_S, POLL_INTERVAL_S, STOP_TIMEOUT_S = 120.0, 0.1, 5.0
+LEASHED_UVICORN = """
+import os, runpy, threading
+def end_with_starter():
+    while os.read(0, 1):
+        pass
+    os._exit(0)
+threading.Thread(target=end_with_starter, daemon=True).start()
+runpy.run_module("uvicorn", run_name="__main__", alter_sys=True)
+"""
+NEWER_DATABASE = b"Can't locate revision"  # what Alembic says of a database of a newer Prefect
+EPHEMERAL = {  # as Prefect's own temporary server; the services that only schedules and automations need are off
+    "PREFECT__SERVER_EPHEMERAL": "1",
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "0",
+    **{
+        f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false"
+        for service in (
+            "SCHEDULER", "LATE_RUNS", "CANCELLATION_CLEANUP", "PAUSE_EXPIRATIONS", "TRIGGERS", "EVENT_LOGGER",
+            "FOREMAN", "REPOSSESSOR",
+        )
+    },
+}  # fmt: skip
+
+
+def bound_socket(port: int) -> socket.socket | None:
+    """Return a socket that listens on `port` of the loopback (0: any free one), or None if another program does."""
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
+        held.bind((LOOPBACK, port))
+        held.listen(BACKLOG)
+    except OSError:
+        held.close()
+        return None
+    return held
+
+
+def api_url(port: int) -> str:
+    """Return the address of the API of a Prefect server on this machine."""
+    return f"http://{LOOPBACK}:{port}/api"
+
+
+def answers(api: str) -> bool:
+    """Return whether a Prefect server answers at `api`, without asking a proxy for a server of this machine."""
+    import httpx
+
+    try:
+        return bool(httpx.get(f"{api}/health", timeout=5.0, trust_env=not is_local(api)).json() is True)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return False
+
+
+def is_local(api: str) -> bool:
+    """Return whether an address is on this machine."""
+    from urllib.parse import urlsplit
+
+    return urlsplit(api).hostname in (LOOPBACK, "localhost", "::1")
+
+
+class PrefectProcess:
+    """A Prefect server that serves on a socket of ours until this process closes it or ends."""
+
+    def __init__(
+        self, held: socket.socket, password: str, *, home: Path, log: IO[bytes], settings: Mapping[str, str]
+    ) -> None:
+        """Start the server.
+
+        Args:
+            held: the socket.
+            password: what clients must send.
+            home: Prefect's folder, in which the server stands, so that no other folder's settings are read.
+            log: where its output goes.
+            settings: more environment variables for it.
+        """
+        handle, port = held.fileno(), int(held.getsockname()[1])
+        self.api = api_url(port)
+        self._process = subprocess.Popen(  # noqa: S603  our own interpreter
+            [
+                sys.executable, "-P", "-c", LEASHED_UVICORN, "--app-dir", sysconfig.get_path("purelib"),
+                "--factory", "prefect.server.api.server:create_app",
+                "--fd", str(handle), "--port", str(port), "--log-level", "error", "--lifespan", "on",
+            ],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=_environment(password, home, port) | dict(settings),
+            cwd=home,
+            pass_fds=(handle,),
+            start_new_session=True,
+        )  # fmt: skip
+
+    def ended(self) -> bool:
+        """Return whether the server's process has ended."""
+        return self._process.poll() is not None
+
+    def wait_until_ready(self, cancelled: Callable[[], bool] = lambda: False) -> bool:
+        """Wait for the first answer; return False, with the server stopped, if none comes or it is `cancelled`."""
+        end = time.monotonic() + STARTUP_TIMEOUT_S
+        try:
+            while not answers(self.api):
+                if self.ended() or time.monotonic() > end or cancelled():
+                    self.close()
+                    return False
+                time.sleep(POLL_INTERVAL_S)
+        except BaseException:
+            self.close()
+            raise
+        return True
+
+    def close(self) -> None:
+        """Stop the server, and kill it if it takes longer than five seconds."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def start_failure(output: bytes, place: str) -> DpboError:
+    """Return the error for a server that did not start.
+
+    Args:
+        output: what it wrote.
+        place: where that can be read, for the message.
+    """
+    if NEWER_DATABASE in output:
+        return DpboError(
+            "Prefect's database was made by a newer Prefect than the one that is installed here",
+            cause="another environment of yours has a newer Prefect and the same Prefect home (~/.prefect)",
+            remedy="install that Prefect, or set PREFECT_HOME to a folder of its own; nothing was charged",
+        )
+    return DpboError(
+        "Prefect's server did not start",
+        cause="a broken installation, an invalid Prefect setting, or a full disk",
+        remedy=f"read {place}, and run dpbo doctor; dpbo tune STUDY.toml --direct needs no server",
+    )
+
+
+def _environment(password: str, home: Path, port: int) -> dict[str, str]:
+    """Return the environment of a server: this process's, Prefect's own settings, and the password."""
+    ours = dict(os.environ)
+    if "prefect" in sys.modules:
+        from prefect.settings import get_current_settings
+
+        ours |= get_current_settings().to_environment_variables(exclude_unset=True)
+    for setting in ("PREFECT_API_URL", "PREFECT_API_KEY"):
+        ours.pop(setting, None)
+    return (
+        ours
+        | NO_TELEMETRY
+        | {
+            "PREFECT_HOME": str(home),
+            "PREFECT_SERVER_API_AUTH_STRING": password,
+            "PREFECT_API_AUTH_STRING": password,
+            "PREFECT_SERVER_API_HOST": LOOPBACK,
+            "PREFECT_SERVER_API_PORT": str(port),
+            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{LOOPBACK}:{port}",
+            "PREFECT_UI_API_URL": api_url(port),
+        }
+    )

@@ -1,0 +1,156 @@
+"""Which Prefect server records a run: the one that is set, the one of the user's own flow, or a temporary one.
+
+The temporary one is Prefect's own, on Prefect's own database, so `prefect server start` shows the run afterwards.
+Its password is fresh for each command. Task processes get it with the flow's settings, through pipes between
+processes of this user or Dask's TLS.
+"""
+
+import os
+import secrets
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from dpbo.flows.prefect_runtime.liveness import current_flow_run
+from dpbo.flows.prefect_runtime.prefect_process import (
+    EPHEMERAL,
+    PrefectProcess,
+    answers,
+    bound_socket,
+    start_failure,
+)
+from dpbo.flows.prefect_runtime.settings import (
+    bypass_proxies_for_loopback,
+    prefect_home,
+    prefect_is_configured,
+    prefect_settings,
+)
+from dpbo_core.errors import DpboError, StudyInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TEMPORARY: ContextVar[bool] = ContextVar("this run's server ends with the command", default=False)
+DRAIN_TIMEOUT_S = 5.0  # nothing of a study depends on what Prefect recorded
+FIRST_START = "Setting up Prefect's database, once: about 15 seconds\n"
+DATABASE = "prefect.db"
+
+
+@contextmanager
+def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Context with a Prefect server for this run; call `meanwhile` while a temporary one starts.
+
+    Raises:
+        DpboError: the configured server does not answer, or the temporary one did not start.
+    """
+    bypass_proxies_for_loopback()
+    if prefect_is_configured():
+        api = prefect_settings().api.url
+        if current_flow_run() is not None or api is not None:
+            if api is not None:
+                check_answers(api.rstrip("/"))
+            meanwhile()
+            yield
+            return
+    home, password = prefect_home(), secrets.token_urlsafe(32)
+    with tempfile.TemporaryFile() as log, _started(password, home, log, meanwhile) as server:
+        from prefect import settings
+
+        ours = {settings.PREFECT_API_URL: server.api, settings.PREFECT_API_AUTH_STRING: password}
+        with settings.temporary_settings(ours):
+            token = _TEMPORARY.set(True)
+            try:
+                yield
+            finally:
+                _TEMPORARY.reset(token)
+                _send_pending_records()
+
+
+def is_temporary() -> bool:
+    """Return whether this flow's server ends with this command, so that it has no page to look at."""
+    return _TEMPORARY.get()
+
+
+def check_answers(api: str) -> None:
+    """Refuse a configured server that does not answer, before anything else is done.
+
+    Raises:
+        DpboError: names its address.
+    """
+    if not answers(api):
+        raise DpboError(
+            f"no Prefect server answers at {api}",
+            cause="PREFECT_API_URL or Prefect's active profile names a server that is not running, or a network "
+            "that this machine cannot reach",
+            remedy="start that server, or unset PREFECT_API_URL (prefect profile use local); nothing was charged",
+        )
+
+
+def readable_by_others(home: Path) -> str | None:
+    """Return a sentence about Prefect's folder if other users of the machine can read its database, else None."""
+    try:
+        modes = [place.stat().st_mode for place in (home, home / DATABASE)]
+    except OSError:
+        return None
+    if modes[0] & stat.S_IXOTH and modes[1] & stat.S_IROTH:
+        return f"Other users of this machine can read {home / DATABASE}. Run: chmod 700 {home}"
+    return None
+
+
+@contextmanager
+def _started(
+    password: str, home: Path, log: IO[bytes], meanwhile: Callable[[], object]
+) -> Iterator[PrefectProcess]:
+    """Context with a temporary server that answers; `meanwhile` is called while it starts."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writable = os.access(home, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise StudyInvalid(
+            f"Prefect's folder {home} cannot be written",
+            cause="the home folder is read-only, or belongs to another user",
+            remedy="set PREFECT_HOME to a folder of your own, or run with --direct, which needs no server",
+        )
+    if not (home / DATABASE).exists() and "PREFECT_API_DATABASE_CONNECTION_URL" not in os.environ:
+        sys.stderr.write(FIRST_START)
+        sys.stderr.flush()
+    held = bound_socket(0)
+    if held is None:
+        raise start_failure(b"", "the system's log: no port of the loopback can be bound")
+    with held:  # the server's alone from then on: a server that dies leaves no one waiting
+        server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL)
+    try:
+        meanwhile()
+        if not server.wait_until_ready():
+            log.seek(0)
+            output = log.read()
+            sys.stderr.write(output.decode(errors="replace")[-2000:])
+            raise start_failure(output, "what it wrote, above")
+        yield server
+    finally:
+        server.close()
+
+
+def _send_pending_records() -> None:
+    """Send the events and log lines that Prefect's threads still hold, and end these threads.
+
+    In a thread of its own: where a loop runs, as in a notebook, Prefect returns a coroutine that nobody awaits.
+    """
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    def drain(workers: "Iterable[type[EventsWorker | APILogWorker]]") -> None:
+        for worker in workers:
+            worker.drain_all(timeout=DRAIN_TIMEOUT_S, at_exit=False)
+
+    thread = threading.Thread(target=drain, args=((EventsWorker, APILogWorker),))
+    thread.start()
+    thread.join()
