@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
 
-from prefect import get_run_logger
-
+from dpbo.flows.prefect_runtime.liveness import run_logger
 from dpbo.flows.prefect_runtime.owner import asked_by, at_the_terminal, caller, refuse_job_variables
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.useless_spend import ask_or_refuse, refuse
@@ -40,7 +39,7 @@ class Warnings:
         """Add a warning, and log it, unless it is there already."""
         if line and line not in self.lines:
             self.lines.append(line)
-            get_run_logger().warning("%s", line)
+            run_logger().warning("%s", line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
         """Do `work`: its result, or where it fails None and the warning `what` without foreign error text."""

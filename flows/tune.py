@@ -4,11 +4,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from prefect import flow, get_run_logger
+from prefect import flow
 
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
-from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.prefect_page import (
     StepsDone,
     announce_refusal,
@@ -121,7 +121,7 @@ def _run_steps(opened: StudyRun, study: StudySpec) -> int:
             progress.show(released, len(steps))
             page.show(len(steps))
             if released is not None:  # recorded before it came back, so anyone may see it
-                get_run_logger().info("step %d released %s", released["step"], in_short(released))
+                run_logger().info("step %d released %s", released["step"], in_short(released))
     return len(opened.tasks)
 
 

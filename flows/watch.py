@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prefect import flow, get_run_logger
-from prefect.events import emit_event
+from prefect import flow
 
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, slug, wait_until_recorded
+from dpbo.flows.prefect_runtime.liveness import alive, run_logger
+from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, emit, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow, Warnings
 from dpbo.flows.tune import Tuned, tune
@@ -136,17 +135,18 @@ def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSec
 
 def _alarm(study: StudySpec, looked: Look) -> None:
     """Warn in the run's log of an alarm, and emit an event that automations can listen to."""
-    get_run_logger().warning(
+    run_logger().warning(
         "study %s, edition %s: look %s raises the alarm: its score has fallen by about %g, or it is a false alarm",
         study.name,
         study.edition,
         looked.name,
         looked.terms.drop,
     )
-    emit_event(
-        event=ALARM,
-        resource={"prefect.resource.id": f"dpbo.study.{slug(study.name)}", "prefect.resource.name": study.name},
-        payload={
+    emit(
+        ALARM,
+        "study",
+        study.name,
+        {
             "dataset": study.privacy.dataset,
             "edition": study.edition,
             "look": looked.name,

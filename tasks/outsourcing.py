@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from prefect import task
-
 from dpbo.tasks import policies
+from dpbo.tasks.policies import private_task
 from dpbo_core.methods.outsourced.box import PrivateAnswers
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
@@ -15,19 +14,19 @@ from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication, publish
 
 
-@task(name="publish table", **policies.SENSITIVE_TASK)
+@private_task(name="publish table", **policies.SENSITIVE_TASK)
 def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> StudyResult:
     """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one."""
     return publish(publication, data, out, run, vaults=vaults)
 
 
-@task(name="suggest row", **policies.SENSITIVE_TASK)
+@private_task(name="suggest row", **policies.SENSITIVE_TASK)
 def suggest_row(table: Path, state: Path, out: Path) -> Query:
     """The modeller's next query, recorded in the search's file `state` and then written to `out`."""
     return session.suggest(table, state, out)
 
 
-@task(name="answer query", **policies.SENSITIVE_TASK)
+@private_task(name="answer query", **policies.SENSITIVE_TASK)
 def answer_query(
     curator: Curator,
     query: Path,
@@ -42,7 +41,7 @@ def answer_query(
     return curator.answer_file(query, answers, out, private=private, accepts=accepts)
 
 
-@task(name="take answer", **policies.SENSITIVE_TASK)
+@private_task(name="take answer", **policies.SENSITIVE_TASK)
 def take_answer(answer: Path, state: Path) -> Progress:
     """Add an answer to the modeller's search in `state`: how many there are, and the best row so far."""
     return session.update(answer, state)

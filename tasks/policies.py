@@ -5,14 +5,18 @@ of them writes something of the run where others can read it.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+from prefect import Task
 from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
 from prefect.serializers import Serializer
 
 from dpbo_core.errors import BudgetRefused, DpboError
 
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Unkept(Serializer):  # its own registry takes the bare class alone
@@ -35,6 +39,21 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
             ValueError: always.
         """
         raise ValueError("nothing was kept")
+
+
+class PrivateTask(Task[P, R]):
+    """A Prefect task that is the plain function outside of a flow run, as in a command with --direct."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task in the current flow run, or call its function where there is none."""
+        if FlowRunContext.get() is None:
+            return self.fn(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+def private_task(*, name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that makes a function a Prefect task of this name, under one of the policies below."""
+    return lambda function: PrivateTask(function, name=name, **options)
 
 
 def may_pass(_task: Any, _run: Any, state: Any) -> bool:

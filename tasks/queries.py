@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prefect import task
-
 from dpbo.tasks import policies
+from dpbo.tasks.policies import private_task
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.study_series import log_looks
 from dpbo_core.accounting.account import Account
@@ -23,7 +22,7 @@ from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection
 
 
-@task(name="prepare evaluation", **policies.SENSITIVE_TASK)
+@private_task(name="prepare evaluation", **policies.SENSITIVE_TASK)
 def prepare(
     study: StudySpec, run: Run, model: str | None, epsilon: float | None
 ) -> OpenEvaluation | EvaluationResult:
@@ -31,31 +30,31 @@ def prepare(
     return open_evaluation(study, run, model=model, epsilon=epsilon)
 
 
-@task(name="evaluate", **policies.SENSITIVE_TASK)
+@private_task(name="evaluate", **policies.SENSITIVE_TASK)
 def evaluate(opened: OpenEvaluation, run: Run) -> EvaluationResult | BudgetRefused:
     """Charge, count the records, noise and record the report; a refusal of the ledger is returned, not raised."""
     return policies.or_refused(lambda: opened.finish(run))
 
 
-@task(name="prepare look", **policies.SENSITIVE_TASK)
+@private_task(name="prepare look", **policies.SENSITIVE_TASK)
 def prepare_look(study: StudySpec, run: Run, vaults: Path, name: str, section: WatchSection) -> OpenLook | Look:
     """Make a look (private check) ready, uncharged, or read the recorded one; destroys a finished watch's noise."""
     return open_look(study, run, name=name, section=section, vaults=vaults)
 
 
-@task(name="look", **policies.SENSITIVE_TASK)
+@private_task(name="look", **policies.SENSITIVE_TASK)
 def look(opened: OpenLook, run: Run, vaults: Path) -> Look | BudgetRefused:
     """Charge the watch once, draw noise, compare today's score, record the result; a refusal is returned."""
     return policies.or_refused(lambda: opened.finish(run, vaults))
 
 
-@task(name="show the looks", **policies.PUBLISHING_TASK)
+@private_task(name="show the looks", **policies.PUBLISHING_TASK)
 def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
     """Log in MLflow the looks (private checks) of a watch that are not there yet, and its price: where they are."""
     return log_looks(looked, account, tracking_uri)
 
 
-@task(name="score", **policies.SENSITIVE_TASK)
+@private_task(name="score", **policies.SENSITIVE_TASK)
 def score(session: ScoreSession, params: Mapping[str, Any]) -> Score | BudgetRefused:
     """The private score of the model at `params`, trained and drawn once; the first that is ever asked for charges
     for all, and a refusal is returned, not raised.
@@ -63,7 +62,7 @@ def score(session: ScoreSession, params: Mapping[str, Any]) -> Score | BudgetRef
     return policies.or_refused(lambda: session.ask(params))
 
 
-@task(name="close", **policies.SENSITIVE_TASK)
+@private_task(name="close", **policies.SENSITIVE_TASK)
 def close(session: ScoreSession) -> Release:
     """End a private objective: draw the final choice if one was paid for, and record the release."""
     return session.close()

@@ -10,10 +10,10 @@ Reserving trains nothing.
 from collections.abc import Sequence
 from pathlib import Path
 
-from prefect import task
 from prefect.context import TaskRunContext
 
 from dpbo.tasks import policies
+from dpbo.tasks.policies import private_task
 from dpbo.tasks.reporting.escaping import point_in_short
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
@@ -29,31 +29,31 @@ from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyRun, open
 from dpbo_core.study_file import StudySpec
 
 
-@task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
+@private_task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
 def cross_validate_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
     """Cross-validate some candidates on public records: the number of scores so far."""
     return work.cross_validate(indices)
 
 
-@task(name="search on public data", **policies.SENSITIVE_TASK)
+@private_task(name="search on public data", **policies.SENSITIVE_TASK)
 def search_publicly(work: PublicWork) -> int:
     """Finish a search on public data, whose trials depend on one another: the number of scores so far."""
     return work.search()
 
 
-@task(name="train candidates", **policies.SENSITIVE_TASK)
+@private_task(name="train candidates", **policies.SENSITIVE_TASK)
 def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
     """Train some candidates before the charge, as the steps may not train: the number of models so far."""
     return work.train(indices)
 
 
-@task(name="try out a training", **policies.SENSITIVE_TASK)
+@private_task(name="try out a training", **policies.SENSITIVE_TASK)
 def try_out(work: PublicWork) -> bool:
     """Train one candidate before the charge, so that a failure, which raises, costs nothing: True."""
     return work.try_out()
 
 
-@task(name="reserve the budget", **policies.SENSITIVE_TASK)
+@private_task(name="reserve the budget", **policies.SENSITIVE_TASK)
 def reserve(
     study: ResolvedStudy, run: Run, precomputed: Precomputed | None, follow_up: FollowUp | None
 ) -> StudyRun | ReplayedStudy | BudgetRefused:
@@ -61,7 +61,7 @@ def reserve(
     return policies.or_refused(lambda: open_study(study, run, precomputed=precomputed, follow_up=follow_up))
 
 
-@task(name="search step", **policies.SENSITIVE_TASK)
+@private_task(name="search step", **policies.SENSITIVE_TASK)
 def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | None]:
     """Run the next len(`steps`) steps (counted from 0), several only if none releases: run, and release or None."""
     return study, _named(study.step(len(steps)), study.n_steps, steps)
@@ -77,13 +77,13 @@ def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Rel
     return released
 
 
-@task(name="draw the release", **policies.SENSITIVE_TASK)
+@private_task(name="draw the release", **policies.SENSITIVE_TASK)
 def finish(study: StudyRun | ReplayedStudy) -> StudyResult:
     """The release of a study: its remaining draws made once and recorded, or all of it read back."""
     return study.finish()
 
 
-@task(name="train the final model", **policies.SENSITIVE_TASK)
+@private_task(name="train the final model", **policies.SENSITIVE_TASK)
 def train(
     study: StudySpec, folder: str | Path, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> FinalModel | None:
@@ -91,7 +91,7 @@ def train(
     return FinalModel.of_release(study, folder, release, None if opened is None else opened.public)
 
 
-@task(name="show the release", **policies.PUBLISHING_TASK)
+@private_task(name="show the release", **policies.PUBLISHING_TASK)
 def publish(
     release: Release,
     account: Account,

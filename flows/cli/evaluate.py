@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -105,12 +106,14 @@ def run(
         return replay
     before, saved = _report_ids(study), None if model is None else str(model)
 
-    def flow() -> Evaluated:
+    def flow() -> Callable[..., Evaluated]:
         from dpbo.flows.evaluate import evaluate_privately
 
-        return evaluate_privately(study, folder, epsilon, saved, time_quantum, register)
+        return evaluate_privately
 
-    return run_here(study, flow, lambda: _recorded(study, before))
+    return run_here(
+        study, flow, (study, folder, epsilon, saved, time_quantum, register), lambda: _recorded(study, before)
+    )
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:

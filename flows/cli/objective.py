@@ -2,7 +2,7 @@
 
 import json as reader
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -161,9 +161,9 @@ def _closed(path: Path) -> "tuple[Closed, Account]":
     spec = study_of_one_run(path)
     quiet_environment()
 
-    def flow() -> "Closed":
+    def flow() -> "Callable[..., Closed]":
         from dpbo.flows.objective import close_privately
 
-        return close_privately(spec, folder=str(path.parent))
+        return close_privately
 
-    return run_here(spec, flow, lambda: None)
+    return run_here(spec, flow, (spec, str(path.parent)), lambda: None)

@@ -10,15 +10,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.prefect_runtime.liveness import without_prefect
+from dpbo.flows.prefect_runtime.owner import acting_as_owner, owners_terminal
 from dpbo.flows.prefect_runtime.run_server import run_server
-from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment, without_heartbeat
+from dpbo.flows.prefect_runtime.settings import (
+    Stores,
+    quiet_environment,
+    without_heartbeat,
+)
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, tracked_in_file
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -106,7 +111,10 @@ def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
 
 
 def run_here(
-    study: "StudySpec", flow: Callable[[], T], recorded: Callable[[], tuple[str, str] | None]
+    study: "StudySpec",
+    flow: Callable[[], Callable[..., T]],
+    arguments: tuple[Any, ...],
+    recorded: Callable[[], tuple[str, str] | None],
 ) -> tuple[T, Account]:
     """Call `flow` as the data's owner on a Prefect server: its result, and the account; where Prefect fails,
     `recorded` says whether the release is recorded all the same.
@@ -115,7 +123,8 @@ def run_here(
 
     Args:
         study: whose flow it is.
-        flow: the call; it imports the flow, while the server starts.
+        flow: imports the Prefect flow and returns it.
+        arguments: of the flow; with --direct its plain function is called with them.
         recorded: if the release is recorded, a sentence about it and what to do; else None.
 
     Returns:
@@ -124,10 +133,17 @@ def run_here(
     Raises:
         DpboError: as the flow's; or that Prefect failed after the release was recorded.
     """
-    announce_stage(study.name, "starting Prefect and MLflow")
     try:
-        with own_server(_load), owners_terminal():
-            result = flow()
+        if without_prefect():
+            announce_stage(study.name, "running without Prefect")
+            os.umask(OWNER_ALONE)
+            with own_output(), acting_as_owner():
+                function: Callable[..., T] = getattr(flow(), "fn")  # noqa: B009  of a Prefect flow
+                result = function(*arguments)
+        else:
+            announce_stage(study.name, "starting Prefect and MLflow")
+            with own_server(_load), owners_terminal():
+                result = flow()(*arguments)
     except DpboError:
         raise
     except Exception as error:

@@ -1,6 +1,7 @@
 """A study from its file to its release: `dpbo tune`, and `dpbo serve` on a schedule."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,12 +116,12 @@ def run(
     if useless:
         study = ask_or_refuse(study, useless[0])
 
-    def flow() -> Tuned:
+    def flow() -> Callable[..., Tuned]:
         from dpbo.flows.tune import tune_privately
 
-        return tune_privately(study, folder, pad_steps, register)
+        return tune_privately
 
-    return run_here(study, flow, lambda: _recorded(study))
+    return run_here(study, flow, (study, folder, pad_steps, register), lambda: _recorded(study))
 
 
 def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:

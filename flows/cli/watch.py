@@ -1,7 +1,7 @@
 """`dpbo watch`: whether the released model went stale; looks now or on a schedule, and how often they will err."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,12 +135,17 @@ def run(
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
 
-    def flow() -> "Watched":
+    def flow() -> "Callable[..., Watched]":
         from dpbo.flows.watch import watch_privately
 
-        return watch_privately(study, look, folder, section, retune, time_quantum)
+        return watch_privately
 
-    return run_here(study, flow, lambda: _recorded(study, section, folder, look))
+    return run_here(
+        study,
+        flow,
+        (study, look, folder, section, retune, time_quantum),
+        lambda: _recorded(study, section, folder, look),
+    )
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:

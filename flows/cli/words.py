@@ -12,6 +12,7 @@ import typer
 
 from dpbo.flows.cli.terminal import PRINTS_JSON
 from dpbo.flows.plain_output import PLAIN
+from dpbo.flows.prefect_runtime.liveness import PREFECT_USE
 from dpbo_core.errors import StudyInvalid
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
@@ -72,6 +73,14 @@ def _set_anyway(ctx: typer.Context, value: bool) -> None:
     ctx.call_on_close(lambda: ANYWAY.reset(before))
 
 
+def _set_direct(ctx: typer.Context, value: bool) -> None:
+    """Run this command's flow without Prefect if asked for."""
+    if value:
+        before = os.environ.get(PREFECT_USE)
+        os.environ[PREFECT_USE] = "off"
+        ctx.call_on_close(lambda: os.environ.update({PREFECT_USE: before or ""}))
+
+
 def of_each_that_spends(
     anyway: Annotated[
         bool,
@@ -82,8 +91,17 @@ def of_each_that_spends(
             expose_value=False,
         ),
     ] = False,
+    direct: Annotated[
+        bool,
+        typer.Option(
+            "--direct",
+            help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
+            callback=_set_direct,
+            expose_value=False,
+        ),
+    ] = False,
 ) -> None:
-    """Do nothing: its signature declares --anyway of commands that charge a budget; `study_of_one_run` reads it."""
+    """Do nothing: its signature declares --anyway and --direct of commands that charge a budget."""
 
 
 def seconds(text: str) -> float:

@@ -5,8 +5,10 @@ the process dies, however it dies, so a file without a lock is a run without a p
 """
 
 import fcntl
+import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,17 +20,38 @@ from uuid import UUID
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
+    LoggingAdapter = logging.LoggerAdapter[logging.Logger]
+
 MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
 
+PREFECT_USE = "DPBO_PREFECT"  # "off": no Prefect server, and no task runs
 POLL_INTERVAL_S = 1.0  # between two looks of a flow run at the process that started it
 
 
 def current_flow_run() -> "FlowRun | None":
     """The flow run that this code runs in; None outside of one."""
+    if "prefect" not in sys.modules:
+        return None
     from prefect.context import FlowRunContext
 
     context = FlowRunContext.get()
     return None if context is None else context.flow_run
+
+
+def without_prefect() -> bool:
+    """Return whether commands run their flows as plain functions: DPBO_PREFECT=off, or --direct."""
+    return os.environ.get(PREFECT_USE, "") == "off"
+
+
+def run_logger() -> "logging.Logger | LoggingAdapter":
+    """Return the logger of the current flow run; outside of one, as with --direct, a logger that writes nothing."""
+    if current_flow_run() is None:
+        silent = logging.getLogger("dpbo.direct")
+        silent.disabled = True
+        return silent
+    from prefect import get_run_logger
+
+    return get_run_logger()
 
 
 def follow(starter: str | None) -> None:

@@ -34,12 +34,18 @@ def owners_terminal() -> Iterator[None]:
     Raises:
         DpboError: that server could not be started.
     """
-    with run_server():
-        token = _OWNER.set(True)
-        try:
-            yield
-        finally:
-            _OWNER.reset(token)
+    with run_server(), acting_as_owner():
+        yield
+
+
+@contextmanager
+def acting_as_owner() -> Iterator[None]:
+    """Context in which called flows act for the data's owner, on whichever Prefect server there is, or none."""
+    token = _OWNER.set(True)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)
 
 
 def refuse_job_variables() -> None:

@@ -4,16 +4,9 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from prefect import get_run_logger
-from prefect.artifacts import create_markdown_artifact, create_progress_artifact, update_progress_artifact
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.events import emit_event
-from prefect.states import Completed
-
-from dpbo.flows.prefect_runtime.liveness import current_flow_run
+from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
@@ -39,6 +32,10 @@ PAGE = 200  # what Prefect's API returns at once
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
     """Show a release as an artifact on Prefect's page, and warn of a budget that is nearly spent."""
+    if current_flow_run() is None:
+        return
+    from prefect.artifacts import create_markdown_artifact
+
     balance = balance_after(account, release.release_id)
     newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]
     key = f"release-{slug(release.study)}"  # whose page opens on what was written last
@@ -78,6 +75,10 @@ def in_a_line(result: "StudyResult | EvaluationResult") -> str:
 
 def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
     """Wrap `value`, for a flow to return, in a Prefect state whose message is the release in a line."""
+    if current_flow_run() is None:
+        return value
+    from prefect.states import Completed
+
     return cast("T", Completed(data=value, message=in_a_line(result)))
 
 
@@ -92,10 +93,11 @@ def rows(release: Release) -> list[tuple[str, str]]:
 def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
     """Emit an event with the message of a refused run; returns the refusal."""
     with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
-        emit_event(
-            event=RUN_REFUSED,
-            resource={"prefect.resource.id": f"dpbo.study.{slug(study.name)}", "prefect.resource.name": study.name},
-            payload={
+        emit(
+            RUN_REFUSED,
+            "study",
+            study.name,
+            {
                 "dataset": study.privacy.dataset,
                 "edition": study.edition,
                 "method": study.method,
@@ -112,18 +114,25 @@ def slug(name: str) -> str:
 
 def _alert(dataset: str, balance: Balance) -> None:
     """Warn in the run's log that a budget is nearly spent, and emit an event."""
-    get_run_logger().warning(
+    run_logger().warning(
         "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); nothing is ever given back",
         dataset,
         balance.spent,
         balance.limit,
         100 * balance.share,
     )
-    emit_event(
-        event=NEARLY_SPENT,
-        resource={"prefect.resource.id": f"dpbo.dataset.{slug(dataset)}", "prefect.resource.name": dataset},
-        payload={"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining},
-    )
+    left = {"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining}
+    emit(NEARLY_SPENT, "dataset", dataset, left)
+
+
+def emit(event: str, kind: str, name: str, payload: dict[str, Any]) -> None:
+    """Emit an event about the study or dataset (`kind`) of this name, for automations; nothing outside a run."""
+    if current_flow_run() is None:
+        return
+    from prefect.events import emit_event
+
+    resource = {"prefect.resource.id": f"dpbo.{kind}.{slug(name)}", "prefect.resource.name": name}
+    emit_event(event=event, resource=resource, payload=payload)
 
 
 def name_run(study: StudySpec, what: str = "") -> None:
@@ -138,6 +147,8 @@ def name_run(study: StudySpec, what: str = "") -> None:
     run = current_flow_run()
     if run is None:
         return
+    from prefect.client.orchestration import get_client
+
     name = ASIDE.join(part for part in (study.name, study.edition, what) if part)
     tags = dict.fromkeys([*run.tags, f"dataset: {study.privacy.dataset}", f"method: {study.method}"])
     with get_client(sync_client=True) as client:
@@ -154,9 +165,11 @@ class StepsDone:
     def __init__(self, study: StudySpec, steps: int) -> None:
         """Begin a progress of `steps`, which is public; a study of few steps shows none."""
         self._steps, self._done, self._made = steps, 0, None
-        if steps < PARTS or is_temporary():
+        if steps < PARTS or is_temporary() or current_flow_run() is None:
             return
         with suppress(Exception):
+            from prefect.artifacts import create_progress_artifact
+
             made: UUID | None = create_progress_artifact(  # type: ignore[assignment]
                 progress=0.0,
                 key=f"steps-{slug(study.name)}",
@@ -170,6 +183,8 @@ class StepsDone:
         if self._made is None or self._done * PARTS // self._steps == before:
             return
         with suppress(Exception):
+            from prefect.artifacts import update_progress_artifact
+
             update_progress_artifact(self._made, progress=100.0 * self._done / self._steps)
 
 
@@ -181,6 +196,9 @@ def wait_until_recorded(n_tasks: int) -> None:
     run = current_flow_run()
     if run is None:
         return
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+
     here = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
     end = time.monotonic() + PATIENCE
     with get_client(sync_client=True) as client:

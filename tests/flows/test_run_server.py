@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import httpx
 import pytest
@@ -312,3 +313,35 @@ def test_a_flow_of_ones_own_has_a_locked_server_or_is_refused(here, tables, data
         assert done.returncode == 1
         assert "StudyInvalid: Prefect started a server for this flow that asks nobody" in done.stderr
         assert not (here / "mlruns" / "ledger.db").exists()
+
+
+@pytest.mark.parametrize("how", ["--direct", "DPBO_PREFECT"])
+def test_without_prefect_the_same_flow_functions_run_here(dpbo, tables, monkeypatch, how):
+    """No server is started and none is asked; the release, its report and their replay are as ever."""
+    tables["study"]["method"], tables["space"]["lambda"]["points"] = "private_grid", 4
+    tables["evaluation"] = {"epsilon": 0.5}
+    Path("study.toml").write_text(tomli_w.dumps(tables))
+    monkeypatch.setattr("dpbo.flows.prefect_runtime.run_server.PrefectProcess", None)
+    monkeypatch.setattr("prefect.flow_engine.run_flow", None)
+    monkeypatch.setattr("prefect.task_engine.run_task_sync", None)
+    if how == "DPBO_PREFECT":
+        monkeypatch.setenv(how, "off")
+    words = ("tune", "study.toml", "--json", *([how] if how == "--direct" else ()))
+    code, out, err = dpbo(*words)
+    released = json.loads(out)
+    assert (code, released["replayed"], "without Prefect" in err) == (0, False, True), err
+    assert released["tracking"]["run_id"]
+    assert released["evaluation"]["value"]["metrics"]
+    code, out, _ = dpbo(*words)
+    assert (code, json.loads(out)) == (0, released | {"replayed": True, "evaluation": ANY})
+    assert os.environ.get("DPBO_PREFECT", "") == ("off" if how == "DPBO_PREFECT" else "")
+    (account,) = PrivacyLedger(f"sqlite:///{Path('mlruns/ledger.db').resolve()}").accounts("people")
+    assert [entry.study for entry in account.entries] == ["trial", "trial/evaluation"]
+
+
+def test_a_refusal_without_prefect_is_the_same_refusal(dpbo, tables):
+    tables["budget"]["epsilon"] = 0.5
+    Path("study.toml").write_text(tomli_w.dumps(tables))
+    code, out, err = dpbo("tune", "study.toml", "--direct")
+    assert (code, out) == (3, "")
+    assert "limit is ε = 0.5" in " ".join(err.split())

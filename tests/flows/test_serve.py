@@ -120,7 +120,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
         assert {path.name for path in Path("mlruns").iterdir()} == before
         assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
     said = []
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.emit_event", lambda **event: said.append(event))
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: said.append(event))
     shown = Tracked("people", "0", "#/experiments/1/runs/0")
     for name, made in (("publishing.train", None), ("publishing.publish", shown),
                        ("tune.wait_until_recorded", None)):  # fmt: skip

@@ -30,7 +30,7 @@ NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 @pytest.fixture
 def events(monkeypatch):
     said = []
-    monkeypatch.setattr("dpbo.flows.watch.emit_event", lambda **event: said.append(event))
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: said.append(event))
     return said
 
 
