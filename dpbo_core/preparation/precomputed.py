@@ -27,6 +27,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
@@ -189,7 +190,7 @@ def publishing(problem: Problem, trained: TrainedModels) -> Problem:
 
 def named(point: Mapping[str, Value]) -> str:
     """The canonical text of a point's hyperparameters, the same in every process."""
-    return repr(sorted(point.items()))
+    return point_key(point)
 
 
 @lru_cache(maxsize=2)
