@@ -157,8 +157,8 @@ def _in_words(value: Any, depth: int) -> str:
     if hasattr(value, "get_params") and not isinstance(value, type):
         return f"{type(value).__name__}({_changed_parameters(value, depth)})"
     if isinstance(value, functools.partial):
-        given = [*value.args, *(value.keywords[name] for name in sorted(value.keywords))]
-        return f"partial({', '.join(_in_words(item, depth + 1) for item in (value.func, *given))})"
+        parts = [*value.args, *(value.keywords[name] for name in sorted(value.keywords))]
+        return f"partial({', '.join(_in_words(item, depth + 1) for item in (value.func, *parts))})"
     return type(value).__name__
 
 
@@ -356,8 +356,8 @@ def _names_in(code: CodeType) -> set[str]:
 def function_text(function: FunctionType) -> str:
     """What a function does, as text: its code, its defaults, and what it takes from elsewhere, if anything."""
     defaults, walk = (function.__defaults__, function.__kwdefaults__), _Walk()
-    told = repr(defaults) if _is_constant(defaults) else walk.digest(defaults)
-    return "".join([code_text(function.__code__), told, *walk.beside(function)])
+    defaults_text = repr(defaults) if _is_constant(defaults) else walk.digest(defaults)
+    return "".join([code_text(function.__code__), defaults_text, *walk.beside(function)])
 
 
 def _is_constant(value: Any) -> bool:

@@ -143,13 +143,13 @@ class Categorical:
     def __init__(self, values: "list[Any] | tuple[Any, ...]") -> None:
         if len(values) < 1:
             raise StudyInvalid("a categorical axis has no values", remedy="list at least one")
-        given = tuple(map(unwrapped, values))
-        keys = tuple(map(_key, given))
+        plain = tuple(map(unwrapped, values))
+        keys = tuple(map(_key, plain))
         if len(set(keys)) != len(keys):
             raise StudyInvalid("a categorical axis lists a value twice", remedy="list each value once")
-        object.__setattr__(self, "values", given)
+        object.__setattr__(self, "values", plain)
         object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "names", names_of(given, keys))
+        object.__setattr__(self, "names", names_of(plain, keys))
 
     @property
     def dimensions(self) -> int:
