@@ -16,6 +16,7 @@ from dpbo_core.advice.advise import why_useless
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.takeover import MARKS
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
@@ -288,7 +289,7 @@ def open_study(
             opening_cap(spec),
             spec.privacy.max_records_per_person,
             warm_start,
-            resolved.to_json(),
+            {**resolved.to_json(), MARKS: True},
             draws,
             why_useless(resolved.method, public.problem),
         )
@@ -299,6 +300,7 @@ def open_study(
         sealed(lambda: charge.noise.prepare_draws(draws))
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
         message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
+        charge.open()
         objective = sealed(lambda: data.sensitive(public), message=message)
         trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
         if trainer is not None:
