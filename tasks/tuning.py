@@ -47,10 +47,10 @@ def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
     return work.train(indices)
 
 
-@private_task(name="try out a training", **policies.SENSITIVE_TASK)
-def try_out(work: PublicWork) -> bool:
-    """Train one candidate before the charge, so that a failure, which raises, costs nothing: True."""
-    return work.try_out()
+@private_task(name="try out trainings", **policies.SENSITIVE_TASK)
+def try_out(work: PublicWork, indices: tuple[int, ...]) -> int:
+    """Train some candidates before the charge, so that a failure, which raises, costs nothing: how many."""
+    return work.try_out(indices)
 
 
 @private_task(name="reserve the budget", **policies.SENSITIVE_TASK)

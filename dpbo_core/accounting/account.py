@@ -30,8 +30,8 @@ from dpbo_core.privacy.unit import PrivacyUnit
 
 MOST_ROOM = 10_000  # studies: more room than that is not counted
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
-LEARNED, ASKED = "learned", "asked_by"
-STUDIES = (LEARNED, ASKED)  # facts of a study, not of its dataset: one an edition, and no charge depends on them
+LEARNED, ASKED, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
+STUDIES = (LEARNED, ASKED, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
 NO_DATASET = ""  # of an entry about the ledger itself
 
 
@@ -43,6 +43,7 @@ class Entry:
         cost: its whole plan, in the ledger's unit.
         draws: the price of each draw of that plan.
         recorded: names of the draws that it recorded so far, while it has not released.
+        taken_over: whether a corrected study took over what it had paid for.
         asked_by: who charged it: the owner's account, or the creator, deployment and host of a flow run; "" of old.
     """
 
@@ -60,6 +61,7 @@ class Entry:
     draws: tuple[Draw, ...] = ()
     recorded: tuple[str, ...] = ()
     asked_by: str = ""
+    taken_over: bool = False
 
     @property
     def moment(self) -> datetime:
@@ -103,7 +105,7 @@ class Account:
     @property
     def rooms(self) -> dict[str, int]:
         """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
-        newest = {entry.method: entry for entry in self.entries}
+        newest = {entry.method: entry for entry in self.entries if entry.draws}  # none of one that took over
         return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
 
     def room(self, entry: Entry) -> int:

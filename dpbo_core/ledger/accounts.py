@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import ASKED, Account, Entry, cap_in, facts_hash, filter_of
+from dpbo_core.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
 from dpbo_core.accounting.renyi_filter import Draw, draws_in
@@ -153,7 +153,7 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
 
-def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
+def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bool) -> Entry:
     """A charge as an entry of its account: its row, the names of draws recorded so far, and who asked for it.
 
     Raises:
@@ -176,6 +176,7 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str) -> Entry:
         draws=draws_in(row.spends),
         recorded=recorded,
         asked_by=asked_by,
+        taken_over=taken_over,
     )
 
 
@@ -192,7 +193,16 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     for number, what in connection.execute(UNRELEASED, {"dataset": dataset}):
         recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
     asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED).items()}
-    entries = tuple(_entry(row, recorded.get(row.id, ()), asked.get(row.fingerprint, "")) for row in rows)
+    taken = facts_about(connection, dataset, TAKEN_OVER)
+    entries = tuple(
+        _entry(
+            row,
+            recorded.get(row.id, ()),
+            asked.get(row.fingerprint, ""),
+            taken_over=row.fingerprint in taken,
+        )
+        for row in rows
+    )
     opened = connection.execute(CAP, {"dataset": dataset}).one()
     filtered = filter_of(opened._asdict())
     for entry in entries:

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import LEARNED
+from dpbo_core.accounting.account import LEARNED, TAKEN_OVER
 from dpbo_core.accounting.composition import compose
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.charge import read_warm_start
@@ -32,6 +32,7 @@ from dpbo_core.ledger.history import (
 )
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.takeover import unsound_takeovers
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.json_values import count_of, text_of
 from dpbo_core.privacy.plan import Spend
@@ -120,6 +121,8 @@ def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
 def unsound(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
     """The problems of a whole history in words, after `differences` from the tables; none if it is sound."""
     problems = [*broken_links(history), *differences, *faulty(history)]
+    if not problems:
+        problems += unsound_takeovers((link.sequence, link.about, json.loads(link.row)) for link in history)
     return [*problems, *(unlike_totals(history) if not problems else ())]
 
 
@@ -169,6 +172,9 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
                 count_of(row["value"]["epsilon_units"]), count_of(row["value"]["delta_units"])
             if row["about"] == LEARNED:
                 read_warm_start(row["value"])
+            if row["about"] == TAKEN_OVER:
+                text_of(row["value"]["by"])
+                compose(map(Spend.from_json, row["value"]["spends"]))
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:

@@ -18,6 +18,8 @@
 | `published` | as of a source | as of a source: a file that is public, says the owner |
 | `learned` | a study's fingerprint | {"series", "releases"}: what its search begins with, fixed with its charge |
 | `asked_by` | a study's fingerprint | {"by": text}: who charged it |
+| `opened` | a study's fingerprint | {}: sensitive bytes were about to be opened under its charge |
+| `taken_over` | a study's fingerprint | {"by", "spends"}: the corrected study that it pays for, and its plan |
 
 A fact is written once. Rules that need to know something of a dataset put it here.
 """

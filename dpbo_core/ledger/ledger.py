@@ -6,6 +6,8 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     record     a draw, its spend and its outcome in ONE transaction, committed before a byte of it is shown
     conclude   the release, once
     rerun      takes over its own reservation, reads recorded draws back, continues after them
+
+A corrected study may take over an unfinished reservation under which nothing sensitive was opened (`takeover`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +21,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.errors import StudyInvalid, no_budget
-from dpbo_core.ledger import policy
+from dpbo_core.ledger import policy, takeover
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import ANSWERS, NAMES, RECORDS, SCORE, facts_about, records_of, write_fact
@@ -170,7 +172,8 @@ class PrivacyLedger(OwnersLedger):
         before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
-            if (before.spends, before.noise) != (spends, noise):
+            takeover.check_not_taken(writer.connection, key)
+            if (takeover.planned_spends(writer.connection, dataset, before), before.noise) != (spends, noise):
                 raise StudyInvalid(
                     "this study edition was reserved with another plan",
                     cause="another version of dpbo, or another noise source, started it",
@@ -179,17 +182,26 @@ class PrivacyLedger(OwnersLedger):
                 )
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
-        fixed, cost = records_of(writer.connection, dataset), compose(plan.spends)
-        request = admission.Request(cost, draws_in(spends), plan.guarantee, noise, k)
+        guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
         totals = writer.totals_of(dataset)  # a cap may have been opened just now
+        asked_for, earlier, paid = takeover.Asked(key, guarantee, spends, noise), None, spends
+        if charge.resolved.get(takeover.MARKS) and not budget.public:
+            earlier = takeover.charge_to_take_over(writer, asked_for, totals.filter)
+        resolved = dict(charge.resolved)
+        if earlier is not None:  # which was charged for, and stays so
+            paid, resolved = [], resolved | {takeover.TAKES_OVER: earlier}
+        cost = compose(() if earlier is not None else plan.spends)
+        fixed = records_of(writer.connection, dataset)
+        request = admission.Request(cost, draws_in(paid), plan.guarantee, noise, k)
         admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset))
         if caller is not Caller.OWNER:
             asked = [guarantee.epsilon for guarantee in guarantees]
             check_limits(writer.connection, dataset, asked, plan.guarantee.epsilon)
         policy.check_sources(writer, charge.sources, budget, caller)
-        guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
-        row = asdict(key) | asdict(cost) | {"resolved": dict(charge.resolved), "unit": guarantee.unit.value}
-        row |= {"guarantee": guarantee.to_json(), "spends": spends, "noise": noise, "reserved_at": utc_now()}
+        if earlier is not None:
+            takeover.take_over(writer, earlier, asked_for)
+        row = asdict(key) | asdict(cost) | {"resolved": resolved, "unit": guarantee.unit.value}
+        row |= {"guarantee": guarantee.to_json(), "spends": paid, "noise": noise, "reserved_at": utc_now()}
         number = writer.write(RESERVATIONS, row)
         if not (fixed or budget.public or guarantee.unit is PrivacyUnit.PERSON):
             write_fact(writer, dataset, RECORDS, str(k), {})

@@ -9,6 +9,7 @@ draw was seen by somebody:
 | lost entry | what is written |
 |---|---|
 | a cap | the cap; where the dataset has another one by now, the smaller of the two holds from now on |
+| a reservation that took over another | a charge of its own price: the other may have been opened here since |
 | a reservation | a charge; under its own fingerprint if that is free: its study is shown its release again |
 | a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
 | any other draw, a release | with its reservation |
@@ -28,6 +29,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dpbo_core.accounting.account import TAKEN_OVER
 from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import LedgerDamaged, PolicyRefused
 from dpbo_core.ledger.accounts import cap_of
@@ -46,10 +48,10 @@ from dpbo_core.ledger.history import (
 )
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.takeover import RECOVERY, TAKES_OVER
 from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.plan import Spend
 
-RECOVERY = "recoveries"  # a note in the history alone
 Row = Mapping[str, Any]
 
 
@@ -157,16 +159,19 @@ class _Recovery:
     present: frozenset[str]
     added: Recovered = field(default_factory=Recovered)
     numbers: dict[int, tuple[str, int]] = field(default_factory=dict)  # in the copy → dataset, and number here
+    plans: dict[str, list[Any]] = field(default_factory=dict)  # spends of what took a charge over, by that charge's
 
     def add(self, link: Link, row: Row) -> None:
         """Add the exported entry `link`, whose content is `row`, unless the ledger has it."""
         missing = link.hash not in self.present
+        if row.get("about") == TAKEN_OVER:
+            self.plans[row["item"]] = row["value"]["spends"]
         if link.about == RESERVATIONS.name:
             number = self._charge(link, row) if missing else row["id"]
             self.numbers[row["id"]] = (row["dataset"], number)
         elif missing and link.about == DATASETS.name:
             self._recover_cap(link, row)
-        elif missing and link.about == DATASET_FACTS.name and row["about"] != RECOVERED:
+        elif missing and link.about == DATASET_FACTS.name and row["about"] not in (RECOVERED, TAKEN_OVER):
             if row["item"] not in facts_about(self.writer.connection, row["dataset"], row["about"]):
                 self.writer.write(DATASET_FACTS, row)
         elif missing and link.about == DRAWS.name:
@@ -217,6 +222,9 @@ class _Recovery:
             return int(earlier["reservation"])
         taken = sa.select(RESERVATIONS.c.id).where(RESERVATIONS.c.fingerprint == row["fingerprint"])
         written = {name: cell for name, cell in row.items() if name != "id"}
+        if row["resolved"].get(TAKES_OVER) is not None and not row["spends"]:
+            spends = self.plans[row["resolved"][TAKES_OVER]]  # what it took over may have been opened here since
+            written |= {"spends": spends} | asdict(compose(map(Spend.from_json, spends)))
         if self.writer.connection.scalar(taken) is not None:
             written["fingerprint"] = hashlib.sha256(f"recovered\n{link.hash}".encode()).hexdigest()
         number = self.writer.write(RESERVATIONS, written)

@@ -14,6 +14,7 @@ from dpbo_core.ledger.history import Place, row_decoding
 from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
+from dpbo_core.ledger.takeover import mark_opened
 from dpbo_core.ledger.writer import HASH, Writer, utc_now
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import Spend
@@ -96,6 +97,15 @@ class Reservation:
                 row = {"reservation": self._id, "what": spend.what, "spend": spend.to_json()}
                 writer.write(DRAWS, row | {"outcome": outcome, "drawn_at": utc_now()})
         return outcome
+
+    def open(self) -> None:
+        """Record durably that sensitive bytes are about to be opened under the charge, unless it was recorded.
+
+        Raises:
+            StudyInvalid: a corrected study took the charge over.
+        """
+        with self._writing() as writer:
+            mark_opened(writer, self._key)
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
         """Record the finished release, with id, time and ledger added, or return the one recorded before; `check`

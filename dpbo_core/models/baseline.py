@@ -9,6 +9,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,18 +60,56 @@ def constant_score(
         return CHANCE
     if isinstance(score, BoundedFunction):
         return None
-    n = len(truth)
+    answers = _constants(score, truth, weights, n_classes=n_classes)
+    return max(_mean_steps(score, answer, truth, weights) for answer in answers) * score.score_range / GRID
+
+
+def best_constant(
+    score: RecordScore | PairScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
+) -> Any:
+    """What to say of every record: a class or a number, or shares (C,) where probabilities are scored or ranked.
+
+    Args: as `constant_score`; of a user's function and of pairs it is what most records, or the middle one, have.
+    """
+    if isinstance(score, PairScore):
+        return np.bincount(truth, weights, minlength=n_classes) / weights.sum()
+    answers = _constants(score, truth, weights, n_classes=n_classes)
+    if isinstance(score, BoundedFunction):
+        return answers[int(np.bincount(truth, weights).argmax())] if n_classes else answers[1]
+    return max(answers, key=lambda answer: _mean_steps(score, answer, truth, weights))
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantAnswer:
+    """An estimator that says the same of every record: a class or a number, or shares (C,) of the classes."""
+
+    answer: Any
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """The class or the number, for each of the rows (k, d)."""
+        return np.full(len(rows), np.argmax(self.answer) if np.ndim(self.answer) else self.answer)
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """The shares, for each of the rows (k, d)."""
+        return np.tile(np.asarray(self.answer, dtype=np.float64), (len(rows), 1))
+
+
+def _constants(
+    score: RecordScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
+) -> list[Any]:
+    """What may be best to say of every record: shares, or each class, or mean and median."""
     if score.needs == "predict_proba":
-        shares = np.bincount(truth, weights, minlength=n_classes) / weights.sum()
-        outcomes = [np.tile(row, (n, 1)) for row in (shares, *np.eye(n_classes))]
-    elif n_classes:
-        outcomes = [np.full(n, c) for c in range(n_classes)]
-    else:
-        order = np.argsort(truth, kind="stable")
-        half = np.cumsum(weights[order]) / weights.sum()
-        sides = (np.searchsorted(half, 0.5 - 1e-9, "left"), np.searchsorted(half, 0.5 + 1e-9, "left"))
-        median = np.mean([truth[order[place]] for place in sides])
-        outcomes = [np.full(n, centre) for centre in (np.average(truth, weights=weights), median)]
-    G = score.score_range
-    means = (weights @ to_grid(score.of(outcome, truth), G, broken_score=0.0) for outcome in outcomes)
-    return float(max(means)) * G / (GRID * float(weights.sum()))
+        return [np.bincount(truth, weights, minlength=n_classes) / weights.sum(), *np.eye(n_classes)]
+    if n_classes:
+        return list(range(n_classes))
+    order = np.argsort(truth, kind="stable")
+    half = np.cumsum(weights[order]) / weights.sum()
+    sides = (np.searchsorted(half, 0.5 - 1e-9, "left"), np.searchsorted(half, 0.5 + 1e-9, "left"))
+    return [np.average(truth, weights=weights), np.mean([truth[order[place]] for place in sides])]
+
+
+def _mean_steps(score: RecordScore, answer: Any, truth: NDArray[Any], weights: NDArray[np.float64]) -> float:
+    """The weighted mean of the records' scores, in steps of the grid, where each is given this answer."""
+    outcome = np.tile(answer, (len(truth), 1)) if np.ndim(answer) else np.full(len(truth), answer)
+    steps = to_grid(score.of(outcome, truth), score.score_range, broken_score=0.0)
+    return float(weights @ steps) / float(weights.sum())

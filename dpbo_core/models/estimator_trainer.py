@@ -1,6 +1,6 @@
 """Training any scikit-learn estimator on the public set: fitted from scratch, held to what it is trusted with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.baseline import ConstantAnswer, best_constant
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
-from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.estimators import CORRECT_MODEL, EstimatorFactory, FittedEstimator
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.prototype import Prototype
@@ -69,6 +70,26 @@ class EstimatorTrainer:
         estimator = IsolatedEstimator.of_bytes(self._in_child_process(isolated_training, point, 0))
         stand_in = np.array(self.X[0], dtype=np.float64 if columns is None else object)
         return FittedEstimator(estimator, stand_in, columns=columns)
+
+    def check(self, points: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse points at which an estimator, or a part that an axis names, refuses its parameters, untrained.
+
+        Raises:
+            StudyInvalid: one does; says at which point.
+        """
+        if self.enforced and not self.listed:
+            self._in_child_process(check_parameters, {"points": points}, 0)
+        else:
+            check_parameters(self, {"points": points}, 0)
+
+    def constant(self) -> FittedEstimator:
+        """A model that says of every record what is best on the public ones, for a point that cannot be trained."""
+        truth = self.truth
+        n_classes = 0 if self.factory.regression else int(truth.max()) + 1
+        answer = best_constant(self.score, truth, np.ones(len(truth)), n_classes=n_classes)
+        stand_in = np.array(self.X[0], dtype=np.float64 if self.factory.columns is None else object)
+        fitted = FittedEstimator(ConstantAnswer(answer), stand_in, columns=self.factory.columns)
+        return with_cells(fitted, self.score, self.X)[0] if isinstance(self.score, PairScore) else fitted
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
         """The estimator at `point`, unchecked, fitted from scratch in this process on the public rows of a mask."""
@@ -147,6 +168,33 @@ class EstimatorTrainer:
 
 
 Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
+
+
+def check_parameters(trainer: EstimatorTrainer, asked: Mapping[str, Any], _seed: int) -> NDArray[np.int64]:
+    """An empty array, once scikit-learn's own checks accept the parameters that each of `asked["points"]` sets."""
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    for point in asked["points"]:
+        factory = trainer.factory
+        estimator = factory.build(point) if isinstance(factory, Prototype) else factory.build(**point)
+        parts = {name.rpartition("__")[0] for name in point}
+        own = estimator.get_params(deep=True)
+        for part in [estimator if not name else own.get(name) for name in sorted(parts)]:
+            reason = ""
+            try:
+                part._validate_params()
+            except InvalidParameterError as error:
+                reason = str(error).strip().splitlines()[0][:200]
+            except Exception:  # noqa: BLE001, S112  it has no such check, or another: its fit tells
+                continue
+            if reason:
+                at = ", ".join(f"{name} = {value}" for name, value in point.items())
+                raise StudyInvalid(
+                    f"{type(part).__name__} could not be trained with these hyperparameters: {at}",
+                    cause=f"InvalidParameterError: {reason}",
+                    remedy=CORRECT_MODEL,
+                )
+    return np.zeros(0, dtype=np.int64)
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:

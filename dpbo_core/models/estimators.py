@@ -56,13 +56,17 @@ _TREES = ("sklearn.tree._classes", "sklearn.ensemble._forest")
 
 @dataclass(frozen=True)
 class EstimatorFactory:
-    """An estimator class by import path, its fixed parameters, and the search seed for its `random_state`s."""
+    """An estimator class by import path, its fixed parameters, and the search seed for its `random_state`s.
+
+    `decode`: axis → (name → value), for values that a point of the search can only name, such as a list.
+    """
 
     import_path: str
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     regression: bool = False
     columns: tuple[NamedColumn, ...] | None = None
+    decode: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def build(self, /, **hyperparameters: Any) -> Any:
         """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded.
@@ -70,7 +74,7 @@ class EstimatorFactory:
         Raises:
             StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
         """
-        kind, wanted = estimator_class(self.import_path), {**self.params, **hyperparameters}
+        kind, wanted = estimator_class(self.import_path), {**self.params, **decoded(hyperparameters, self.decode)}
         try:
             signature = inspect.signature(kind).parameters
             open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.values())
@@ -102,6 +106,14 @@ def cloned(estimator: Any) -> Any:
     from sklearn.base import clone
 
     return clone(estimator)
+
+
+def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Hyperparameters with the values that `decode` has in the place of their names, by axis."""
+    return {
+        name: decode.get(name, {}).get(value, value) if isinstance(value, str) else value
+        for name, value in hyperparameters.items()
+    }
 
 
 def seeded(estimator: Any, seed: int) -> Any:

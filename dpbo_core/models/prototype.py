@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbo_core.data.content import content_of, copied, function_text
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
-from dpbo_core.models.estimators import FittedEstimator, check_task, cloned, fitted, seeded
+from dpbo_core.models.estimators import FittedEstimator, check_task, cloned, decoded, fitted, seeded
 from dpbo_core.models.import_path import check_names
 
 
@@ -53,7 +54,7 @@ class Prototype:
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
         """Hyperparameters as the estimator takes them, objects in the place of names that a study has for them."""
-        return {name: self.decode.get(name, {}).get(value, value) for name, value in hyperparameters.items()}
+        return decoded(hyperparameters, self.decode)
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
         """An unfitted clone with these hyperparameters, free `random_state`s seeded; names it lacks are refused.
@@ -62,8 +63,10 @@ class Prototype:
             StudyInvalid: a name it does not have, or a value it refuses.
         """
         estimator = cloned(self.estimator)
-        check_names(list(hyperparameters), list(estimator.get_params(deep=True)), shown_as=self.name)
-        estimator.set_params(**self.decoded(hyperparameters))
+        values = self.decoded(hyperparameters)
+        for name in sorted(values, key=lambda name: name.count("__")):  # a part first, whose own are named after it
+            check_names([name], list(estimator.get_params(deep=True)), shown_as=self.name)
+            estimator.set_params(**{name: copied(values[name])})
         check_task(estimator, self.name, regression=self.regression)
         return seeded(estimator, self.seed)
 
@@ -79,22 +82,28 @@ class Prototype:
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
     def identity(self) -> str:
-        """A hash of the estimator's class and parameters, the same in every process; refused if it has no pickle.
+        """A hash of the estimator's class and parameters and of what `decode` names, the same in every process.
 
         Raises:
-            StudyInvalid: a parameter cannot be pickled.
+            StudyInvalid: a parameter cannot be pickled, or has no content of its own.
         """
         import joblib
 
+        digest, cause = "", ""
         try:
-            digest: str = joblib.hash([type(self.estimator).__module__, self.name, cloned(self.estimator)])
+            own, named = cloned(self.estimator), {axis: dict(names) for axis, names in self.decode.items()}
+            content, pickled = content_of([own, {axis: copied(names) for axis, names in named.items() if names}])
+            pickled = pickled and not any(named.values())
+            digest = joblib.hash([type(self.estimator).__module__, self.name, own]) if pickled else content
+        except StudyInvalid as error:
+            cause = f"{error.what}: {error.cause}"
         except Exception:  # noqa: BLE001  a parameter's own pickling may raise anything
-            digest = ""
+            cause = "a lambda or a local function among them"
         if not digest:
             raise StudyInvalid(
-                f"the parameters of {self.name} cannot be pickled",
-                cause="a lambda or a local function among them",
-                remedy="define the function at the top of a module",
+                f"the parameters of {self.name} cannot be pickled, or have no content that stays",
+                cause=cause,
+                remedy="define the function at the top of a module; give a whole number as random_state",
             )
         return digest
 
@@ -109,14 +118,7 @@ def function_name(function: Any) -> str:
             cause="it is a lambda, a local function or an object",
             remedy="define it with def at the top of a module",
         )
-    defaults = repr((getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)))
-    return f"{name}.{hashlib.sha256(f'{_body(code)}{defaults}'.encode()).hexdigest()[:8]}"
-
-
-def _body(code: CodeType) -> str:
-    """A function's instructions, names and constants as text, nested functions included."""
-    constants = [_body(item) if isinstance(item, CodeType) else repr(item) for item in code.co_consts]
-    return repr((code.co_code, code.co_names, constants))
+    return f"{name}.{hashlib.sha256(function_text(function).encode()).hexdigest()[:8]}"
 
 
 def _parts(values: list[Any]) -> list[Any]:

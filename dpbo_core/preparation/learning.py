@@ -65,7 +65,7 @@ def series_of(spec: StudySpec) -> str:
         {key: spec.to_dict()["data"].get(key) for key in ("target", "ignore", "labels")},
         [spec.privacy.person, spec.privacy.max_records_per_person, "n_persons" in tables["data"]],
     ]
-    text = json.dumps(identity, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

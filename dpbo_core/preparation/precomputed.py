@@ -9,7 +9,7 @@ What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
 train            all of Λ where a step must not (`trained_first`), by chunks in a public order
-try out          else one training, so that a model that cannot be trained at all costs nothing
+try out          else one training a structure (`trial_trainings`), so that what cannot be trained costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
@@ -27,15 +27,18 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import Model
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.preconditions import check_accepted
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
+from dpbo_core.preparation.trial_trainings import check_parameters, to_try_out, uncharged
 from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.scoring.processes import Processes
 from dpbo_core.space.search_space import Value
@@ -115,12 +118,6 @@ def cross_validate_candidates(
     return {index: problem.public_score(index) for index in indices}
 
 
-def first_trained(method: Method, problem: Problem) -> int:
-    """The index of the candidate to train as a trial: the first that a step surely needs, 0 where none is."""
-    path = () if method.traits.fixed_path is None else method.traits.fixed_path(method, problem)
-    return path[0] if path else 0
-
-
 @dataclass(eq=False)
 class Remembering:
     """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
@@ -130,6 +127,9 @@ class Remembering:
     scores: dict[Scored, float]
     steps: dict[Scored, NDArray[np.int64]]
     trained: TrainedModels
+    charged: bool = False  # from then on a candidate that cannot be trained scores as the constant answer
+    untrained: dict[str, Mapping[str, Value]] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
 
     @property
     def n_records(self) -> int:
@@ -139,11 +139,25 @@ class Remembering:
     def train(self, point: Mapping[str, Value]) -> Model:
         """The model of a point's hyperparameters: precomputed, copied from an earlier one, or trained now."""
         name = named(point)
+        self._asked.add(name)
         model = self.models.get(name) or self.trained.get(name)
+        if model is None and self.charged and isinstance(self.trainer, EstimatorTrainer):
+            try:
+                model = self.trainer.train(point)
+            except StudyInvalid:
+                self.untrained[name] = point
+                return self.trainer.constant()
         if model is None:
             model = self.trainer.train(point)
-            self.trained.keep(name, model)
+        self.trained.keep(name, model)
         return model
+
+    def could_not_train(self, points: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
+        """The points that scored as the constant answer; `points` of an earlier run are trained to know it."""
+        for point in points:
+            if named(point) not in self._asked:
+                self.train(point)
+        return list(self.untrained.values())
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The cross-validated public score of a point's hyperparameters under this seed, computed once."""
@@ -189,7 +203,7 @@ def publishing(problem: Problem, trained: TrainedModels) -> Problem:
 
 def named(point: Mapping[str, Value]) -> str:
     """The canonical text of a point's hyperparameters, the same in every process."""
-    return repr(sorted(point.items()))
+    return point_key(point)
 
 
 @lru_cache(maxsize=2)
@@ -224,6 +238,7 @@ class PublicWork:
         check_accepted(study.spec, study.plan, half.problem.unlisted)
         self._study, self._trained = study, TrainedModels(memory_limit(study.spec))
         self._problem = remembering(half.problem, Precomputed(trained=self._trained))
+        self._half_trainer, self._checked = half.problem.trainer, False
         self._models: dict[int, Model] = {}
         self._scores: dict[int, float] = {}
         self._steps: dict[int, NDArray[np.int64]] = {}
@@ -247,15 +262,18 @@ class PublicWork:
         return chunks([index for index in first if index not in self._models])
 
     @property
-    def tries_out(self) -> bool:
-        """Whether one candidate is trained first as a mere trial, since public training waits for the steps."""
-        if self._problem.training is not None or not self._problem.model.trained:
-            return False
-        return not trained_first(self._study.method, self._problem)
+    def to_try(self) -> Chunks:
+        """Indices of the candidates that are trained first as mere trials, in chunks, where the steps train."""
+        method, problem = self._study.method, self._problem
+        if problem.training is not None or not problem.model.trained or trained_first(method, problem):
+            return ()
+        return chunks(to_try_out(method, problem))
 
     def cross_validate(self, indices: Sequence[int]) -> int:
         """Cross-validate the candidates `indices` and store their scores; returns how many there are by now."""
-        self._scores |= self._shared(self._problem.public_score, cross_validate_candidates, indices)
+        self._scores |= uncharged(
+            lambda: self._shared(self._problem.public_score, cross_validate_candidates, indices)
+        )
         return len(self._scores)
 
     def search(self) -> int:
@@ -273,12 +291,15 @@ class PublicWork:
 
     def train(self, indices: Sequence[int]) -> int:
         """Train the candidates `indices` and store their models; returns how many models there are by now."""
-        self._models |= self._shared(self._problem.train, train_candidates, indices)
+        self._models |= uncharged(lambda: self._shared(self._problem.train, train_candidates, indices))
         return len(self._models)
 
-    def try_out(self) -> bool:
-        """Train one candidate as a trial: True, or it raises what the training raises."""
-        return self._problem.train(first_trained(self._study.method, self._problem)) is not None
+    def try_out(self, indices: Sequence[int]) -> int:
+        """Train the candidates `indices` as trials, after a check of all: how many, or what a training raises."""
+        if not self._checked:
+            check_parameters(self._study.method, self._problem, self._half_trainer)
+            self._checked = True
+        return len([uncharged(lambda index=index: self._problem.train(index)) for index in indices])  # type: ignore[misc]
 
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]

@@ -123,7 +123,11 @@ def fitted_half(
         constant = constant_score(score, encoded.truth, weights, n_classes=len(fitted.classes))
         problem = replace(problem, score=score, baseline=constant)
         made: Factory = own.factory or EstimatorFactory(
-            model.estimator, model.params, spec.search.seed, model.regression
+            model.estimator,
+            model.params,
+            spec.search.seed,
+            model.regression,
+            decode=problem.candidates.space.meant,
         )
         trainer = EstimatorTrainer(
             encoded.X,

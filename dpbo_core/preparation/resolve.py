@@ -16,6 +16,7 @@ from dpbo_core.advice.advise import Advice, advise, check_scoring
 from dpbo_core.advice.choosing import AUTO, choose
 from dpbo_core.data import bundled
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import QueryKey
 from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
@@ -76,7 +77,7 @@ class ResolvedStudy:
         return {
             "options": {name: value for name, value in options.items() if value is not None},
             "editions": self.problem.editions,
-            "study": self.spec.tuned.to_dict(),
+            "study": json_form(self.spec.tuned.to_dict()),
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
@@ -210,7 +211,8 @@ def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Proble
         named.build(point)
         return
     model = spec.model
-    factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression)
+    decode = problem.candidates.space.meant
+    factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression, decode=decode)
     if model.enforced and problem.unlisted:
         numbers_of(_built, factory, point)
     else:

@@ -16,6 +16,7 @@ from dpbo_core.models.import_path import check_names, estimator_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.preparation.headers import left_out, training_parts
 from dpbo_core.study_file import Bundled, PredictionTable, SensitiveData, StudySpec
+from dpbo_core.study_file.study import space_of
 
 
 def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
@@ -73,8 +74,11 @@ def fingerprint_with(table: str, prototype: Prototype | None) -> str:
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:
-    """The ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest."""
-    text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False, allow_nan=False)
+    """The ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest.
+
+    An infinite number is written as Infinity, which no text is: that stands in quotes.
+    """
+    text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -89,4 +93,4 @@ def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
     estimator = cloned(estimator_named(spec.model.estimator, folder))
     check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
     estimator.set_params(**spec.model.params)
-    return Prototype(estimator, spec.search.seed, spec.model.regression)
+    return Prototype(estimator, spec.search.seed, spec.model.regression, space_of(spec).meant)

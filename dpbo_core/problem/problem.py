@@ -13,13 +13,15 @@
 | w_λ | `train(i)` | the model of candidate i, a function of it, the public training set and the seed | — |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
@@ -32,6 +34,7 @@ from dpbo_core.space.search_space import Value
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
 
+T = TypeVar("T")
 DEFAULT_DELTA = 1e-6
 
 
@@ -188,12 +191,17 @@ class Problem:
         return self.train_at(self.candidates.points[index])
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":
-        """Train now, and return, the model at any point of the search space; ValueError if made for planning."""
-        return self._required_trainer().train(point)
+        """Train now, and return, the model at any point of the search space; ValueError if made for planning.
+
+        Raises:
+            StudyInvalid: it cannot be trained; says at which point.
+        """
+        return _at(point, self._required_trainer().train)
 
     def public_score(self, index: int) -> float:
         """The cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
-        return self._required_trainer().public_score(self.candidates.points[index], seed=self.search.seed)
+        score = partial(self._required_trainer().public_score, seed=self.search.seed)
+        return _at(self.candidates.points[index], score)
 
     def public_steps(self, index: int) -> NDArray[np.int64]:
         """Each public record's cross-validated score of candidate `index`, (n,), as whole steps of its grid."""
@@ -209,3 +217,17 @@ class Problem:
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
         return self.trainer
+
+
+def _at(point: Mapping[str, Any], work: Callable[[Mapping[str, Any]], T]) -> T:
+    """The result of public work at a point of the search space, which an error of it names.
+
+    Raises:
+        StudyInvalid: the work's own.
+    """
+    try:
+        return work(point)
+    except StudyInvalid as error:
+        refused = error
+    at = ", ".join(f"{name} = {value}" for name, value in point.items())
+    raise StudyInvalid(f"{refused.what}: {at}" if at else refused.what, cause=refused.cause, remedy=refused.remedy)

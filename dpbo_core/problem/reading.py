@@ -138,12 +138,22 @@ def typed_values(hints: Mapping[str, Any], table: Any, where: str) -> dict[str, 
     return {name: _typed(table[name], hint, f"{where} {name}") for name, hint in hints.items() if name in table}
 
 
+def _is_stated(value: Any) -> bool:
+    """Whether a value of a hyperparameter is plain, or a list or table of such, as a study file can state it."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_stated, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_stated, value.values()))
+    return type(value) in _PLAIN
+
+
 def _plain_list(value: Any) -> bool:
     """Whether a value is a list of texts, numbers or booleans alone."""
     return isinstance(value, list | tuple) and all(type(item) in _PLAIN for item in value)
 
 
 _PLAIN = (str, int, float, bool)
+_OBJECT = 'an object in a file beside the study (estimator = "module:name") takes it'
 _WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
 
 
@@ -163,15 +173,21 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
         )
         require(pairs, f"{where} is not a table of lists of numbers")
         return {str(key): tuple(float(end) for end in item) for key, item in value.items()}
+    if Any in (inner for kind in (hint, *kinds) for inner in get_args(kind)):  # of hyperparameters
+        return _stated(value, mapping=Mapping in origins, where=where)
     if tuple in origins:
         require(_plain_list(value), f"{where} is not a list of plain values")
         return tuple(value)
     if Mapping in origins:
         lists = any("tuple" in str(kind) for kind in kinds)
-        plain = isinstance(value, Mapping) and all(
-            type(item) in _PLAIN or (lists and _plain_list(item)) for item in value.values()
-        )
-        require(plain, f"{where} is not a table of plain values")
+        require(isinstance(value, Mapping), f"{where} is not a table of plain values")
+        for key, item in value.items():
+            require(
+                type(item) in _PLAIN or (lists and _plain_list(item)),
+                f"{where} is not a table of plain values: {str(key)[:60]} is a {type(item).__name__}",
+                cause="a study file states numbers, texts and truth values there",
+                remedy=f"write one; {_OBJECT}" if where == "[model] params" else "write one",
+            )
         return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in value.items()}
     if type(value) in kinds:
         return value
@@ -181,3 +197,19 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
     raise StudyInvalid(
         f"{where} = {str(value)[:60]!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}"
     )
+
+
+def _stated(value: Any, *, mapping: bool, where: str) -> Any:
+    """The values of an axis, (n,), or where `mapping` a condition on one, as a study file states them."""
+    if mapping:
+        require(isinstance(value, Mapping) and _is_stated(value), f"{where} is not a table of values")
+        return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in value.items()}
+    require(isinstance(value, list | tuple), f"{where} is not a list of plain values")
+    for item in value:
+        require(
+            _is_stated(item),
+            f"{where} is not a list of plain values: {str(item)[:60]} is a {type(item).__name__}",
+            cause="a study file states numbers, texts, truth values, and lists and tables of them",
+            remedy=f"write one of these; {_OBJECT}",
+        )
+    return tuple(value)

@@ -91,6 +91,15 @@ class Charged(Opaque):
         """The outcome of the noise draw named `what`; None if the ledger has none."""
         return self._reservation.recorded(what)
 
+    def open(self) -> None:
+        """Record durably that sensitive bytes are about to be opened under the charge.
+
+        Raises:
+            StudyInvalid: a corrected study took the charge over; nothing was opened.
+            DpboError: the ledger cannot be written.
+        """
+        self._reservation.open()
+
     def draw(
         self,
         spend: Spend,

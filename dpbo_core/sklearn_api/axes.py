@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dpbo_core.data.content import key_of, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.study_file import AxisSection
 
-PLAIN = (str, int, float, bool)
 REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
 
 
@@ -42,7 +42,7 @@ def axis_of(name: str, axis: Any) -> Axis:
     if isinstance(axis, np.ndarray) and axis.ndim == 1:
         axis = axis.tolist()
     if isinstance(axis, list | tuple):
-        return Categorical([value.item() if isinstance(value, np.generic) else value for value in axis])
+        return Categorical(axis)
     family, support = getattr(getattr(axis, "dist", None), "name", None), getattr(axis, "support", None)
     if not isinstance(family, str) or not callable(support):
         raise StudyInvalid(
@@ -62,8 +62,8 @@ def axis_of(name: str, axis: Any) -> Axis:
     return Real(low, high, log=family != "uniform")
 
 
-def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[Any, Any]]]:
-    """The axes as a study's [space]; and, by axis and repr, the values of axes that a study file holds by repr.
+def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[str, Any]]]:
+    """The axes as a study's [space]; and, by axis and name, the values that a study can only name.
 
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
@@ -73,42 +73,40 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
         StudyInvalid: it is no such dict.
     """
     sections: dict[str, AxisSection] = {}
-    decode: dict[str, dict[Any, Any]] = {}
+    decode: dict[str, dict[str, Any]] = {}
+    axes: dict[str, Axis] = {}
     if not isinstance(space, Mapping):
         raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
     for name, item in space.items():
         axis, when = item if conditional(item) else (item, None)
-        sections[name], names = _section(axis_of(name, axis))
+        axes[name] = axis_of(name, axis)
+        sections[name], names = _section(name, axes[name])
         if names:
             decode[name] = names
         if when is not None:
-            sections[name] = replace(sections[name], when=_encoded(when, decode))
+            sections[name] = replace(sections[name], when={key: _names(axes, key, of) for key, of in when.items()})
     return sections, decode
 
 
-def _section(axis: Axis) -> tuple[AxisSection, dict[Any, Any]]:
-    """An axis as a study's [space]; and every value by its repr, where one is no text, number or truth value."""
-    match axis:
-        case Real() | Integer():
-            integer = isinstance(axis, Integer)
-            return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
-        case Categorical():
-            if all(type(value) in PLAIN for value in axis.values):
-                return AxisSection(values=axis.values), {}
-            names = {repr(value): value for value in axis.values}
-            return AxisSection(values=tuple(names)), names
+def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
+    """An axis as a study's [space]; and its values by their names, where one is no text, number or truth value."""
+    if not isinstance(axis, Categorical):
+        integer = isinstance(axis, Integer)
+        return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
+    for value in axis.values:
+        try:
+            key_of(value)
+        except StudyInvalid as error:
+            what = f"the axis {name!r} has the value {shown(value)}, and {error.what}"
+            raise StudyInvalid(what, cause=error.cause, remedy=error.remedy) from None
+    return AxisSection(values=axis.names), dict(axis.meant)
 
 
-def _encoded(when: Mapping[str, Any], decode: Mapping[str, Mapping[Any, Any]]) -> dict[str, Any]:
-    """A condition {parent: values} as a study file has it: values of a parent named in `decode` by their repr."""
-
-    def named(parent: str, value: Any) -> Any:
-        """The value as a study file names it: by its repr where `decode` has the parent, else itself."""
-        return repr(value) if parent in decode else value
-
-    return {
-        parent: tuple(named(parent, value) for value in values)
-        if isinstance(values, list | tuple)
-        else named(parent, values)
-        for parent, values in when.items()
-    }
+def _names(axes: Mapping[str, Axis], parent: str, values: Any) -> Any:
+    """The values of a condition on the axis `parent`, one or a list of them, as a study names them."""
+    axis = axes.get(parent)
+    if not isinstance(axis, Categorical):
+        return values
+    if isinstance(values, list | tuple) and not axis.has(values):
+        return tuple(map(axis.name_of, values))
+    return axis.name_of(values)

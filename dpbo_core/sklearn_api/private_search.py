@@ -23,7 +23,7 @@ from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.data.frames import frame_of
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.models.estimators import weight_parameters
+from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
@@ -397,10 +397,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _points(self) -> list[dict[str, Any]]:
         """The hyperparameters of every step that released something, as the estimator takes them."""
         decode = sections_of(self.search_space)[1]
-        return [
-            {name: decode.get(name, {}).get(value, value) for name, value in step["hyperparameters"].items()}
-            for step in getattr(self, "trajectory_", None) or ()
-        ]
+        return [decoded(step["hyperparameters"], decode) for step in getattr(self, "trajectory_", None) or ()]
 
 
 def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 
 from joblib import Parallel, delayed
 
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Released
+from dpbo_core.models.estimators import Model
 from dpbo_core.preparation.precomputed import Precomputed, required_public_scores, required_trainings
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.evaluation.counting import Counter, count_table
 from dpbo_core.queries.evaluation.histogram_cells import Integers
 from dpbo_core.queries.evaluation.request import EvaluationQuery, request_of_released
@@ -116,10 +118,17 @@ def precompute(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: Priva
     scored, trained = required_public_scores(study), required_trainings(study)
     with Parallel(n_jobs=n_jobs) as parallel:
         scores = parallel(delayed(problem.public_score)(index) for index in scored)
-        models = parallel(delayed(problem.train)(index) for index in trained)
-    return Precomputed(
-        models=dict(zip(trained, models, strict=True)), scores=dict(zip(scored, scores, strict=True))
-    )
+        models = parallel(delayed(_trained)(problem, index) for index in trained)
+    made = {index: model for index, model in zip(trained, models, strict=True) if model is not None}
+    return Precomputed(models=made, scores=dict(zip(scored, scores, strict=True)))
+
+
+def _trained(problem: Problem, index: int) -> Model | None:
+    """The model of a candidate; None where it cannot be trained, which the study itself finds and says."""
+    try:
+        return problem.train(index)
+    except StudyInvalid:
+        return None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

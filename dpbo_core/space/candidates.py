@@ -16,6 +16,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.space.search_space import Axis, Categorical, Integer, SearchSpace, Value
 
@@ -92,8 +93,8 @@ def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
         raise StudyInvalid(f"a candidate set of {n_candidates} points", remedy="ask for at least 1")
     _refuse_too_many(n_candidates)
     positions = sobol_positions(len(space.axes), n_candidates, seed=seed)
-    unique = dict.fromkeys(tuple(space.at(position).items()) for position in positions)
-    return _candidate_set(space, [dict(items) for items in unique])
+    unique = {point_key(point): point for point in map(space.at, positions)}
+    return _candidate_set(space, list(unique.values()))
 
 
 def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.content import key_of, names_of, unwrapped
 from dpbo_core.errors import StudyInvalid
 
 Value = float | int | str | bool
@@ -125,35 +126,71 @@ class Integer:
 
 @dataclass(frozen=True)
 class Categorical:
-    """An axis of unordered values; each takes a coordinate of its own, so any two are equally far apart."""
+    """An axis of unordered values; each takes a coordinate of its own, so any two are equally far apart.
 
-    values: tuple[Value, ...]
+    A point of the search has a value's name: the value itself if it is a text, a truth value or a finite number.
 
-    def __init__(self, values: "list[Value] | tuple[Value, ...]") -> None:
+    Attributes:
+        values: as they were given.
+        keys: what the values are by their content, by which they are compared.
+        names: of the values in points, releases and the ledger.
+    """
+
+    values: tuple[Any, ...] = field(compare=False)
+    keys: tuple[str, ...] = field(init=False, repr=False)
+    names: tuple[Value, ...] = field(init=False, repr=False, compare=False)
+
+    def __init__(self, values: "list[Any] | tuple[Any, ...]") -> None:
         if len(values) < 1:
             raise StudyInvalid("a categorical axis has no values", remedy="list at least one")
-        if len({(type(v).__name__, v) for v in values}) != len(values):
+        plain = tuple(map(unwrapped, values))
+        keys = tuple(map(_key, plain))
+        if len(set(keys)) != len(keys):
             raise StudyInvalid("a categorical axis lists a value twice", remedy="list each value once")
-        object.__setattr__(self, "values", tuple(values))
+        object.__setattr__(self, "values", plain)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "names", names_of(plain, keys))
 
     @property
     def dimensions(self) -> int:
         """The coordinates of a choice in the unit cube: one for each value, none where there is a single value."""
         return len(self.values) if len(self.values) > 1 else 0
 
+    @property
+    def meant(self) -> dict[str, Any]:
+        """The values that points can only name, by their names."""
+        return {str(name): value for name, value in zip(self.names, self.values, strict=True) if name is not value}
+
+    def name_of(self, value: Any) -> Any:
+        """The name of a value of the axis; what is none of its values as it is."""
+        key = _key(unwrapped(value))
+        return self.names[self.keys.index(key)] if key in self.keys else value
+
+    def has(self, value: Any) -> bool:
+        """Whether a value, or its name, is one of the axis's, of the same type too."""
+        return _key(unwrapped(value)) in (*self.keys, *map(_key, self.names))
+
     def at(self, position: float) -> Value:
-        """The value whose slice of [0, 1] holds `position`."""
-        return self.values[min(len(self.values) - 1, int(position * len(self.values)))]
+        """The name of the value whose slice of [0, 1] holds `position`."""
+        return self.names[min(len(self.names) - 1, int(position * len(self.names)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The one-hot vector of `value`, of height 1/√2 (two lie at distance 1); zeros for a value not listed."""
+        """The one-hot vector of a value's name, of height 1/√2 (two lie at distance 1); zeros if not listed."""
         if self.dimensions == 0:
             return ()
-        return tuple(math.sqrt(0.5) if v == value and type(v) is type(value) else 0.0 for v in self.values)
+        return tuple(math.sqrt(0.5) if same(v, value) else 0.0 for v in self.names)
 
     def grid(self, points: int) -> list[Value]:  # noqa: ARG002  every value is always listed
-        """All the values of the axis, whatever `points` is."""
-        return list(self.values)
+        """The names of all the values of the axis, whatever `points` is."""
+        return list(self.names)
+
+
+def _key(value: Any) -> str:
+    """A value's key by its content; of one without content, which no study takes, its place in memory."""
+    try:
+        return key_of(value)
+    except StudyInvalid:
+        return f"at {id(value)}"
 
 
 Axis = Real | Integer | Categorical
@@ -172,6 +209,17 @@ class SearchSpace:
     def __post_init__(self) -> None:
         for name, (parent, values) in self.conditions.items():
             self._check_condition(name, parent, values)
+        named = {
+            name: (parent, tuple(map(self.axes[parent].name_of, values)))  # type: ignore[union-attr]
+            for name, (parent, values) in self.conditions.items()
+        }
+        object.__setattr__(self, "conditions", named)
+
+    @property
+    def meant(self) -> dict[str, dict[str, Any]]:
+        """By axis, the values that points can only name, by their names."""
+        categorical = {name: axis.meant for name, axis in self.axes.items() if isinstance(axis, Categorical)}
+        return {name: values for name, values in categorical.items() if values}
 
     @property
     def dimensions(self) -> int:
@@ -183,7 +231,7 @@ class SearchSpace:
         if name not in self.conditions:
             return True
         parent, values = self.conditions[name]
-        return parent in point and _is_among(point[parent], values)
+        return parent in point and any(same(point[parent], value) for value in values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
         """The coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
@@ -192,7 +240,7 @@ class SearchSpace:
     def to_json(self) -> dict[str, Any]:
         """The axes, without their conditions, as plain tables: low, high, log and integer, or values."""
         return {
-            name: {"values": list(axis.values)}
+            name: {"values": list(axis.names)}
             if isinstance(axis, Categorical)
             else {"low": axis.low, "high": axis.high, "log": axis.log, "integer": isinstance(axis, Integer)}
             for name, axis in self.axes.items()
@@ -216,7 +264,7 @@ class SearchSpace:
                 cause="a misspelt name, a numeric axis, or the wrong order",
                 remedy=f"write {parent} = {{ values = [...] }} before {name}",
             )
-        unknown = [value for value in values if not _is_among(value, axis.values)]
+        unknown = [value for value in values if not axis.has(value)]
         if unknown or not values:
             raise StudyInvalid(
                 f"axis {name!r} exists at {parent} = {unknown[0] if unknown else 'nothing'!r}, which it never is",
@@ -230,6 +278,8 @@ def _cube(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...
     return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
 
 
-def _is_among(value: Value, values: tuple[Value, ...]) -> bool:
-    """Whether `value` is one of `values`, of the same type too."""
-    return any(value == other and type(value) is type(other) for other in values)  # 1 is not True
+def same(value: Value, other: Value) -> bool:
+    """Whether two names of values are the same, of one type too: 1 is not True, and 0.0 not −0.0."""
+    return type(value) is type(other) and (
+        value == other if type(value) is not float else repr(value) == repr(other)
+    )

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from dpbo_core.problem.reading import Section, at_least, check_name, require
-from dpbo_core.space.search_space import Value
 
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
@@ -92,8 +91,8 @@ class AxisSection:
     log: bool = False
     integer: bool = False
     points: int | None = None
-    values: tuple[Value, ...] | None = None
-    when: Mapping[str, Value | tuple[Value, ...]] | None = None
+    values: tuple[Any, ...] | None = None
+    when: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         require(
@@ -118,7 +117,7 @@ class AxisSection:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
-    def condition(self) -> tuple[str, tuple[Value, ...]] | None:
+    def condition(self) -> tuple[str, tuple[Any, ...]] | None:
         """The axis this one depends on and the values at which it exists; None where it always does."""
         if self.when is None:
             return None

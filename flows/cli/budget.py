@@ -226,7 +226,8 @@ def _bar(account: Account, screen: Screen) -> str:
 def _cells(entry: Entry) -> tuple[str, ...]:
     """An entry's cells in the table of `dpbo budget`, in the order of HEADER."""
     n = n_looks(entry)
-    unreleased = "not finished" if n is None else f"open, {looks(n)}"
+    unfinished = "taken over" if entry.taken_over else "not finished"
+    unreleased = unfinished if n is None else f"open, {looks(n)}"
     return (
         named(entry.study),
         named(entry.edition),

@@ -24,6 +24,7 @@ from dpbo_core.preparation.preconditions import paying_account, refusal_of
 from dpbo_core.preparation.public_advice import advised_half, public_spread
 from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.preparation.sizes import n_public
+from dpbo_core.preparation.trial_trainings import check_trainable
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.queries.evaluation.request import EvaluationQuery, asks_for_evaluation, of_a_candidate
 from dpbo_core.queries.evaluation.run import EvaluationPlan, planned
@@ -46,6 +47,8 @@ def plan(study: Study, every_method: EveryMethod = False, fit: Fit = False) -> N
     check_public_here(public_sources(spec, folder))
     public, n = advised_half(spec, folder), n_public(spec, folder)
     read: dict[str, float | None] = {}
+    if public is not None and public.problem.model.trained and not public.problem.model.ours:
+        check_trainable(resolve(spec, folder).method, public.problem, public.problem.trainer)
     if public is not None:
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
     if fit:

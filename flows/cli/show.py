@@ -82,7 +82,7 @@ def recorded_release(word: str) -> tuple[Release, Account]:
     if len(finished) > 1:
         raise _several(word, [item for item, _ in finished])
     if not finished:
-        raise _unfinished(word, matches[-1]) if matches else _unknown(ledger, word)
+        raise _unfinished(ledger, word, matches[-1]) if matches else _unknown(ledger, word)
     ((item, release),) = finished
     (account,) = ledger.accounts(item.dataset)
     return release, account
@@ -133,8 +133,16 @@ def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
     )
 
 
-def _unfinished(word: str, entry: Recorded) -> StudyInvalid:
+def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInvalid:
     """The error for a word that matches a study without a release."""
+    own = (entry.study, entry.edition, entry.reserved_at)
+    (account,) = ledger.accounts(entry.dataset)
+    if any(one.taken_over and (one.study, one.edition, one.reserved_at) == own for one in account.entries):
+        return StudyInvalid(
+            f"{word!r} was charged on {entry.reserved_at[:10]}, and a corrected study took its budget over",
+            cause="it opened nothing before the study file was changed and run again",
+            remedy="run dpbo tune with the corrected study again: it continues, and nothing is paid twice",
+        )
     if entry.method == WATCH:
         return StudyInvalid(
             f"{word!r} goes on since {entry.reserved_at[:10]}: no look has raised the alarm, which is its release",

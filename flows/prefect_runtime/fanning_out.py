@@ -66,7 +66,7 @@ def prepared(
     ]
     pieces += [partial(search_publicly, work)] * work.searches
     pieces += [partial(train_chunk, work, part) for part in work.to_train]
-    pieces += [partial(try_out, work)] * work.tries_out
+    pieces += [partial(try_out, work, part) for part in work.to_try]
     with Progress(study.spec.name, len(pieces), PIECES) as progress:
         for piece in pieces:
             piece()

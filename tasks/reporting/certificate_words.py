@@ -54,7 +54,17 @@ def value_rows(release: Release) -> Iterable[tuple[str, str]]:
             yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
         if metric.baseline is not None:
             yield "a constant answer", f"{in_words(metric.baseline)} on {metric.baseline_set}"
+    if release.facts.get("untrained"):
+        yield "not trained", untrained_words(release)
     yield from figure_rows(release)
+
+
+def untrained_words(release: Release) -> str:
+    """How many candidates could not be trained on the public rows, and which, up to the number that it names."""
+    listed = release.facts["untrained_candidates"]
+    points = "; ".join(", ".join(f"{name} = {in_words(item)}" for name, item in point.items()) for point in listed)
+    more = " and others" if len(listed) < release.facts["untrained"] else ""
+    return f"{release.facts['untrained']} of the candidates scored as a constant answer: {points}{more}"
 
 
 def choice_rows(release: Release) -> Iterable[tuple[str, str]]:

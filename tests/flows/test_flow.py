@@ -99,7 +99,7 @@ def stem(name):
 ALWAYS = ("reserve the budget", "draw the release", "show the release")
 POINTS = {"private_grid": 10, "noisy_gp": 4}  # candidates, of the others 16
 PUBLIC_WORK = {  # tasks before anything is charged; of the others the training of all, or the trial of one
-    "public": ["cross-validate candidates"] * 16 + ["search on public data", "try out a training"]
+    "public": ["cross-validate candidates"] * 16 + ["search on public data", "try out trainings"]
 }
 
 
@@ -161,7 +161,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     steps, public_path = study.method.n_steps(study.problem), study.method.public_path
     value = tuned.result.release.value
     final = ["train the final model"] if "hyperparameters" in value and "model" not in value else []
-    trained_first = ["try out a training"] if public_path else ["train candidates"] * n
+    trained_first = ["try out trainings"] if public_path else ["train candidates"] * n
     public_work = PUBLIC_WORK.get(kind, trained_first)
     assert names == sorted([*public_work, *ALWAYS, *final, *["search step"] * steps])
     assert all(task.state.is_completed() for task in task_runs(run))
@@ -177,7 +177,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
         "public": [int(value.get("hyperparameters") != tried)],
     }.get(kind, [0] * steps)
     assert {count for name, count in made if name == "train the final model"} <= {0}
-    first = [count for name, count in made if name in ("train candidates", "try out a training")]
+    first = [count for name, count in made if name in ("train candidates", "try out trainings")]
     assert sum(first) == len(first) == (1 if public_path else n)
     folds = dict(trainings_by_task(task_runs(run), cross_validated))
     assert {name for name, count in folds.items() if count} <= {"cross-validate candidates"}

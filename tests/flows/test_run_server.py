@@ -181,7 +181,7 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables, what)
         (here / "study.toml").write_text(tomli_w.dumps(tables))
         words = ("tune", "study.toml", "--json", "--workers", "2")
         tasks = {"cross-validate candidates": 4, "search on public data": 1,
-                 "try out a training": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
+                 "try out trainings": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
                  "train the final model": 1, "show the release": 1}  # fmt: skip
     else:
         words = ("compare", "--json", "--repetitions", "2", "--only", "breast_cancer")

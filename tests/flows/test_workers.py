@@ -447,7 +447,7 @@ def test_studies_on_workers_leave_no_exact_sum_behind(planted, prelude):
     """Prefect's database, MLflow's, the ledger and both streams, byte by byte."""
     streams = planted.go(Scenario(AT_ONCE + prelude), ON_WORKERS)
     assert streams["stdout"].count(b"differentially private") == len(ON_WORKERS)
-    tasks = ("cross-validate candidates", "try out a training")
+    tasks = ("cross-validate candidates", "try out trainings")
     shown = search(planted.run, {task: {task.encode()} for task in tasks})
     assert {which for where, which in shown if where.startswith("prefect/prefect.db")} == set(tasks)
     found = planted.found(streams)

@@ -276,7 +276,7 @@ def test_methods_serve_with_and_without_public_predictions(kind, tmp_path):
 def test_nothing_is_trained_and_no_model_is_shown(tmp_path):
     written(tmp_path)
     work = PublicWork(resolve(study()), tmp_path, None)
-    assert (work.to_train, work.to_cross_validate, work.tries_out) == ((), (), False)
+    assert (work.to_train, work.to_cross_validate, work.to_try) == ((), (), ())
     release = run_study(study(), ledger=ledger(tmp_path), folder=tmp_path).release
     assert not model_is_public(release)
     assert FinalModel.of_release(study(), tmp_path, release) is None

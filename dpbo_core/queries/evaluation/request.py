@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing
+from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
@@ -345,7 +346,7 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
         )
     before, now = (
         {f"{section}.{key}": json.dumps(value) for section, keys in tables.items() for key, value in keys.items()}
-        for tables in (released, spec.tuned.to_dict())
+        for tables in (released, json_form(spec.tuned.to_dict()))
     )
     changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
     then = ", ".join(f"{key} = {before.get(key, 'not there')}" for key in changed)

@@ -83,6 +83,6 @@ def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
 def _on_axis(value: Scalar, axis: Axis) -> bool:
     """Whether a hyperparameter's value is one of an axis's values, or within its range."""
     if isinstance(axis, Categorical):
-        return any(type(value) is type(each) and value == each for each in axis.values)
+        return axis.has(value)
     kinds = (int,) if isinstance(axis, Integer) else (int, float)
     return type(value) in kinds and axis.low <= value <= axis.high  # type: ignore[operator]

@@ -16,6 +16,7 @@ from dpbo_core.advice.advise import why_useless
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.takeover import MARKS
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
@@ -24,8 +25,8 @@ from dpbo_core.preparation.learning import check_learns, earlier_editions, learn
 from dpbo_core.preparation.precomputed import (
     Chunks,
     Precomputed,
+    Remembering,
     chunks,
-    first_trained,
     publishing,
     remembering,
     trained_first,
@@ -36,6 +37,7 @@ from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
+from dpbo_core.preparation.trial_trainings import check_trainable, uncharged
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
@@ -44,6 +46,8 @@ from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.scoring.partitioned import bytes_a_record
 from dpbo_core.study_file import PublicFiles, StudySpec
+
+MOST_UNTRAINED = 20  # candidates that a release names
 
 FollowUp = Callable[[PublicHalf], tuple[PrivateQuery, ...]]
 OnStep = Callable[[int, Released | None], None]
@@ -76,11 +80,19 @@ class ReplayedStudy:
 class StudyRun(Opaque):
     """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
 
-    __slots__ = ("_charge", "_objective", "_public", "_run", "_search", "_study")
+    __slots__ = ("_charge", "_objective", "_public", "_remembering", "_run", "_search", "_study")
 
     def __init__(
-        self, study: ResolvedStudy, public: PublicHalf, run: Run, charge: Charged, search: Search, objective: Scorer
+        self,
+        study: ResolvedStudy,
+        public: PublicHalf,
+        run: Run,
+        charge: Charged,
+        search: Search,
+        objective: Scorer,
+        remembering: Remembering | None = None,
     ) -> None:
+        self._remembering = remembering
         self._study, self._public, self._run = study, public, run
         self._charge, self._search, self._objective = charge, search, objective
 
@@ -161,8 +173,19 @@ class StudyRun(Opaque):
     def finish(self) -> StudyResult:
         """Draw what noise is left, as for the final choice, and record the release: the study's result."""
         with self._run.padded():
-            release = sealed(lambda: self._search.finish(self._charge.noise))
+            release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
             return StudyResult(self._charge.conclude(release), replayed=False)
+
+    def _with_untrained(self, release: Release) -> Release:
+        """The release, which names the candidates that could not be trained: public facts, as the path is."""
+        trainer = self._remembering
+        if trainer is None or not self._study.method.public_path:
+            return release
+        points = trainer.could_not_train([step["hyperparameters"] for step in release.value.get("trajectory", ())])
+        if not points:
+            return release
+        listed = [dict(point) for point in points[:MOST_UNTRAINED]]
+        return replace(release, facts={**release.facts, "untrained": len(points), "untrained_candidates": listed})
 
     @property
     def _message(self) -> Message | None:
@@ -244,8 +267,15 @@ def open_study(
         done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
         problem = replace(remembering(public.problem, done), advice=resolved.why)
         problem = _do_public_work(resolved.method, problem, done.trained)
-        if not done.tried and problem.training is None and not trained_first(resolved.method, problem):
-            problem.train(first_trained(resolved.method, problem))  # what cannot be trained at all costs nothing
+        if (
+            reserved is None
+            and not done.tried
+            and problem.training is None
+            and not trained_first(resolved.method, problem)
+        ):
+            check_trainable(
+                resolved.method, problem, public.problem.trainer
+            )  # what cannot be trained costs nothing
         data.check(public)
         draws = resolved.method.draws(problem)
         problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
@@ -259,7 +289,7 @@ def open_study(
             opening_cap(spec),
             spec.privacy.max_records_per_person,
             warm_start,
-            resolved.to_json(),
+            {**resolved.to_json(), MARKS: True},
             draws,
             why_useless(resolved.method, public.problem),
         )
@@ -270,8 +300,12 @@ def open_study(
         sealed(lambda: charge.noise.prepare_draws(draws))
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
         message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
+        charge.open()
         objective = sealed(lambda: data.sensitive(public), message=message)
-        return StudyRun(resolved, published, run, charge, search, objective)
+        trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
+        if trainer is not None:
+            trainer.charged = True
+        return StudyRun(resolved, published, run, charge, search, objective, trainer)
 
 
 def run_study(
@@ -372,6 +406,6 @@ def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) ->
         problem = method.traits.prepare(method, problem)
     first = trained_first(method, problem)
     if first:
-        models = {index: problem.train(index) for index in first}
+        models = {index: uncharged(lambda index=index: problem.train(index)) for index in first}  # type: ignore[misc]
         problem = remembering(problem, Precomputed(models=models, trained=trained))
     return problem
