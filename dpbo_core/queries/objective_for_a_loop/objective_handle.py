@@ -1,5 +1,6 @@
 """A private objective, opened from files or tables in memory at no charge, and the handle that a search calls."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,11 +109,12 @@ class ObjectiveHandle(ABC):
         """The session that charges, draws and records the private scores."""
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The private score at `params`; larger is better.
+        """The private score at `params`; larger is better. NaN where `ask` says None.
 
         Raises: as `ask`.
         """
-        return self.ask(params).value
+        value = self.ask(params).value
+        return math.nan if value is None else value
 
     def ask(self, params: Mapping[str, Any]) -> Score:
         """The private score at `params` with noise and 90% interval: charged if due and drawn at the first request,
