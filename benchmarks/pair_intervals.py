@@ -2,8 +2,8 @@
 
     python -m benchmarks.pair_intervals        writes the second table of docs/tables/intervals.txt
 
-Each row is 4,000 releases of 3,000 records with one AUC, 0.5746, where the public one is 0.88. Noise is drawn by the
-mechanisms' own laws at the scale of the method's plan; whether a score is stated, and its interval, are the
+Each row is 4,000 releases of 3,000 records with one AUC, 0.5746, where the public one is 0.88. Noise is drawn by
+the mechanisms' own laws at the scale of the method's plan; whether a score is stated, and its interval, are the
 product's own functions. Of a path without a look and of scores for a loop the largest draw is chosen, and every
 candidate has the same AUC: no choice by noise is worse.
 """

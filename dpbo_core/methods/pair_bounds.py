@@ -103,7 +103,9 @@ def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals
     return draw - reach, draw + reach
 
 
-def auc_interval(count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float) -> tuple[Reals, Reals]:
+def auc_interval(
+    count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float | Reals
+) -> tuple[Reals, Reals]:
     """The least and the greatest AUC, in [0, 1], of a count B and a number of pairs D between these ends.
 
     Args:

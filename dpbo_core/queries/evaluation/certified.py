@@ -26,7 +26,7 @@ from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch.terms import LOOKS
 
 UNITS = (*RECORDS, PrivacyUnit.TRAINING_RECORD)  # of private training: whose validation record it may be too
-PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups")
+PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups", NO_SCORE)
 WATCH_PARTS = ("alarm", "look", "looks")
 
 
