@@ -40,7 +40,6 @@ Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with 
 
 SHARE_OF_PAIRS = 0.25  # of a score's ε, for D: benchmarks/rankings.py
 SHARE_OF_PAIRS_RHO = 0.1  # of the ρ of a path, or of scores for a loop, for D
-NAMES = {"roc_auc": "an AUC", "balanced_accuracy": "a balanced accuracy"}
 SURELY, WIDE = 0.95, 0.1  # chance that a score is stated, and half an interval, of which the plan does not warn
 USUAL = 0.75  # r where nothing public says better: halfway between a guess and no error
 
@@ -154,7 +153,7 @@ def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[A
 
 def name_of(problem: Problem) -> str:
     """The name of the score of pairs, with its article, for messages."""
-    return NAMES.get(problem.model.score_name, "a score")
+    return SCORES[problem.model.score_name].called
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:

@@ -23,7 +23,8 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import NO_SCORE, StudyResult
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of, read_parameters
-from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (
     Submission,
     model_file,

@@ -64,6 +64,7 @@ class Declared:
         of_margin: the score of a certified linear model's margin; None where it has none.
         of_outcome: the score of what any other estimator predicts; None where it has none.
         of_pairs: the score where it is a count of pairs; None where it is none.
+        called: what a sentence calls one, with its article.
         regression: whether the target is a number.
         needs: keys of [model] that it cannot do without.
         allows: keys of [model] that it may have beside these.
@@ -75,6 +76,7 @@ class Declared:
     of_margin: Callable[[Numbers], Any] | None = None
     of_outcome: Callable[[Numbers], Any] | None = None
     of_pairs: Callable[[Numbers], Any] | None = None
+    called: str = "a score"
     regression: bool = False
     needs: tuple[str, ...] = ()
     allows: tuple[str, ...] = ()

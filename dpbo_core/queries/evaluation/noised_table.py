@@ -49,7 +49,6 @@ from dpbo_core.queries.evaluation.report_kind import (
 LARGE = 1e6  # scale of noise whose whole steps no figure sees
 PAIRS, SEED = 2000, 20
 AT_ONCE = 2_000_000  # numbers of simulated tables in memory
-NEED_CLASSES = {"auc", "balanced_accuracy"}
 TOO_FEW = "too few positives for an AUC at this ε, or too few records of another class"
 TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
 
@@ -150,12 +149,13 @@ class NoisedTable:
 
     def _ends_of_few(self) -> dict[str, list[Interval]]:
         """The ends, by name, of figures that are means over a class of few records: one for each class of each."""
-        cells, C, found = self.split(self.shifted(self.counts)), len(self.drawn), dict[str, list[Interval]]()
+        cells, C = self.split(self.shifted(self.counts)), len(self.drawn)
+        ends: dict[str, list[Interval]] = {}
         for of, some, n_summed in (("", cells.sum(axis=0), len(cells)), ("of ", cells, 1)):
             for name, means in self.kind.class_means(some).items():
                 if of == "" or (self.groups and name in self.kind.of_a_group):
-                    found[of + name] = [mean_bounds(*one, self.scale, n_summed, C) for one in means]
-        return found
+                    ends[of + name] = [mean_bounds(*one, self.scale, n_summed, C) for one in means]
+        return ends
 
     def _absent(self) -> dict[str, NDArray[np.bool_]]:
         """Where a figure that is a share of a class has too few records of it, by the figure's name: (), or (G,)
@@ -171,12 +171,12 @@ class NoisedTable:
         groups = of_groups.sum(axis=2)
         few_in = groups < least_clear(n_cells, C, self.scale)
         rest = (whole - groups) < least_clear((n_groups - 1) * n_cells, C, self.scale) if n_groups > 1 else few_in
-        found = {}
+        absent = {}
         for name, place in divided.items():
             one = few_in if name.startswith("of ") else few_in | rest if name.startswith("gap ") else few
             each = name.startswith("class ")
-            found[name] = one if each else one.any(axis=-1) if place is None else one[..., place]
-        return found
+            absent[name] = one if each else one.any(axis=-1) if place is None else one[..., place]
+        return absent
 
     def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
         """The sampling interval, by name, of each metric that is a share, noise in its two counts included.
@@ -256,12 +256,12 @@ class NoisedTable:
 def report(table: NoisedTable) -> dict[str, Any]:
     """The whole report of a released table, as JSON with the table itself, by post-processing alone."""
     estimates, kind = table.estimates(), table.kind
-    found = estimates.values.keys()
+    shares = [name for name, place in kind.divided.items() if place is None and name in kind.metrics]
     return {
         "table": table.to_json(),
         "metrics": {name: estimates.figure(name) for name in kind.metrics if name in estimates.values},
         **kind.parts(estimates),
-        **({NO_SCORE: TOO_FEW} if any(np.isnan(estimates.values[name]) for name in NEED_CLASSES & found) else {}),
+        **({NO_SCORE: TOO_FEW} if any(np.isnan(estimates.values[name]) for name in shares) else {}),
         "groups": {
             group: {name: estimates.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
             | {"gaps": {name: estimates.figure(f"gap {name}", g) for name in kind.of_a_group}}

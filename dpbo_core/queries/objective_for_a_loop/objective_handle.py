@@ -24,7 +24,8 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop import KIND
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
-from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (
     SUBMITTED,
     Submission,

@@ -21,16 +21,15 @@ from dpbo_core.errors import NoScoresLeft, StudyInvalid
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import ALL_PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice, number_name, score_name
+from dpbo_core.queries.objective_for_a_loop.released_score import Score, best_caption, unit_by_number
 from dpbo_core.queries.objective_for_a_loop.score_session import (
     OpenObjective,
-    Score,
     ScoreSession,
     no_scores_left,
     nothing_scored,
-    unit_by_number,
 )
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
 from dpbo_core.queries.objective_for_a_loop.submission import Submission
@@ -149,13 +148,23 @@ class PayAsYouGo:
             StudyInvalid: nothing was asked yet.
         """
         best, releases = self.best(), self.releases
-        of_best = next(one for one in releases if one.value["hyperparameters"] == best)
+        session, of_best = next(
+            (one.session, one.release)
+            for one in self._charged()
+            if one.release is not None and one.release.value["hyperparameters"] == best
+        )
         spends = [
             replace(spend, what=number_name(t) if spend.what == ALL_PAIRS else score_name(t))
             for t, one in enumerate(releases, start=1)
             for spend in one.spends
         ]
         value = {**of_best.value, "trajectory": self.trajectory}
+        if (
+            value["score"] is not None and COUNTS in of_best.facts
+        ):  # its interval allows for its being the best of n
+            unit, ((_, draw),) = unit_by_number(self._price, session.numbers()), session.scored()
+            n = self.opened.price.n_scores
+            value |= best_caption(self._price, unit, draw, value["score"], value["interval"], n)
         facts = {**of_best.facts, "steps": len(releases)}
         return replace(
             of_best,

@@ -23,17 +23,7 @@ from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_bounds import NoiseTail
-from dpbo_core.methods.pair_draws import (
-    USUAL,
-    Unit,
-    auc_caption,
-    in_pairs,
-    on_grid,
-    pairs_released,
-    unit_drawn,
-    unit_of,
-)
+from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, pairs_released
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
@@ -52,28 +42,17 @@ from dpbo_core.queries.objective_for_a_loop.parameters import (
     read_parameters,
 )
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, ObjectivePrice, score_name
+from dpbo_core.queries.objective_for_a_loop.released_score import (
+    Score,
+    best_caption,
+    score_of_draw,
+    unit_by_number,
+)
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import Smoothed, smoothed
 from dpbo_core.queries.objective_for_a_loop.submission import MODEL, TABLE, Submission
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay, resumed
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.study_file import StudySpec
-from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
-
-
-@dataclass(frozen=True)
-class Score:
-    """A released score.
-
-    Attributes:
-        value: as it was drawn; larger is better. Not clamped. None where the records have too few of one class for
-            an AUC at this ε, as the noised number of pairs has it.
-        noise: standard deviation of the noise in it; None likewise.
-        interval: of the exact score on these records, 90%: the noise is all that it allows for; None likewise.
-    """
-
-    value: float | None
-    noise: float | None
-    interval: tuple[float, float] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -376,13 +355,7 @@ class ScoreSession(Opaque):
 
     def _score_of_draw(self, number: int, draw: int) -> Score:
         """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
-        unit, mechanism = self._unit(), self._mechanisms[number - 1]
-        value, noise = unit.score(draw), mechanism.scale * unit.per_step
-        if not unit.stated:
-            return Score(None, None, None)
-        if self._counts:
-            return Score(value, noise, unit.interval([draw], NoiseTail.of(mechanism)))
-        return Score(value, noise, bounded_interval(value, noise, self.opened.price.problem.score_range))
+        return score_of_draw(self.opened.price, self._unit(), number, draw)
 
     def _release(self) -> Release:
         """A release of all scores and the best so far, with its public facts, not recorded. Nothing is drawn.
@@ -398,16 +371,10 @@ class ScoreSession(Opaque):
         posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
-        caption: dict[str, Any] = {"score": score, "interval": list(interval)}
-        if self._counts:  # by the one candidate's own draw, whichever it was chosen from
-            draw, tail = [*draws.values()][best][1], NoiseTail.of(self._mechanisms[0])
-            ends = self._unit().interval([draw], tail, len(self._mechanisms))
-            caption = auc_caption(problem, self._unit(), score, ends)
-        unit, name = problem.score.natural_unit, problem.model.score_name
+        draw, n = [*draws.values()][best][1], len(self._mechanisms)
         value = {
             "hyperparameters": dict(points[best]),
-            **caption,
-            "metric": unit.metric(name, caption["score"], caption["interval"]),
+            **best_caption(self.opened.price, self._unit(), draw, score, interval, n),
             "trajectory": self.trajectory,
         }
         return self.opened.query.release(
@@ -428,19 +395,6 @@ class ScoreSession(Opaque):
                 **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             },
         )
-
-
-def unit_by_number(price: ObjectivePrice, numbers: Sequence[int]) -> Unit:
-    """The map from a noisy integer to a score; of pairs by the mean of the noised `numbers` of pairs.
-
-    Args:
-        price: the objective's.
-        numbers: of pairs, one a draw; none where the score is a mean.
-    """
-    pairs, number = in_pairs(price.problem), price.number()
-    if pairs is None or number is None:
-        return unit_of(price.problem)
-    return unit_drawn(pairs, round(sum(numbers) / max(1, len(numbers))), number, on_grid(USUAL))
 
 
 def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
