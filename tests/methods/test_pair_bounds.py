@@ -16,6 +16,7 @@ from dpbo.tasks.reporting.pictures import draw_noise, draw_posterior
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo.tasks.reporting.verdict import next_step, verdict
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.pair_draws import expected_interval
@@ -23,6 +24,7 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.queries.watch.watching import _released_score
 
 REASON = "too few positives for an AUC at this ε, or too few negatives"
 METHODS = {
@@ -154,6 +156,13 @@ def test_the_table_of_intervals_holds_what_is_promised():
     assert len(rows) == 9 * 3 * 5
     assert all(float(of_all) >= 0.9 for *_, of_all, _ in rows)
     assert all(float(among) >= 0.9 for *_, among in rows if among != "–")
+
+
+def test_a_watch_of_a_release_without_a_score_asks_from_where_a_fall_is_measured():
+    release, _ = released(Public(), 0, epsilon=1.0)
+    with pytest.raises(StudyInvalid, match="states no score") as message:
+        _released_score(release, by_pairs(problem()))
+    assert (message.value.cause, "--reference" in message.value.remedy) == (REASON, True)
 
 
 def test_the_plan_warns_of_what_the_public_share_leaves_too_few_of():
