@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from benchmarks.rows import Row, main, missing
+from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS, on_grid
 from dpbo_core.methods.public_search import head_start
 from dpbo_core.models.aggregates import PairCount
@@ -119,10 +120,11 @@ def score_caption(rng, ranked, pairs, m, guess):
         return rng.laplace(0.0, count.record_steps / epsilon, DRAWS)
 
     def number(epsilon):
-        return np.clip(pairs + laplace(epsilon), count.fewest_likely, count.range_steps)
+        least = NoiseTail(count.record_steps / epsilon, gaussian=False).least_shown
+        return np.clip(pairs + laplace(epsilon), least, count.range_steps)
 
     found = {"C2 and D apart": (ranked + laplace(SCORE / 2)) / number(SCORE / 2)}
-    for part in (0.06, 0.1, SHARE_OF_PAIRS, 0.25):
+    for part in (0.1, 0.15, SHARE_OF_PAIRS, 0.4):
         for name, r in (("public AUC", on_grid(guess)), ("3/4", 0.75)):
             drawn = ranked - np.floor(r * pairs) + laplace(SCORE * (1 - part))
             found[f"beside {name}, {part:g} for D"] = r + drawn / number(SCORE * part)

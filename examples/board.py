@@ -51,8 +51,9 @@ def ranking(scores):
     Down to the first whose interval ends below that of the rank's first they share it: they cannot be told apart.
 
     Args:
-        scores: by name, as the private objective released them.
+        scores: by name, as the private objective released them; those without a value are left out.
     """
+    scores = {name: score for name, score in scores.items() if score.value is not None}
     lines, rank, end = [], 0, np.inf
     for place, (name, score) in enumerate(sorted(scores.items(), key=lambda item: -item[1].value), start=1):
         low, high = score.interval

@@ -63,7 +63,7 @@ def plan(path: str) -> StudySpec:
 @task
 def good_enough(release: Release, model: FinalModel | None, least: float) -> bool:
     """A decision on released numbers is post-processing: it costs nothing."""
-    return model is not None and release.value.get("score", 0.0) >= least
+    return model is not None and (release.value.get("score") or 0.0) >= least
 
 
 @flow(name="team pipeline")

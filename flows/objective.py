@@ -18,7 +18,8 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
-from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
+from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.study_file import StudySpec
 
 UNRECORDED = "Prefect's record of the run may lack tasks"

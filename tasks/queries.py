@@ -16,7 +16,8 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation
-from dpbo_core.queries.objective_for_a_loop.score_session import Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
+from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.queries.watch.looks import OpenLook, open_look
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection

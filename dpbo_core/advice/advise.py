@@ -35,6 +35,7 @@ from dpbo_core.methods import (
     counts_pairs,
     method_named,
 )
+from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
 from dpbo_core.problem.problem import Problem
@@ -127,6 +128,7 @@ class MethodAdvice:
     evidence: str = ""
     seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
     useful_from: int | None = None  # records, where pairs are counted; None for no number of them
+    warning: str = ""  # where pairs are counted: that no score, or a vague one, is to be expected
     condition: str = ""  # what nobody can check and the expectation rests on
 
     def to_json(self) -> dict[str, Any]:
@@ -148,6 +150,7 @@ class MethodAdvice:
             "why": self.why,
             **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
             **({} if self.useful_from is None else {"useful_from": self.useful_from}),
+            **({"warning": self.warning} if self.warning else {}),
         }
 
 
@@ -249,7 +252,7 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
     guarantee = plan.guarantee
     evidence = guarantee.evidence
     regret, error_expected, why = None, outlook.expected_error, outlook.why
-    least = None
+    least, warning = None, ""
     if loss is not None:
         regret, error_expected = one_digit(loss.regret), whole_error(loss)
         why += (
@@ -270,7 +273,8 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
         why += f"; {caption}"
     if counts_pairs(problem):
         least = useful_from(method, problem)
-        why += f"; {useful_in_words(problem, least)}"
+        warning = expected_interval(problem, method.draws(problem))
+        why += f"; {useful_in_words(problem, least)}{'; ' if warning else ''}{warning}"
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
     elif verdict == "good" and method.traits.condition:
@@ -297,5 +301,6 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
         why=why,
         seconds=seconds,
         useful_from=least,
+        warning=warning,
         condition=method.traits.condition,
     )

@@ -59,15 +59,21 @@ class ScoreMap:
         mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
-    def with_look(self, observed: float, deviation: float, posterior: ScoreInterval) -> ScoreInterval:
+    def with_look(
+        self,
+        observed: float,
+        deviation: float,
+        posterior: ScoreInterval,
+        interval: tuple[float, float] | None = None,
+    ) -> ScoreInterval:
         """The choice's score after `observed`, one fresh score with noise of `deviation`: its mean, in which the
-        posterior counts too, and its 90% interval, by that score alone.
+        posterior counts too, and its 90% interval, by that score alone; `interval` if that is given.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose
         model is wrong gives way; then the mean of what lies inside the interval.
         """
-        low, high = bounded_interval(observed, deviation, self.top)
+        low, high = interval or bounded_interval(observed, deviation, self.top)
         mean, ends = posterior
         s2, noise = ((ends[1] - ends[0]) / (2.0 * NORMAL_90)) ** 2, deviation**2
         doubt = max(0.0, (mean - observed) ** 2 - NORMAL_90**2 * (s2 + noise))

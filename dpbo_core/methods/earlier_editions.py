@@ -31,8 +31,11 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 def chosen_and_scored(release: Release, *, choice: str, score: str) -> ReleasedScores:
     """A release's one candidate and score, whose noise is the draw `score`; choice None without a draw `choice`."""
     point, spends = release.value["hyperparameters"], {spend.what: spend for spend in release.spends}
+    chosen = point if choice in spends else None
+    if release.value["score"] is None:
+        return ReleasedScores(chosen, ())
     deviation = 2.0**0.5 * spends[score].noise_scale * release.score_per_unit
-    return ReleasedScores(point if choice in spends else None, ((point, float(release.value["score"]), deviation),))
+    return ReleasedScores(chosen, ((point, float(release.value["score"]), deviation),))
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
@@ -40,6 +43,8 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
     the interval's middle.
     """
     value, unit = release.value, release.score_per_unit
+    if value["score"] is None:
+        return ReleasedScores(value["hyperparameters"], ())
     scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
     scores = [
         (step["hyperparameters"], float(step["score"]), scales[f"score of step {step['step']}"])

@@ -3,27 +3,32 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.aggregates`) | integers |
-| D̂ | `n_pairs` | D with noise, at least a quarter of what it is at the public share, at most m²/2 | integer |
+| D̂ | `drawn` | D with noise | integer |
 | r | `beside` | a PUBLIC guess of the AUC, to the nearest 2⁻¹⁶ | scalar |
 | B | — | C₂ − ⌊rD⌋, which is what is drawn for a score | integer |
-| A | `Unit.said` | r + B̂/D̂ | scalar |
+| A | `Unit.score` | r + B̂/D̂; nothing where D̂ does not clearly stand out of its noise (`pair_bounds`) | scalar |
 
 The three have one sensitivity. A's error is the noise of B over D, and the relative error of D̂ times A − r: so most
-of a score's budget goes to B, and a share of it to D, drawn once.
+of a score's budget goes to B, and a share of it to D, drawn once. No public share of positives enters A: where the
+public set misleads about it, a guess of D would keep A at r.
 """
 
-import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
-from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.models.aggregates import PairCount
+from dpbo_core.mechanisms.noise import Mechanism, Noise
+from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
+from dpbo_core.models.aggregates import EVEN, PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -33,8 +38,9 @@ from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with which mechanism, of what
 
-SHARE_OF_PAIRS = 0.15  # of a score's ε, for D: benchmarks/rankings.py
-SHARE_OF_PAIRS_RHO = 0.05  # of a path's ρ, for D
+SHARE_OF_PAIRS = 0.25  # of a score's ε, for D: benchmarks/rankings.py
+SHARE_OF_PAIRS_RHO = 0.1  # of the ρ of a path, or of scores for a loop, for D
+SURELY, WIDE = 0.95, 0.1  # chance that a score is stated, and half an interval, of which the plan does not warn
 USUAL = 0.75  # r where nothing public says better: halfway between a guess and no error
 
 
@@ -45,24 +51,41 @@ class Unit:
     Attributes:
         per_step: score per step of the draw; 1/D̂ of pairs.
         offset: r; 0 of a mean.
-        error: relative error of `per_step`, as a standard deviation; 0 of a mean.
+        pairs: the ends of the interval of D; None of a mean.
+        stated: whether scores may be shown: of pairs, whether D̂ clearly stands out of its noise. Where it does not,
+            the map orders candidates as any other would, for a search, and says nothing of their scores.
     """
 
     per_step: float
     offset: float = 0.0
-    error: float = 0.0
+    pairs: tuple[float, float] | None = None
+    stated: bool = True
 
     def score(self, draw: int) -> float:
         """The score that a noised integer (draw) stands for."""
         return self.offset + draw * self.per_step
 
-    def deviation(self, scale: float, score: float) -> float:
-        """The standard deviation of a score's noise, from its draw's noise in steps and the score itself."""
-        return (
-            math.hypot(scale * self.per_step, self.error * (score - self.offset))
-            if self.error
-            else scale * self.per_step
+    def shown(self, draw: int) -> float | None:
+        """The score that a noised integer stands for; None where scores are not stated."""
+        return self.score(draw) if self.stated else None
+
+    def interval(self, draws: Sequence[int], tail: NoiseTail, n_draws: int = 1) -> tuple[float, float]:
+        """The 90% interval of an AUC from its noised counts, of `n_draws` that are in their intervals together.
+
+        Args:
+            draws: of the one candidate, one or more.
+            tail: of their noise.
+            n_draws: from how many draws it was chosen whose they are.
+        """
+        if self.pairs is None:
+            raise ValueError("a mean has no pairs")
+        lows, highs = bounds_of_count(np.array(draws, dtype=np.float64), tail, n_draws)
+        low, high = lows.max(), highs.min()
+        ends = (min(low, high), max(low, high))  # they cross where one is outside
+        least, greatest = auc_interval(
+            (np.array(ends[0]), np.array(ends[1])), (np.array(self.pairs[0]), np.array(self.pairs[1])), self.offset
         )
+        return float(least), float(greatest)
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
@@ -71,16 +94,66 @@ def in_pairs(problem: Problem) -> PairCount | None:
 
 
 def unit_of(problem: Problem) -> Unit:
-    """The linear map from a noised integer to a score, at the public share of positives for pairs."""
+    """The linear map from a noised integer to a mean score; of pairs, at the public share, before D is drawn."""
     return Unit(problem.metric_per_step)
 
 
-def unit_drawn(pairs: PairCount, drawn: int, deviation: float, beside: float) -> Unit:
-    """The map from noised integer to score, given a noised pair count `drawn` (clamped here), its `deviation`, and
-    the public score `beside` that scores are counted from.
+def unit_drawn(pairs: PairCount, drawn: int, number: DiscreteLaplace | DiscreteGaussian, beside: float) -> Unit:
+    """The map from noised integer to score.
+
+    Args:
+        pairs: how many there can be.
+        drawn: D̂.
+        number: the mechanism that drew it.
+        beside: r.
     """
-    n_pairs = min(max(drawn, pairs.fewest_likely), pairs.range_steps)
-    return Unit(1.0 / n_pairs, beside, deviation / n_pairs)
+    tail = NoiseTail.of(number)
+    stated, low, high = bounds_of_pairs(np.array(drawn, dtype=np.float64), tail, pairs.range_steps)
+    n_pairs = min(max(float(drawn), tail.least_shown, 1.0), float(pairs.range_steps))
+    return Unit(1.0 / n_pairs, beside, (float(low), float(high)), bool(stated))
+
+
+def pairs_released(unit: Unit, problem: Problem) -> dict[str, Any]:
+    """What a release says of the number of pairs: itself with noise, where halves would make 1; or why nothing."""
+    if unit.stated:
+        return {PAIRS: problem.score_per_step / unit.per_step}
+    return {PAIRS: None, NO_SCORE: f"too few positives for {name_of(problem)} at this ε, or too few negatives"}
+
+
+def chance_of_score(pairs: PairCount, number: DiscreteLaplace | DiscreteGaussian) -> float:
+    """The chance that an AUC is stated, at the public share of positives; of halves where nobody looked it up."""
+    tail = NoiseTail.of(number)
+    return float(tail.above(np.array(tail.least_shown - pairs.expected)))
+
+
+def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> str:
+    """A warning that no AUC, or a vague one, is to be expected, in words, from public facts; "" where neither is.
+
+    Args:
+        problem: the study's, whose public share of positives is assumed; half where nobody looked it up.
+        draws: of a method, with their mechanisms.
+    """
+    pairs, named = in_pairs(problem), {spend.what: mechanism for spend, mechanism in draws}
+    number = named.pop(ALL_PAIRS, None)
+    scores = [one for one in named.values() if isinstance(one, DiscreteLaplace | DiscreteGaussian)]
+    if pairs is None or not isinstance(number, DiscreteLaplace | DiscreteGaussian) or not scores:
+        return ""
+    share = EVEN if pairs.share is None else pairs.share
+    assumed = f"at {pairs.n_records:,} records, {share:.1%} of them positive as assumed from the public ones"
+    if pairs.share is None:
+        assumed = f"at {pairs.n_records:,} records, half of them positive as is assumed"
+    tail, D, chance = NoiseTail.of(number), pairs.expected, chance_of_score(pairs, number)
+    if chance < SURELY:
+        often = "hardly ever" if chance < 0.01 else f"in {chance:.0%} of runs"
+        return f"{assumed}, a score is stated {often}: too few positives for {name_of(problem)} at this ε"
+    _, low, _ = bounds_of_pairs(np.array(D), tail, pairs.range_steps)
+    half = float(bounds_of_count(np.zeros(()), NoiseTail.of(scores[-1]))[1] / low)
+    return f"{assumed}, the score's 90% interval is ± {half:.2g} wide or more" if half > WIDE else ""
+
+
+def name_of(problem: Problem) -> str:
+    """The name of the score of pairs, with its article, for messages."""
+    return SCORES[problem.model.score_name].called
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
@@ -101,21 +174,29 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
         number: the draw of D; None of a mean.
     """
     spend, laplace, total = score
-    pairs, unit, also = in_pairs(problem), unit_of(problem), {}
+    pairs = in_pairs(problem)
     if pairs is None:
-        drawn = noise.release(spend, laplace, total)
-    elif number is None:
+        unit = unit_of(problem)
+        value = unit.score(noise.release(spend, laplace, total)["draw"])
+        interval = bounded_laplace_interval(value, laplace.scale * unit.per_step, problem.score_range)
+        return {"score": value, "interval": list(interval)}
+    if number is None:
         raise ValueError("no pairs were counted")
-    else:
-        of_pairs, mechanism, all_pairs = number
-        D = noise.release(of_pairs, mechanism, all_pairs)["draw"]
-        share = beside(problem, index)
-        drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
-        unit = unit_drawn(pairs, D, mechanism.scale, drawn["beside"] / SHARES)
-        also = {PAIRS: problem.score_per_step / unit.per_step}
-    value = unit.score(drawn["draw"])
-    interval = bounded_laplace_interval(value, unit.deviation(laplace.scale, value), problem.score_range)
-    return {"score": value, "interval": list(interval), **also}
+    of_pairs, mechanism, all_pairs = number
+    D = noise.release(of_pairs, mechanism, all_pairs)["draw"]
+    share = beside(problem, index)
+    drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
+    unit = unit_drawn(pairs, D, mechanism, drawn["beside"] / SHARES)
+    return auc_caption(
+        problem, unit, unit.score(drawn["draw"]), unit.interval([drawn["draw"]], NoiseTail.of(laplace))
+    )
+
+
+def auc_caption(problem: Problem, unit: Unit, score: float, interval: tuple[float, float]) -> dict[str, Any]:
+    """A score put inside its interval, the interval and the number of pairs; None, and why, if not stated."""
+    low, high = interval
+    ends = {"score": min(max(score, low), high), "interval": [low, high]}
+    return {**(ends if unit.stated else dict.fromkeys(ends)), **pairs_released(unit, problem)}
 
 
 def beside(problem: Problem, index: int) -> float:

@@ -36,9 +36,11 @@ from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import ENDS, MIXED_EVIDENCE, USUAL_LOOK, FinalChoice, check_shares, selection
+from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
     USUAL,
+    auc_caption,
     in_pairs,
     on_grid,
     one_unit_moves,
@@ -54,7 +56,7 @@ from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
@@ -360,17 +362,24 @@ class TrajectorySearch(Opaque):
         score, interval = self._map.posterior(mixture, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
             total = self._observed(self._total(self._objective, chosen))
-            observed = self._unit.score(noise.release(self._spends[LOOK], self._look, total)["draw"])
-            deviation = self._unit.deviation(self._look.scale, observed)
-            score, interval = self._map.with_look(observed, deviation, (score, interval))
+            draw = noise.release(self._spends[LOOK], self._look, total)["draw"]
+            ends = None if self._all_pairs is None else self._unit.interval([draw], NoiseTail.of(self._look))
+            deviation = self._look.scale * self._unit.per_step
+            score, interval = self._map.with_look(self._unit.score(draw), deviation, (score, interval), ends)
+        elif (
+            self._all_pairs is not None
+        ):  # the posterior's interval is only as good as its prior, which may mislead
+            draws = [draw for index, draw in self._path if index == chosen]
+            interval = self._unit.interval(draws, NoiseTail.of(self._observations[0]), len(self._path))
         value = {
             "hyperparameters": dict(self._problem.candidates.points[chosen]),
-            "score": score,
-            "interval": list(interval),
+            **(
+                {"score": score, "interval": list(interval)}
+                if self._all_pairs is None
+                else auc_caption(self._problem, self._unit, score, interval)
+            ),
             "trajectory": [self._released_step(t) for t in range(len(self._path))],
         }
-        if self._all_pairs is not None:
-            value[PAIRS] = self._problem.score_per_step / self._unit.per_step
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _count_pairs(self, objective: Scorer, noise: Noise) -> None:
@@ -382,7 +391,7 @@ class TrajectorySearch(Opaque):
         public = self._method.guess(self._problem)
         self._beside = self._beside if public is None else on_grid(float(public.max()))
         drawn = noise.release(self._spends[ALL_PAIRS], number, self._all_pairs)["draw"]
-        self._unit = unit_drawn(pairs, drawn, number.scale, self._beside)
+        self._unit = unit_drawn(pairs, drawn, number, self._beside)
         self._map, self._bo = self._search()
 
     def _total(self, objective: Scorer, index: int) -> Sensitive[int]:
@@ -407,7 +416,7 @@ class TrajectorySearch(Opaque):
         return {
             "step": t + 1,
             "hyperparameters": dict(self._problem.candidates.points[index]),
-            "score": self._unit.score(total),
+            "score": self._unit.shown(total),
         }
 
     def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:

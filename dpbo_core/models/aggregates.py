@@ -115,18 +115,13 @@ class PairCount:
     @property
     def metric_per_step(self) -> float:
         """The AUC that a change of 1 in C₂ (twice the right pairs) stands for at `share` positives (None: ½)."""
-        share = EVEN if self.share is None else self.share
-        return 1.0 / (2.0 * self.n_records**2 * share * (1.0 - share))
+        return 1.0 / self.expected
 
     @property
-    def fewest_likely(self) -> int:
-        """The least D = 2PQ (P, Q the classes' sizes) that a noisy one is raised to: a quarter of what the public
-        `share` predicts, and at least that of a single record in a class.
-        """
-        least = max(1, 2 * (self.n_records - 1))
-        if self.share is None:
-            return least
-        return max(least, int(0.5 * self.n_records**2 * self.share * (1.0 - self.share)))
+    def expected(self) -> float:
+        """D at `share` positives (None: ½), above 0."""
+        share = EVEN if self.share is None else self.share
+        return max(1.0, 2.0 * self.n_records**2 * share * (1.0 - share))
 
     def doubt(self, best: float, n_public: int) -> float:
         """The standard error of a public AUC near `best`, from the records of the rarer class alone."""

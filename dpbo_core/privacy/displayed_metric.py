@@ -38,7 +38,7 @@ class DisplayedMetric:
 
 def displayed_metric(release: Release) -> DisplayedMetric | None:
     """The released score in its metric's own terms, clipped to its range; None where none is released."""
-    if "score" not in release.value:
+    if release.value.get("score") is None:
         return None
     score, ends = release.value["score"], release.value.get("interval")
     unnamed = {"name": "score", "value": score, "greater_is_better": True, "interval": ends}

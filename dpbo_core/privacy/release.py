@@ -11,6 +11,8 @@ from dpbo_core.privacy.plan import Spend
 
 COUNTS, PAIRS = "counts", "pairs"  # the fact of what was counted where it is no mean, and of a value their number
 
+NO_SCORE = "no_score"  # of a value whose score is None: why
+
 ALL_PAIRS = "number of pairs"  # the draw of that number
 LEARNED_FROM = "learned_from"  # the fact of which editions a search began with, oldest first
 
@@ -50,13 +52,14 @@ class Release:
 
     @property
     def score_per_unit(self) -> float:
-        """The score that one unit of the noise draws stands for: 1, or 1 over the noised number of pairs."""
-        return 1.0 / float(self.value[PAIRS]) if COUNTS in self.facts else 1.0
+        """The score that one unit of the noise draws stands for; of pairs 1 over their noised number, if stated."""
+        pairs = self.value[PAIRS] if COUNTS in self.facts else 1.0
+        return 1.0 if pairs is None else 1.0 / float(pairs)
 
     @property
     def noise_of_one(self) -> float:
         """The noise scale of the release's first draw (but that of the number of pairs), in units of the score."""
-        spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
+        spend = next(spend for spend in self.spends if not spend.what.startswith(ALL_PAIRS))
         return spend.noise_scale * self.score_per_unit
 
     def to_json(self) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.release import StudyResult
+from dpbo_core.privacy.release import NO_SCORE, StudyResult
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of, read_parameters
-from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (
     Submission,
     model_file,
@@ -131,7 +132,8 @@ def _scored(session: ScoreSession, text: str, *, replayed: bool, score: Score) -
         "replayed": replayed,
         "score": score.value,
         "noise": score.noise,
-        "interval": list(score.interval),
+        "interval": None if score.interval is None else list(score.interval),
+        **({NO_SCORE: session.no_score} if score.value is None else {}),
         "scores_left": session.scores_left,
     }
 
@@ -141,19 +143,26 @@ def _print(document: Mapping[str, Any], guarantee: str) -> None:
     screen = Screen()
     facts = [(named(name), named(value)) for name, value in document.get("hyperparameters", {}).items()]
     if "score" in document:
-        low, high = document["interval"]
         if document["replayed"]:
             facts.append(("", "asked before: the recorded score, at no price"))
-        facts.append(
-            ("score", f"[bold]{document['score']:.4f}[/]   90% interval {low:.3f} … {high:.3f}, by the noise alone")
-        )
+        facts.append(("score", document.get(NO_SCORE) or _score_in_words(document)))
     facts += [
-        (f"score {step['step']}", f"{step['score']:.4f}   {named(reader.dumps(step['hyperparameters']))}")
+        (
+            f"score {step['step']}",
+            f"{'none' if step['score'] is None else format(step['score'], '.4f')}   "
+            f"{named(reader.dumps(step['hyperparameters']))}",
+        )
         for step in document.get("trajectory", ())
     ]
     if "scores_left" in document:
         facts.append(("left", f"{document['scores_left']} scores"))
     screen.facts([*facts, ("guarantee", named(guarantee))])
+
+
+def _score_in_words(document: Mapping[str, Any]) -> str:
+    """A score with its 90% interval, from its JSON document, for the screen."""
+    low, high = document["interval"]
+    return f"[bold]{document['score']:.4f}[/]   90% interval {low:.3f} … {high:.3f}, by the noise alone"
 
 
 def _closed(path: Path) -> "tuple[Closed, Account]":

@@ -16,7 +16,7 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.errors import printable
 from dpbo_core.ledger.address import team_setting
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
-from dpbo_core.privacy.release import LEARNED_FROM, PAIRS, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release
 from dpbo_core.queries.evaluation import FOUR_COUNTS
 
 if TYPE_CHECKING:
@@ -177,11 +177,11 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
     metric = displayed_metric(release)
     if metric is not None:
         facts += [_metric_row(metric), *_verdict(release)]
-    if "trajectory" in value:
+    if "trajectory" in value and NO_SCORE not in value:
         scores = screen.spark([point["score"] for point in value["trajectory"]])
         facts.append(("steps", f"{scores}   their private scores"))
     facts += [
-        (named(name), named(_number(item) + BESIDE.get(name, "")))
+        (named(name.replace("_", " ")), named(_number(item) + BESIDE.get(name, "")))
         for name, item in value.items()
         if name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
     ]
@@ -254,6 +254,8 @@ def _paragraphs(release: Release, account: Account) -> Iterator[tuple[str, str]]
         )
     if metric is not None:
         yield "The score", named(_score_in_words(metric))
+    elif NO_SCORE in release.value:
+        yield "The score", named(f"None is stated: {release.value[NO_SCORE]}")
     yield (
         "The noise",
         "Drawn from the operating system, and added before anything was recorded or shown. It is the price: "

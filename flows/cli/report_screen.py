@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dpbo.flows.cli.terminal import Screen, named
+from dpbo_core.privacy.release import NO_SCORE
 from dpbo_core.queries.evaluation import AT_THRESHOLD
 
 TITLES = {  # by which people know them; other figures go by their names
@@ -87,7 +88,7 @@ def report_facts(
     value: Mapping[str, Any], facts: Mapping[str, Any], screen: Screen, best: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Rows of a report: ROC curve, own and `best` threshold, how to read it; none if `value` is no report's."""
-    if "roc" in value:
+    if "roc" in value and NO_SCORE not in value:
         yield "ROC", _roc(screen, value["roc"])
     if "metrics" in value and "roc" not in value:
         yield from _kind_facts(value)

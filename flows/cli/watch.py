@@ -225,12 +225,26 @@ def print_plan(plan: WatchPlan) -> None:
                 f"at least {terms.least_records:,} records{together}; "
                 f"{of} is off by {plan.noise.of_sampling:.2g} as a sample",
             ),
+            *_assumed(plan),
             ("noise", f"scale {plan.noise.of_look:.2g} on a look, {plan.noise.of_threshold:.2g} on its threshold"),
             ("guarantee", named(plan.price.guarantee.in_words()) + ALL),
         ]
     )
     if plan.open:
         screen.say("\nThis watch is open: these are its terms.")
+
+
+def _assumed(plan: WatchPlan) -> Iterator[tuple[str, str]]:
+    """The row, name and text, of the share of positives that all of it assumes; none where no pairs are counted."""
+    if plan.share is not None:
+        p = plan.share
+        rarer = min(p, 1.0 - p) / 2.0
+        yield (
+            "assumes",
+            f"{p:.1%} positive in every table, as in the public one; at {rarer:.1%} of the rarer class only a "
+            f"fall {p * (1 - p) / (rarer * (1 - rarer)):.2g} times as large is seen as often, and where the "
+            "classes are more alike in number sampling raises more false alarms",
+        )
 
 
 def plan_json(plan: WatchPlan) -> dict[str, Any]:
@@ -254,6 +268,7 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
         "threshold": plan.threshold,
         "records": plan.terms.least_records,
         "spread": plan.spread,
+        **({} if plan.share is None else {"assumed_share": plan.share}),
         "sampling": plan.noise.of_sampling,
         "noise": {"look": plan.noise.of_look, "threshold": plan.noise.of_threshold},
         "terms": _terms(plan.terms),

@@ -81,5 +81,6 @@ def announce_release(name: str, release: Release) -> None:
 
 
 def in_short(released: Released) -> str:
-    """What a step released, in a few words: hyperparameters and score."""
-    return printable(f"{point_in_short(released['hyperparameters'])}: {released['score']:.3f}")
+    """What a step released, in a few words: hyperparameters and score, where one is stated."""
+    score = "no score" if released["score"] is None else f"{released['score']:.3f}"
+    return printable(f"{point_in_short(released['hyperparameters'])}: {score}")

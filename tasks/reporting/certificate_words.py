@@ -8,7 +8,7 @@ from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import LEARNED_FROM, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 from dpbo_core.queries.evaluation.multiclass import Multiclass
 
@@ -56,6 +56,8 @@ def value_rows(release: Release) -> Iterable[tuple[str, str]]:
             yield "a constant answer", f"{in_words(metric.baseline)} on {metric.baseline_set}"
     if release.facts.get("untrained"):
         yield "not trained", untrained_words(release)
+    if NO_SCORE in release.value:
+        yield "score", f"none: {release.value[NO_SCORE]}"
     yield from figure_rows(release)
 
 

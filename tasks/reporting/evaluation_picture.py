@@ -7,7 +7,7 @@ import numpy as np
 
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import NO_SCORE, Release
 from dpbo_core.queries.evaluation.binary import Binary
 from dpbo_core.queries.evaluation.repair import OPTIMISTIC, PRICE, Repair
 
@@ -79,7 +79,8 @@ def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
 
 def _roc(axes: "Axes", value: Figures) -> None:
     """Draw the ROC curve, and each threshold's point with its noise intervals."""
-    _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
+    if NO_SCORE not in value:
+        _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
     for row in value["confusion"]:
         recall, specificity = row["recall"], row["specificity"]
         if recall["value"] is not None and specificity["value"] is not None:

@@ -57,7 +57,8 @@ def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, f
             run_id,
             name=FOLDER,
             tags={RELEASE_TAG: release.release_id, "dpbo.guarantee": release.guarantee.in_words()},
-            params=chosen | ({"private_score": str(release.value["score"])} if "score" in release.value else {}),
+            params=chosen
+            | ({"private_score": str(release.value["score"])} if release.value.get("score") is not None else {}),
             model_type=str(release.facts.get("estimator", "")) or None,
         )
     _fill(store, logged, folder)

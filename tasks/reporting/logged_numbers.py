@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import LEARNED_FROM, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
@@ -32,7 +32,8 @@ def metrics(release: Release, account: Account) -> list[Any]:
     rows, place = by_edition(release, balance), _place(balance)
     rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
-        rows.append(("trajectory/score", point["score"], point["step"]))
+        if point["score"] is not None:
+            rows.append(("trajectory/score", point["score"], point["step"]))
     rows += [("trajectory/posterior", mean, step) for step, (mean, _) in enumerate(band_by_step(release), start=1)]
     return as_metrics(release, rows)
 
@@ -116,7 +117,7 @@ def _shown(release: Release) -> dict[str, str]:
     """
     metric = displayed_metric(release)
     if metric is None:
-        return {}
+        return {"no_score": release.value[NO_SCORE]} if NO_SCORE in release.value else {}
     ends = {} if metric.interval is None else {"score.interval": "{:.4f} … {:.4f}".format(*metric.interval)}
     constant = {} if metric.baseline is None else {"metric.baseline": f"{metric.baseline:.4f}"}
     return {"metric.name": metric.name, "score.value": f"{metric.value:.4f}", **ends, **constant}

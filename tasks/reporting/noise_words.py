@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import COUNTS, NO_SCORE, Release
 
 
 def noise_in_words(release: Release) -> str:
@@ -13,6 +13,8 @@ def noise_in_words(release: Release) -> str:
     top = release.facts.get("score_range")
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
     scored = "" if top is None else f" on a score between 0 and {top:.3g}"
+    if COUNTS in release.facts and NO_SCORE in release.value:
+        scored = " of as many pairs of the two classes as halves would make"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"
 

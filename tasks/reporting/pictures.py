@@ -97,7 +97,7 @@ def draw_noise(release: Release) -> "Figure":
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
              for (mechanism, width), n in noises(release).items()]  # fmt: skip
-    if "interval" in release.value:
+    if release.value.get("interval") is not None:
         low, high = release.value["interval"]
         bars.append(("90% interval of the score", high - low, INK))
     axes.barh([name for name, _, _ in bars][::-1], [width for _, width, _ in bars][::-1],

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.averaged import prior_of
 from dpbo_core.bo.score_map import CENTRE, NORMAL_90, SPREAD
 from dpbo_core.gp.mixture import KernelMixture, average
-from dpbo_core.privacy.release import LEARNED_FROM, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 POINTS = 200
@@ -90,11 +90,11 @@ def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
 
 
 def _drawable(release: Release) -> bool:
-    """Whether the posterior follows from this release alone: complete, flat prior, no earlier runs' scores."""
+    """Whether the posterior follows from this release alone: scores, a flat prior, no earlier runs' scores."""
     facts = release.facts
     complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
     alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)
-    return complete and alone
+    return complete and alone and NO_SCORE not in release.value
 
 
 def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import NO_SCORE, Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,9 +18,9 @@ WIDEST = 120  # characters of a caption's line
 
 def draw(release: Release) -> "Figure":
     """The figure of a release: its scores by step and by hyperparameter, or its single score."""
-    height = 4.2 if "trajectory" in release.value else 2.6
-    figure = sheet(height)
-    if "trajectory" in release.value:
+    steps = "trajectory" in release.value and NO_SCORE not in release.value
+    figure = sheet(4.2 if steps else 2.6)
+    if steps:
         left, right = figure.subplots(1, 2, sharey=True)
         _by_step(left, release)
         _by_hyperparameter(right, release)

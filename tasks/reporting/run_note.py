@@ -17,7 +17,7 @@ from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account, balance_after
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import NO_SCORE, Release
 
 FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 BEYOND = ", which may take points of the picture out of the score's range"
@@ -93,7 +93,8 @@ def _choice_line(release: Release) -> str:
     metric = displayed_metric(release)
     if metric is None:
         figures = ", ".join(f"{in_markdown(name)} **{in_markdown(text)}**" for name, text in figure_rows(release))
-        return f"{'; '.join(part for part in (chosen, figures) if part)}."
+        why = f"no score: {in_markdown(release.value[NO_SCORE])}" if NO_SCORE in release.value else ""
+        return f"{'; '.join(part for part in (chosen, why, figures) if part)}."
     better = "more" if metric.greater_is_better else "less"
     name = in_markdown(metric.name.replace("_", " "))
     sentence = f"{'' if name == 'score' else 'score '}{name} = **{metric.value:.4g}** ({better} is better)"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbo_core.privacy.displayed_metric import ELSEWHERE, PUBLIC_SET, displayed_metric
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import NO_SCORE, Release
 from dpbo_core.queries.evaluation import ACCURACY
 
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
@@ -21,6 +21,7 @@ NEXT = {
     UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
     "another spend, and no surer",
 }
+MORE = "more records, of the rarer class above all, or a larger ε give a score: dpbo plan says from how many"
 OF_STUDY = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
 WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
 OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
@@ -78,6 +79,8 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
 def next_step(release: Release) -> str:
     """What to do with the release, in a sentence without its full stop."""
     value, facts = release.value, release.facts
+    if NO_SCORE in value:
+        return MORE
     has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
     otherwise = OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
     return NEXT.get(verdict(release)[0], otherwise)

@@ -157,16 +157,18 @@ def test_pairs_are_not_paired_record_by_record():
 
 
 def test_a_table_without_a_pair_has_a_release_too(method):
-    """All records of one class, or none that can be read: the number of pairs is cut to what it can be."""
+    """All records of one class, or none that can be read: no score is stated, and the release says why."""
     world = world_of(steps=3, n_validation=20)
     for labels in (np.ones(20), np.zeros(20), np.full(20, -1)):
         table = PairTable(np.tile(np.arange(20.0), (12, 1)), labels)
-        release = run(method, world, table, real())
-        assert math.isfinite(release.value["score"])
+        release = run(method, world, table, quiet(1.0))
+        assert release.value["score"] is release.value["interval"] is release.value["metric"]["value"] is None
+        assert release.value["no_score"] == "too few positives for an AUC at this ε, or too few negatives"
+        assert {step["score"] for step in release.value.get("trajectory", ())} <= {None}
         json.dumps(release.to_json(), allow_nan=False)
 
 
 def test_one_record_has_no_pairs(method):
     world = world_of(steps=2, n_validation=1, n_candidates=2)
     table = PairTable(np.zeros((2, 1)), np.array([1]))
-    assert math.isfinite(run(method, world, table, real()).value["score"])
+    assert run(method, world, table, quiet(1.0)).value["score"] is None

@@ -11,6 +11,7 @@ import pytest
 from canary import forms_of_number, search
 from test_evaluation import files, of_files
 
+from dpbo.flows.cli.watch import plan_json, print_plan
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import (
     BudgetExceeded,
@@ -604,6 +605,19 @@ def tuned_kind(tmp_path, monkeypatch, kind, *, accepts=()):
     spec, ledger = StudySpec.from_dict(tables), PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     run_study(spec, ledger=ledger, folder=tmp_path)
     return spec, ledger
+
+
+def test_a_plan_of_pairs_states_the_share_that_it_assumes(tmp_path, monkeypatch, capsys):
+    spec, ledger = tuned_kind(tmp_path, monkeypatch, "pairs")
+    plan = plan_watch(spec, ledger=ledger, folder=tmp_path, section=WatchSection(drop=0.1, epsilon=20.0))
+    share = plan_json(plan)["assumed_share"]
+    assert 0.0 < share == plan.share < 1.0
+    print_plan(plan)
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"assumes {share:.1%} positive in every table, as in the public one; at {min(share, 1 - share) / 2:.1%}"
+        in told
+    )
 
 
 def u_today(spec, ledger, folder, section):

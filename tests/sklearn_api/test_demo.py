@@ -11,7 +11,7 @@ from pages import PAGES
 
 import dpbo_core
 from dpbo.flows.cli.app import VERBS
-from dpbo_core.queries.objective_for_a_loop.score_session import Score
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
 
 PUBLIC = {"budget", "keys", "objective", "tune", "evaluate", "show", "pool"}  # commands that it runs
 

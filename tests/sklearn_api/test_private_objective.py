@@ -307,15 +307,34 @@ def neighbours():
                 yield base, [*base[:place], record, *base[place + 1 :]]
 
 
-def losses(law, epsilon):
-    """The largest δ at ε, and the largest divergence of order 2, of a law over all neighbours."""
+def losses(law, number, epsilon):
+    """The largest δ at ε, and the largest divergence of order 2, of two independent laws over all neighbours."""
     worst, order_two = 0.0, 0.0
     for D, E in neighbours():
-        P, Q = law(D), law(E)
-        both = (P > 0.0) & (Q > 0.0)
-        worst = max(worst, float(np.maximum(P - math.exp(epsilon) * Q, 0.0).sum()))
-        order_two = max(order_two, math.log(float((P[both] ** 2 / Q[both]).sum())))
+        P, Q = law(D).ravel(), law(E).ravel()
+        p, q = number(D), number(E)
+        with np.errstate(all="ignore"):
+            lost = np.where(P > 0.0, np.log(P) - np.log(Q), -np.inf)
+            start = np.where(p > 0.0, np.log(p) - np.log(q), -np.inf)
+        order = np.argsort(lost)
+        above, of_other = ([*np.cumsum(one[order][::-1])[::-1], 0.0] for one in (P, Q))
+        at = np.searchsorted(lost[order], epsilon - start, side="right")
+        worst = max(worst, float((p * np.array(above)[at] - math.exp(epsilon) * q * np.array(of_other)[at]).sum()))
+        both, of_number = (P > 0.0) & (Q > 0.0), (p > 0.0) & (q > 0.0)
+        moments = (P[both] ** 2 / Q[both]).sum() * (p[of_number] ** 2 / q[of_number]).sum()
+        order_two = max(order_two, math.log(float(moments)))
     return worst, order_two
+
+
+def counted(depth, sensitive):
+    """B = C₂ − ⌊rD⌋ of four records under a tree of this depth, with r = ¾."""
+    return pairs_right(depth, sensitive) - 3 * all_pairs(sensitive) // 4
+
+
+def all_pairs(sensitive):
+    """D of four records."""
+    truth = sensitive[1]
+    return 2 * int((truth == 1).sum()) * int((truth == 0).sum())
 
 
 def table(records):
@@ -329,7 +348,8 @@ def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(
         f"sqlite:///{tmp_path}/law.db", OperatingSystemNoise(), table(next(neighbours())[0]), scoring="roc_auc"
     )
     mechanisms = one._mechanisms
-    assert [mechanism.sensitivity for mechanism in mechanisms] == [6, 6]  # 2(m − 1)
+    of_number = one.opened.price.number()
+    assert [mechanism.sensitivity for mechanism in (of_number, *mechanisms)] == [6, 6, 6]  # 2(m − 1)
     reach = int(12 * mechanisms[0].scale)
     steps = np.arange(-reach, reach + 1)
     laws = [np.exp(-(steps**2) / (2 * mechanism.scale**2)) for mechanism in mechanisms]
@@ -339,29 +359,42 @@ def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(
     def law(records):
         """Pr[y₁, y₂], (outcomes of the first, outcomes of the second), both from −reach on."""
         sensitive = table(records)
-        sums = {depth: pairs_right(depth, sensitive) for depth in first}
+        sums = {depth: counted(depth, sensitive) for depth in first}
         p1 = np.roll(laws[0], sums[1])
         low, high = np.roll(laws[1], sums[2]), np.roll(laws[1], sums[6])
         return np.where(steps[:, None] < 4, p1[:, None] * low, p1[:, None] * high)
 
-    worst, order_two = losses(law, epsilon)
+    far = np.arange(-int(12 * of_number.scale), int(12 * of_number.scale) + 1)
+    bell = np.exp(-(far**2) / (2 * of_number.scale**2))
+
+    def number(records):
+        """Pr[D̂], which nothing that is asked can change."""
+        return np.roll(bell / bell.sum(), all_pairs(table(records)))
+
+    worst, order_two = losses(law, number, epsilon)
     assert 0.0 < worst <= delta
     bound = 2.0 * from_units(largest_rho(epsilon, delta))
-    assert 0.99 * bound <= order_two <= bound * (1.0 + 1e-9)  # some neighbours lose all that is paid for
+    assert order_two <= bound * (1.0 + 1e-9)
+    moved = [
+        ((all_pairs(D) - all_pairs(E)) / of_number.scale) ** 2
+        + ((counted(1, D) - counted(1, E)) / mechanisms[0].scale) ** 2
+        + max(((counted(depth, D) - counted(depth, E)) / mechanisms[1].scale) ** 2 for depth in (2, 6))
+        for D, E in ((table(here), table(there)) for here, there in neighbours())
+    ]
+    assert 0.9 * max(moved) <= order_two <= max(moved) * (1.0 + 1e-9)  # what is lost is what they move by
 
 
 def test_a_score_is_the_exact_value_and_the_draw(tmp_path):
     """What the law above takes for granted, of the session itself: for scripted noise, on several tables."""
     tables = [table(records) for _, records in itertools.islice(neighbours(), 0, 48, 29)]
     for place, sensitive in enumerate(tables):
-        for noise, depth in (((-7, 3), 2), ((9, 0), 6)):
+        for noise, depth in (((-7, 3), 2), ((9, 0), 6)):  # after so much that the number of pairs is the largest, 8
             url = f"sqlite:///{tmp_path}/{place}-{depth}.db"
-            one = session(url, Scripted(noise), sensitive, scoring="roc_auc")
-            unit = one.opened.price.problem.metric_per_step
-            first = one.ask({"max_depth": 1})
-            second = one.ask({"max_depth": 2 if first.value / unit < 4 else 6})
-            assert round(first.value / unit) == pairs_right(1, sensitive) + noise[0]
-            assert round(second.value / unit) == pairs_right(depth, sensitive) + noise[1]
+            one = session(url, Scripted((10**6, *noise)), sensitive, scoring="roc_auc")
+            first = (one.ask({"max_depth": 1}).value - 0.75) * 8
+            second = (one.ask({"max_depth": 2 if first < 4 else 6}).value - 0.75) * 8
+            assert round(first) == counted(1, sensitive) + noise[0]
+            assert round(second) == counted(depth, sensitive) + noise[1]
 
 
 def test_an_interval_covers_nine_times_in_ten(tmp_path):

@@ -28,6 +28,7 @@ from test_private_objective import (
     Y,
     Z,
     account,
+    all_pairs,
     neighbours,
     objective,
     pairs,
@@ -103,9 +104,9 @@ def test_a_fitted_model_is_scored_on_the_columns_own_values_and_the_studys_class
         values = model.predict_proba(Z)[:, list(model.classes_).index(1)]
         brier = float((1.0 - (values - TRUTH) ** 2).mean())
         assert without_noise(url, scoring="brier").submit(model).value == pytest.approx(brier, abs=1e-6)
-    asked = without_noise(url, scoring="roc_auc")
-    unit = asked.session_.opened.price.problem.metric_per_step
-    assert asked.submit(model).value / unit == pytest.approx(pairs(values, TRUTH), rel=0.01)  # cells make ties
+    asked = without_noise(url, scoring="roc_auc", epsilon=100.0)
+    D = 2 * int(TRUTH.sum()) * int((1 - TRUTH).sum())
+    assert asked.submit(model).value * D == pytest.approx(pairs(values, TRUTH), rel=0.01)  # cells make ties
 
 
 def test_a_model_of_a_data_frame_is_given_the_columns_it_was_fitted_on(url):
@@ -439,9 +440,9 @@ def test_a_score_of_what_is_handed_in_is_the_exact_value_and_the_draw(tmp_path):
         asked = without_noise(
             f"sqlite:///{tmp_path}/{place}.db", (X, Y, rows, truth), scoring="roc_auc", n_scores=3, delta=1e-2
         )
-        drawn_from(Scripted((-7, 3, 9)), asked)
+        drawn_from(Scripted((10**6, -7, 3, 9)), asked)  # by the first the number of pairs is the largest, 8
         scores = [asked.submit_predictions([value_of(record) for record in records], name="a")]
         scores += [asked.submit(tree) for tree in TREES.values()]
         first, by_tree = sums_of(records)
-        steps = [round(score.value / asked.session_.opened.price.problem.metric_per_step) for score in scores]
+        steps = [round((score.value - 0.75) * 8) + 3 * all_pairs((rows, truth)) // 4 for score in scores]
         assert steps == [first - 7, by_tree[2] + 3, by_tree[6] + 9]

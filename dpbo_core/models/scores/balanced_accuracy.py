@@ -81,5 +81,6 @@ BALANCED_ACCURACY = Declared(
     between="0 and 1 for the whole table; 0 and 1/(C·least π)",
     of_outcome=lambda numbers: BalancedAccuracy(numbers.shares),
     of_pairs=lambda _: PairedBalancedAccuracy(),
+    called="a balanced accuracy",
     allows=("class_shares",),
 )

@@ -64,6 +64,7 @@ class Declared:
         of_margin: the score of a certified linear model's margin; None where it has none.
         of_outcome: the score of what any other estimator predicts; None where it has none.
         of_pairs: the score where it is a count of pairs; None where it is none.
+        called: what a sentence calls one, with its article.
         regression: whether the target is a number.
         needs: keys of [model] that it cannot do without.
         allows: keys of [model] that it may have beside these.
@@ -75,6 +76,7 @@ class Declared:
     of_margin: Callable[[Numbers], Any] | None = None
     of_outcome: Callable[[Numbers], Any] | None = None
     of_pairs: Callable[[Numbers], Any] | None = None
+    called: str = "a score"
     regression: bool = False
     needs: tuple[str, ...] = ()
     allows: tuple[str, ...] = ()
@@ -99,18 +101,18 @@ class NaturalUnit:
         """A mean score converted to the unit in which people read it: where that is a loss, the loss."""
         return self.zero + (score if self.greater_is_better else -score)
 
-    def metric(self, name: str, score: float, interval: Sequence[float] | None) -> dict[str, Any]:
+    def metric(self, name: str, score: float | None, interval: Sequence[float] | None) -> dict[str, Any]:
         """A score and its interval converted to the metric `name` that people read (a loss, say), as plain JSON.
 
         Args:
             name: of the metric.
-            score: with its noise, so perhaps outside its range.
+            score: with its noise, so perhaps outside its range; None where none is stated.
             interval: of the score, low before high, or None.
         """
         ends = None if interval is None else sorted(self.of(end) for end in interval)
         return {
             "name": name,
-            "value": self.of(score),
+            "value": None if score is None else self.of(score),
             "greater_is_better": self.greater_is_better,
             "interval": ends,
         }

@@ -121,4 +121,5 @@ ROC_AUC = Declared(
     earns="its pairs with the other class that are ranked right, ties half (two classes; methods that count pairs)",
     between="0 and 1 for the whole table",
     of_pairs=lambda _: RocAuc(),
+    called="an AUC",
 )

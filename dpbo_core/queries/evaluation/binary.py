@@ -21,7 +21,7 @@ calibration   bin by bin: what the model says, what was so
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,11 @@ class Binary(ReportKind):
     )
     of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
     raised = ("calibration_error",)
+    divided: ClassVar = {
+        **dict.fromkeys(("auc", "of auc", "gap auc", "balanced_accuracy")),
+        **dict.fromkeys(("average_precision", "recall", "at recall", "of recall", "gap recall"), 1),
+        **dict.fromkeys(("specificity", "at specificity", "of specificity", "gap specificity"), 0),
+    }
     has_threshold = True
 
     @classmethod
@@ -216,6 +221,25 @@ class Binary(ReportKind):
             (one[..., None] * of).reshape(*one.shape[:-1], -1) for one, of in ((positives, ofP), (negatives, ofN))
         )
         return average_precision(P, N, self.ties.untied)
+
+    def class_means(self, cells: Reals) -> Mapping[str, list[tuple[Reals, Reals]]]:
+        """The two classes' cells (…, B), and what a record in each adds to the metrics that are means over them."""
+        N, P = cells[..., 0, :], cells[..., 1, :]
+        within = self.ties.ranked
+        below = np.clip(ratio(N.cumsum(axis=-1) - (1.0 - within) * N, N.sum(axis=-1, keepdims=True)), 0.0, 1.0)
+        above = np.clip(ratio(from_above(P) - (1.0 - within) * P, P.sum(axis=-1, keepdims=True)), 0.0, 1.0)
+        flagged = np.broadcast_to(np.arange(P.shape[-1]) > self.own, P.shape).astype(np.float64)
+        right = flagged, 1.0 - flagged
+        recall, specificity = (
+            np.clip(ratio((one * of).sum(axis=-1, keepdims=True), one.sum(axis=-1, keepdims=True)), 0.0, 1.0)
+            for one, of in zip((P, N), right, strict=True)
+        )
+        return {
+            "auc": [(P, below), (N, above)],
+            "recall": [(P, right[0])],
+            "specificity": [(N, right[1])],
+            "balanced_accuracy": [(P, (right[0] + specificity) / 2.0), (N, (right[1] + recall) / 2.0)],
+        }
 
     def denominators(self, values: Figures) -> Figures:
         """For each metric that is a share, by name, the number of records that it is a share of."""

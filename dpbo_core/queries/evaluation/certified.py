@@ -16,17 +16,17 @@ from dpbo_core.privacy.certified import (
     only_shows,
     stated_steps,
 )
-from dpbo_core.privacy.release import PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.request import DRAW
 from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
-from dpbo_core.queries.objective_for_a_loop.price import CHOICE, score_name
+from dpbo_core.queries.objective_for_a_loop.price import CHOICE, number_name, score_name
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch.terms import LOOKS
 
 UNITS = (*RECORDS, PrivacyUnit.TRAINING_RECORD)  # of private training: whose validation record it may be too
-PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups")
+PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups", NO_SCORE)
 WATCH_PARTS = ("alarm", "look", "looks")
 
 
@@ -64,10 +64,15 @@ def objective_shown(release: Release) -> CertificateRules:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
     """
     n, scores = stated_steps(release), release.value["trajectory"]
-    shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS)
+    shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
     if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
         raise ValueError("value")
     draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
+    if COUNTS in release.facts:
+        names = [spend.what for spend in release.spends if spend.what.startswith(ALL_PAIRS)]
+        if names not in ([ALL_PAIRS], [number_name(t) for t in range(1, len(scores) + 1)]):
+            raise ValueError(ALL_PAIRS)
+        draws |= dict.fromkeys(names, tuple(DiscreteGaussian.WORTH))
     if release.facts["choice_share"] != 0.0:
         draws[CHOICE] = (PERMUTE_AND_FLIP,)
     return CertificateRules(

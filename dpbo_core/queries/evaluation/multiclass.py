@@ -16,7 +16,7 @@ predicted has no precision; its F1 is 0. As JSON: confusion (true class x predic
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,9 @@ class Multiclass(ReportKind):
     metrics = ("accuracy", "balanced_accuracy", "macro_f1", "cohen_kappa", "unread_share")
     of_a_group = ("accuracy", "balanced_accuracy", "macro_f1")
     has_bins = False
+    divided: ClassVar = dict.fromkeys(
+        ("balanced_accuracy", "of balanced_accuracy", "gap balanced_accuracy", "class recall")
+    )
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:

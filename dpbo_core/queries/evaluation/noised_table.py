@@ -30,7 +30,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpbo_core.privacy.release import NO_SCORE
+from dpbo_core.queries.evaluation.few_records import least_clear, mean_bounds, widened
 from dpbo_core.queries.evaluation.report_kind import (
     HIGH,
     LEVEL,
@@ -46,6 +49,7 @@ from dpbo_core.queries.evaluation.report_kind import (
 LARGE = 1e6  # scale of noise whose whole steps no figure sees
 PAIRS, SEED = 2000, 20
 AT_ONCE = 2_000_000  # numbers of simulated tables in memory
+TOO_FEW = "too few positives for an AUC at this ε, or too few records of another class"
 TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
 
 Spread = tuple[Reals, Reals, Reals]
@@ -131,7 +135,48 @@ class NoisedTable:
         intervals[1] |= self._share_intervals(noised, values)
         values |= {name: np.maximum(0.0, values[name] - rise) for name, rise in rises.items()}
         figures = {name: np.clip(values[name], *kind.limits(name)) for name in names}
+        for name, ends in self._ends_of_few().items():
+            for one in intervals:
+                low, high = widened(one[name], figures[name], ends)
+                one[name] = np.clip(low, *kind.limits(name)), np.clip(high, *kind.limits(name))
+        for name, absent in self._absent().items():
+            if name in figures:
+                figures[name] = np.where(absent, np.nan, figures[name])
+                for one in intervals:
+                    low, high = one[name]
+                    one[name] = np.where(absent, np.nan, low), np.where(absent, np.nan, high)
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
+
+    def _ends_of_few(self) -> dict[str, list[Interval]]:
+        """The ends, by name, of figures that are means over a class of few records: one for each class of each."""
+        cells, C = self.split(self.shifted(self.counts)), len(self.drawn)
+        ends: dict[str, list[Interval]] = {}
+        for of, some, n_summed in (("", cells.sum(axis=0), len(cells)), ("of ", cells, 1)):
+            for name, means in self.kind.class_means(some).items():
+                if of == "" or (self.groups and name in self.kind.of_a_group):
+                    ends[of + name] = [mean_bounds(*one, self.scale, n_summed, C) for one in means]
+        return ends
+
+    def _absent(self) -> dict[str, NDArray[np.bool_]]:
+        """Where a figure that is a share of a class has too few records of it, by the figure's name: (), or (G,)
+        for those of groups, or (K,) where there is one of each class.
+        """
+        divided, cells = self.kind.divided, self.split(self.shifted(self.counts))
+        if not divided:
+            return {}
+        of_groups = cells.reshape(*cells.shape[:2], -1)
+        n_groups, _, n_cells = of_groups.shape
+        whole, C = of_groups.sum(axis=(0, 2)), len(self.drawn)
+        few = whole < least_clear(n_groups * n_cells, C, self.scale)
+        groups = of_groups.sum(axis=2)
+        few_in = groups < least_clear(n_cells, C, self.scale)
+        rest = (whole - groups) < least_clear((n_groups - 1) * n_cells, C, self.scale) if n_groups > 1 else few_in
+        absent = {}
+        for name, place in divided.items():
+            one = few_in if name.startswith("of ") else few_in | rest if name.startswith("gap ") else few
+            each = name.startswith("class ")
+            absent[name] = one if each else one.any(axis=-1) if place is None else one[..., place]
+        return absent
 
     def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
         """The sampling interval, by name, of each metric that is a share, noise in its two counts included.
@@ -211,10 +256,12 @@ class NoisedTable:
 def report(table: NoisedTable) -> dict[str, Any]:
     """The whole report of a released table, as JSON with the table itself, by post-processing alone."""
     estimates, kind = table.estimates(), table.kind
+    shares = [name for name, place in kind.divided.items() if place is None and name in kind.metrics]
     return {
         "table": table.to_json(),
         "metrics": {name: estimates.figure(name) for name in kind.metrics if name in estimates.values},
         **kind.parts(estimates),
+        **({NO_SCORE: TOO_FEW} if any(np.isnan(estimates.values[name]) for name in shares) else {}),
         "groups": {
             group: {name: estimates.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
             | {"gaps": {name: estimates.figure(f"gap {name}", g) for name in kind.of_a_group}}

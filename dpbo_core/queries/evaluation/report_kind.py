@@ -188,6 +188,8 @@ class ReportKind(Protocol):
         raised: figures that are sums of absolute values, which noise raises.
         has_threshold: whether costs and a prevalence choose a threshold of it.
         has_bins: whether a number of bins can be asked for.
+        divided: figures that are shares of the records of a class, by name, and which: its place, or None for each
+            of all. Where the table has too few of that class, nothing is said of them.
     """
 
     title: ClassVar[str]
@@ -196,6 +198,7 @@ class ReportKind(Protocol):
     raised: ClassVar[tuple[str, ...]] = ()
     has_threshold: ClassVar[bool] = False
     has_bins: ClassVar[bool] = True
+    divided: ClassVar[Mapping[str, int | None]] = {}
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
@@ -234,6 +237,12 @@ class ReportKind(Protocol):
 
     def denominators(self, values: Figures) -> Figures:  # noqa: ARG002  where no figure is a share
         """For each metric that is a share, by name, how many records it is a share of; none by default."""
+        return {}
+
+    def class_means(self, cells: Reals) -> Mapping[str, list[tuple[Reals, Reals]]]:  # noqa: ARG002  none by default
+        """For each metric that is a mean over the records of a class: that class's cells, and what each one adds to
+        it, of histograms (…, *shape): (…, B) each; one of each class that it is a mean over.
+        """
         return {}
 
     def limits(self, name: str) -> tuple[float, float]:

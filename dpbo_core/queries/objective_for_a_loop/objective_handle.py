@@ -1,5 +1,6 @@
 """A private objective, opened from files or tables in memory at no charge, and the handle that a search calls."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,8 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop import KIND
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
-from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, Score, ScoreSession
+from dpbo_core.queries.objective_for_a_loop.released_score import Score
+from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, ScoreSession
 from dpbo_core.queries.objective_for_a_loop.submission import (
     SUBMITTED,
     Submission,
@@ -108,11 +110,12 @@ class ObjectiveHandle(ABC):
         """The session that charges, draws and records the private scores."""
 
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The private score at `params`; larger is better.
+        """The private score at `params`; larger is better. NaN where `ask` says None.
 
         Raises: as `ask`.
         """
-        return self.ask(params).value
+        value = self.ask(params).value
+        return math.nan if value is None else value
 
     def ask(self, params: Mapping[str, Any]) -> Score:
         """The private score at `params` with noise and 90% interval: charged if due and drawn at the first request,

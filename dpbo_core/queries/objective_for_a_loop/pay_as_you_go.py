@@ -21,12 +21,12 @@ from dpbo_core.errors import NoScoresLeft, StudyInvalid
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
-from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice, score_name
+from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice, number_name, score_name
+from dpbo_core.queries.objective_for_a_loop.released_score import Score, best_caption, unit_by_number
 from dpbo_core.queries.objective_for_a_loop.score_session import (
     OpenObjective,
-    Score,
     ScoreSession,
     no_scores_left,
     nothing_scored,
@@ -115,17 +115,18 @@ class PayAsYouGo:
         Raises:
             StudyInvalid: nothing was asked yet.
         """
-        steps = self.trajectory
-        if not steps:
+        sessions = [one.session for one in self._charged() if one.release is not None]
+        scored = [one for session in sessions for one in session.scored()]
+        if not scored:
             raise nothing_scored()
-        problem, mechanism = self.opened.price.problem, self._price.scores()[0]
+        unit = unit_by_number(self._price, [number for session in sessions for number in session.numbers()])
         posterior = smoothed(
-            [step["hyperparameters"] for step in steps],
-            [step["score"] for step in steps],
-            deviation=mechanism.scale * problem.metric_per_step,
-            score_range=problem.score_range,
+            [point for point, _ in scored],
+            [unit.score(draw) for _, draw in scored],
+            deviation=self._price.scores()[0].scale * unit.per_step,
+            score_range=self.opened.price.problem.score_range,
         )
-        return dict(steps[int(np.argmax(posterior.mean))]["hyperparameters"])
+        return dict(scored[int(np.argmax(posterior.mean))][0])
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -147,9 +148,23 @@ class PayAsYouGo:
             StudyInvalid: nothing was asked yet.
         """
         best, releases = self.best(), self.releases
-        of_best = next(one for one in releases if one.value["hyperparameters"] == best)
-        spends = [replace(one.spends[0], what=score_name(t)) for t, one in enumerate(releases, start=1)]
+        session, of_best = next(
+            (one.session, one.release)
+            for one in self._charged()
+            if one.release is not None and one.release.value["hyperparameters"] == best
+        )
+        spends = [
+            replace(spend, what=number_name(t) if spend.what == ALL_PAIRS else score_name(t))
+            for t, one in enumerate(releases, start=1)
+            for spend in one.spends
+        ]
         value = {**of_best.value, "trajectory": self.trajectory}
+        if (
+            value["score"] is not None and COUNTS in of_best.facts
+        ):  # its interval allows for its being the best of n
+            unit, ((_, draw),) = unit_by_number(self._price, session.numbers()), session.scored()
+            n = self.opened.price.n_scores
+            value |= best_caption(self._price, unit, draw, value["score"], value["interval"], n)
         facts = {**of_best.facts, "steps": len(releases)}
         return replace(
             of_best,

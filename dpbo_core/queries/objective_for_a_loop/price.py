@@ -7,6 +7,7 @@
 | ρ* | `total` | the largest ρ that the study's (ε, δ) holds | integer of 10⁻¹² |
 | Δ | `Problem.record_steps` | most one unit moves an exact score, in whole steps | integer |
 | σ | `DiscreteGaussian.scale` | of score t: σ² = nΔ²/(2(1 − s)ρ*), rounded up | scalar |
+| — | `number` | by a count of pairs: of their number, drawn before the first score, a share of (1 − s)ρ* | — |
 
 Score t is the exact integer of the model that is asked about plus discrete Gaussian noise. Whoever asks sees
 released scores alone, so whatever it asks next is adaptive composition: n draws of ρ*(1 − s)/n are within ρ*, and
@@ -15,19 +16,23 @@ with a choice by permute-and-flip within α*ρ* at the one order α* that (ε, �
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.advice.advise import verdict_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
+from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
+from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS_RHO, chance_of_score, expected_interval, in_pairs
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.privacy.amounts import split_units
 from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.release import ALL_PAIRS
 from dpbo_core.problem.problem import Problem
 
 CHOICE = "choice among what was asked"
@@ -60,14 +65,22 @@ class ObjectivePrice:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
         total = self._total_rho()
+        for_scores = total - self._rho_of_choice(total) - self._rho_of_number(total)
         try:
-            parts = split_units(total - self._rho_of_choice(total), (1.0,) * self.n_scores)
+            parts = split_units(for_scores, (1.0,) * self.n_scores)
         except ValueError:
             parts = ()
-        if not parts or min(parts) < 1:
+        if not parts:
             raise too_small(self.problem)
-        moves, unit = self.problem.record_steps, self.problem.score_per_step
-        return tuple(DiscreteGaussian(moves, rho, unit) for rho in parts)
+        return tuple(self._gaussian(rho) for rho in parts)
+
+    def number(self) -> DiscreteGaussian | None:
+        """The noise mechanism of the number of pairs; None where the score is a mean.
+
+        Raises:
+            StudyInvalid: as `scores`.
+        """
+        return None if in_pairs(self.problem) is None else self._gaussian(self._rho_of_number(self._total_rho()))
 
     def choice(self) -> PrivateSelection | None:
         """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
@@ -76,10 +89,13 @@ class ObjectivePrice:
         return selection(self.problem, self._rho_of_choice(self._total_rho()), "permute_and_flip")
 
     def draws(self) -> Draws:
-        """Every noise draw that is priced, with its mechanism: score 1 … score n, and the choice if any."""
-        scores = [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
-        choice = self.choice()
-        return tuple(scores) if choice is None else (*scores, (choice.spend(CHOICE), choice))
+        """Every noise draw that is priced, with its mechanism: the number of pairs, the scores, the choice."""
+        number, choice = self.number(), self.choice()
+        drawn: list[tuple[Spend, Mechanism[Any]]] = []
+        if number is not None:
+            drawn.append((number.spend(ALL_PAIRS), number))
+        drawn += [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
+        return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE), choice))
 
     def plan(self) -> PrivacyPlan:
         """The price of all n scores and the choice, if requests depend on releases and public facts alone."""
@@ -97,6 +113,9 @@ class ObjectivePrice:
     def useless(self) -> str:
         """Why the scores would be mere noise, in words from public facts alone; "" where they would not."""
         scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
+        pairs, number = in_pairs(self.problem), self.number()
+        if pairs is not None and number is not None and chance_of_score(pairs, number) < 0.5:
+            return f"these scores would be useless: {expected_interval(self.problem, self.draws())}"
         if verdict_of(scale, 0.0, spread) != "useless":
             return ""
         return (
@@ -115,9 +134,25 @@ class ObjectivePrice:
             )
         return largest_rho(self.problem.epsilon, self.problem.delta)
 
+    def _gaussian(self, rho: int) -> DiscreteGaussian:
+        """The discrete Gaussian on a score or number of pairs, for a zCDP price in 10⁻¹²; refused below 1."""
+        if rho < 1:
+            raise too_small(self.problem)
+        return DiscreteGaussian(self.problem.record_steps, rho, self.problem.score_per_step)
+
+    def _rho_of_number(self, total: int) -> int:
+        """The part of `total` ρ, in integer units, that the number of pairs costs; 0 where the score is a mean."""
+        left = total - self._rho_of_choice(total)
+        return 0 if in_pairs(self.problem) is None else math.floor(left * SHARE_OF_PAIRS_RHO)
+
     def _rho_of_choice(self, total: int) -> int:
         """The part of `total` ρ, in integer units, that the final choice costs."""
         return math.floor(total * self.choice_share)
+
+
+def number_name(number: int) -> str:
+    """The name of the draw of the number of pairs beside score `number`, where each score is paid for alone."""
+    return f"{ALL_PAIRS} {number}"
 
 
 def score_name(number: int) -> str:

@@ -23,14 +23,14 @@ from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_draws import in_pairs, unit_of
+from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, pairs_released
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import COUNTS, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.sealing import Message, sealed
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.model import PREDICTIONS
@@ -42,27 +42,17 @@ from dpbo_core.queries.objective_for_a_loop.parameters import (
     read_parameters,
 )
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, ObjectivePrice, score_name
+from dpbo_core.queries.objective_for_a_loop.released_score import (
+    Score,
+    best_caption,
+    score_of_draw,
+    unit_by_number,
+)
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import Smoothed, smoothed
 from dpbo_core.queries.objective_for_a_loop.submission import MODEL, TABLE, Submission
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay, resumed
-from dpbo_core.scoring.in_memory import Scorer, evaluate_all
+from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.study_file import StudySpec
-from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
-
-
-@dataclass(frozen=True)
-class Score:
-    """A released score.
-
-    Attributes:
-        value: as it was drawn; larger is better. Not clamped.
-        noise: standard deviation of the noise in it.
-        interval: of the exact score on these records, 90%: the noise is all that it allows for.
-    """
-
-    value: float
-    noise: float
-    interval: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -245,6 +235,20 @@ class ScoreSession(Opaque):
         """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self.opened.key.fingerprint)
 
+    @property
+    def no_score(self) -> str | None:
+        """Why no score is stated, by the noised number of pairs; None where scores are."""
+        return pairs_released(self._unit(), self.opened.price.problem).get(NO_SCORE) if self._counts else None
+
+    def numbers(self) -> list[int]:
+        """The noised number of pairs, if pairs are counted and it was drawn: as a list."""
+        drawn = self._recorded().get(ALL_PAIRS)
+        return [] if drawn is None else [drawn[0]["draw"]]
+
+    def scored(self) -> list[tuple[Parameters, int]]:
+        """Every noisy integer drawn so far with its hyperparameters, in order."""
+        return [(read_parameters(text), draw) for text, (_, draw) in self._draws().items()]
+
     def _draws(self) -> dict[str, tuple[int, int]]:
         """Each score's number and noisy integer, by hyperparameters (canonical text), in the order of drawing."""
         drawn = self._recorded()
@@ -272,12 +276,14 @@ class ScoreSession(Opaque):
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
         """All scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
         charge, records = self._charged()
+        self._count_pairs(charge, records)
         sums: list[Sensitive[int]] = []
 
         def exact() -> Sensitive[int]:
             """The exact integer of the model, worked out at the first call and kept."""
             if not sums:
-                sums.append(scored(records))
+                total = scored(records)
+                sums.append(shifted(total, records.pairs(), on_grid(USUAL)) if self._counts else total)
             return sums[0]
 
         draws = self._draws()
@@ -292,6 +298,12 @@ class ScoreSession(Opaque):
                 raise
             draws = self._draws()
         return draws
+
+    def _count_pairs(self, charge: Charged, records: Scorer) -> None:
+        """Draw the number of pairs with noise, once, if pairs are counted: before the first score."""
+        number = self.opened.price.number()
+        if number is not None:
+            charge.draw(self._spends[ALL_PAIRS], number, records.pairs)
 
     def _charged(self) -> tuple[Charged, Scorer]:
         """Charge all scores, then open the sensitive records, once a process: the charge and their scorer."""
@@ -324,21 +336,26 @@ class ScoreSession(Opaque):
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         """The Gaussian process posterior of the scores at these points."""
-        scores = [self._score_of_draw(*place) for place in draws.values()]
+        unit = self._unit()
         return smoothed(
             points,
-            [score.value for score in scores],
-            deviation=max(score.noise for score in scores),
+            [unit.score(draw) for _, draw in draws.values()],
+            deviation=max(self._mechanisms[number - 1].scale for number, _ in draws.values()) * unit.per_step,
             score_range=self.opened.price.problem.score_range,
         )
 
+    def _unit(self) -> Unit:
+        """The map from a noisy integer to a score; of pairs by their noised number, which was drawn before."""
+        return unit_by_number(self.opened.price, self.numbers())
+
+    @property
+    def _counts(self) -> bool:
+        """Whether pairs are counted."""
+        return in_pairs(self.opened.price.problem) is not None
+
     def _score_of_draw(self, number: int, draw: int) -> Score:
         """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
-        problem = self.opened.price.problem
-        unit = unit_of(problem)
-        value = unit.score(draw)
-        noise = unit.deviation(self._mechanisms[number - 1].scale, value)
-        return Score(value, noise, bounded_interval(value, noise, problem.score_range))
+        return score_of_draw(self.opened.price, self._unit(), number, draw)
 
     def _release(self) -> Release:
         """A release of all scores and the best so far, with its public facts, not recorded. Nothing is drawn.
@@ -354,15 +371,12 @@ class ScoreSession(Opaque):
         posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
+        draw, n = [*draws.values()][best][1], len(self._mechanisms)
         value = {
             "hyperparameters": dict(points[best]),
-            "score": score,
-            "interval": list(interval),
-            "metric": problem.score.natural_unit.metric(problem.model.score_name, score, interval),
+            **best_caption(self.opened.price, self._unit(), draw, score, interval, n),
             "trajectory": self.trajectory,
         }
-        if in_pairs(problem) is not None:
-            value[PAIRS] = problem.score_per_step / problem.metric_per_step
         return self.opened.query.release(
             value,
             standing_of(self._run.source),

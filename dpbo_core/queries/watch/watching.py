@@ -21,7 +21,7 @@ from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import NO_SCORE, Release
 from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.queries.evaluation.evaluated_model import no_model
 from dpbo_core.queries.evaluation.request import digest_of_released, not_released
@@ -178,6 +178,7 @@ class WatchPlan:
         compared: how it would err that looked every day at the last w tables, w → that.
         recurring: whether one person is charged for in every table of a pool.
         open: whether it is open already.
+        share: where pairs are counted, the public share of positives that is assumed of every table; else None.
     """
 
     price: PrivacyPlan
@@ -190,6 +191,7 @@ class WatchPlan:
     compared: Mapping[int, Power]
     recurring: bool
     open: bool
+    share: float | None = None
 
     @property
     def advised(self) -> int:
@@ -220,6 +222,7 @@ def plan_watch(
         compared={pool: _power_of(watch, pool) for pool in CADENCES},
         recurring=rows_in_pool(problem, WEEK, accepts) > problem.max_records_per_person,
         open=watch.fixed,
+        share=measure.share if isinstance(measure, PairMeasure) else None,
     )
 
 
@@ -246,8 +249,18 @@ def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
-    """The study's released score clipped to the score's range; the top of that range before a release."""
+    """The study's released score clipped to the score's range; the top of that range before a release.
+
+    Raises:
+        StudyInvalid: the release states no score.
+    """
     top = problem.aggregate.score_range
+    if tuned is not None and tuned.value.get("score") is None:
+        raise StudyInvalid(
+            "the release states no score from which a fall could be measured",
+            cause=str(tuned.value.get(NO_SCORE, "its method releases none")),
+            remedy="give --reference 0.8, say: a score that is known otherwise",
+        )
     return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
 
 
@@ -255,9 +268,10 @@ def _reference(section: WatchSection, tuned: Release | None) -> float | None:
     """The score from which falls are measured, converted from the section's reference in the metric's unit; None if
     not stated.
     """
-    if section.reference is None or tuned is None or "metric" not in tuned.value:
+    released = None if tuned is None else tuned.value.get("score")
+    if section.reference is None or tuned is None or released is None or "metric" not in tuned.value:
         return section.reference
-    score, metric = float(tuned.value["score"]), tuned.value["metric"]
+    score, metric = float(released), tuned.value["metric"]
     value, stated = float(metric["value"]), section.reference
     return stated - (value - score) if metric["greater_is_better"] else value + score - stated
 

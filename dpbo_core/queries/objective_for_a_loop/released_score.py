@@ -1,0 +1,72 @@
+"""A released score of a private objective: what a noisy integer stands for, by means and by counts of pairs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpbo_core.methods.pair_bounds import NoiseTail
+from dpbo_core.methods.pair_draws import USUAL, Unit, auc_caption, in_pairs, on_grid, unit_drawn, unit_of
+from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
+
+
+@dataclass(frozen=True)
+class Score:
+    """A released score.
+
+    Attributes:
+        value: as it was drawn; larger is better. Not clamped. None where the records have too few of one class for
+            an AUC at this ε, as the noised number of pairs has it.
+        noise: standard deviation of the noise in it; None likewise.
+        interval: of the exact score on these records, 90%: the noise is all that it allows for; None likewise.
+    """
+
+    value: float | None
+    noise: float | None
+    interval: tuple[float, float] | None
+
+
+def unit_by_number(price: ObjectivePrice, numbers: Sequence[int]) -> Unit:
+    """The map from a noisy integer to a score; of pairs by the mean of the noised `numbers` of pairs.
+
+    Args:
+        price: the objective's.
+        numbers: of pairs, one a draw; none where the score is a mean, or before any was drawn.
+    """
+    pairs, number = in_pairs(price.problem), price.number()
+    if pairs is None or number is None:
+        return unit_of(price.problem)
+    return unit_drawn(pairs, round(sum(numbers) / max(1, len(numbers))), number, on_grid(USUAL))
+
+
+def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> Score:
+    """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+    if not unit.stated:
+        return Score(None, None, None)
+    mechanism = price.scores()[number - 1]
+    value, noise = unit.score(draw), mechanism.scale * unit.per_step
+    if unit.pairs is None:
+        return Score(value, noise, bounded_interval(value, noise, price.problem.score_range))
+    return Score(value, noise, unit.interval([draw], NoiseTail.of(mechanism)))
+
+
+def best_caption(
+    price: ObjectivePrice, unit: Unit, draw: int, score: float, interval: tuple[float, float], n_draws: int
+) -> dict[str, Any]:
+    """What a release says of the best candidate: score, interval and metric; of pairs also their number.
+
+    Args:
+        price: the objective's.
+        unit: of its scores.
+        draw: the candidate's noisy integer, the interval of an AUC by pairs.
+        score: by the posterior of all scores.
+        interval: likewise, of a mean.
+        n_draws: from how many draws it was chosen.
+    """
+    problem = price.problem
+    caption: dict[str, Any] = {"score": score, "interval": list(interval)}
+    if unit.pairs is not None:
+        ends = unit.interval([draw], NoiseTail.of(price.scores()[0]), n_draws)
+        caption = auc_caption(problem, unit, score, ends)
+    natural, name = problem.score.natural_unit, problem.model.score_name
+    return {**caption, "metric": natural.metric(name, caption["score"], caption["interval"])}
