@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.content import key_of, names_of, unwrapped
+from dpbo_core.data.content import is_plain, key_of, names_of, unwrapped
 from dpbo_core.errors import StudyInvalid
 
 Value = float | int | str | bool
@@ -159,7 +159,7 @@ class Categorical:
     @property
     def meant(self) -> dict[str, Any]:
         """The values that points can only name, by their names."""
-        return {str(name): value for name, value in zip(self.names, self.values, strict=True) if name is not value}
+        return {str(name): value for name, value in zip(self.names, self.values, strict=True) if not is_plain(value)}
 
     def name_of(self, value: Any) -> Any:
         """The name of a value of the axis; what is none of its values as it is."""
