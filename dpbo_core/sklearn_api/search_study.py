@@ -188,6 +188,8 @@ def two_tables(
                 cause=f"person = {search.person!r} says that somebody has several",
                 remedy="divide the table by persons yourself, and give X_validation and y_validation",
             )
+        if public[1] is None:
+            public_target(search.estimator, None)
         n_rows = _num_samples(public[0])
         validated_on(n_rows, validation_size)
         ledger.check_division(search.dataset, float(validation_size), n_rows)  # before a row is read as public

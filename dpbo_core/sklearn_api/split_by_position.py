@@ -98,15 +98,15 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
 
 def _unprinted(cells: Iterable[object]) -> Cells:
-    """Raw cells (n,) without what an array of texts makes of its numbers: "5.0" and "True" are 5 and true again."""
+    """Raw cells (n,) without what a column of texts makes of numbers: "5.0" and "True" are 5 and true again."""
     return as_cells(_value_of_print(cell) if type(cell) is str else cell for cell in cells)
 
 
 def _value_of_print(text: str) -> object:
-    """The number, truth value or gap that NumPy writes as this text; any other text without zeros at its end."""
+    """The number, truth value or gap that a container writes as this text; any other without zeros at its end."""
     text = text.rstrip("\0")
-    if text in ("True", "False"):
-        return text == "True"
+    if text in ("True", "False", "true", "false"):  # polars writes them small
+        return text in ("True", "true")
     if text == "nan":
         return None
     number = canonical(text)

@@ -86,7 +86,9 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-@pytest.mark.parametrize("cell", [None, 1j, b"\xff", "x", [1], [], 2**70, pd.NA, object()], ids=lambda cell: type(cell).__name__)
+@pytest.mark.parametrize(
+    "cell", [None, 1j, b"\xff", "x", [1], [], 2**70, pd.NA, object()], ids=lambda cell: type(cell).__name__
+)
 def test_a_public_target_has_one_form(kind, cell):
     expected = HALF[PUBLIC].tolist() if kind == "truths" else [("no", "yes")[i] for i in HALF[PUBLIC]]
     for target in TARGETS[kind]:
