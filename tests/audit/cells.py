@@ -297,6 +297,13 @@ def given(container: str, target: str, of: str, column: str, kind: str, *, apart
         return public | {"X_validation": make(rows[half]), "y_validation": TARGETS[target](truth[half])}
 
 
+def _types(made: dict[str, Any]) -> list[str]:
+    """The types of the columns and of the labels of a sensitive table of polars or Arrow."""
+    X, y = made["X_validation"], made["y_validation"]
+    labels = y.dtype if isinstance(y, pl.Series) else getattr(y, "type", "")
+    return [str(getattr(X, "schema", "")), str(labels)]
+
+
 @cache
 def worlds(container: str, target: str, of: str, column: str, *, apart: bool = False) -> tuple[World, ...]:
     """The worlds of one column: its name and a kind of cell, for all kinds that the containers can hold."""
@@ -305,11 +312,14 @@ def worlds(container: str, target: str, of: str, column: str, *, apart: bool = F
         if (kind == SHORT_ROW and column == TARGET) or {(container, kind), (target, kind)} & LOST:
             continue
         try:
-            given(container, target, of, column, kind, apart=apart)
+            made = given(container, target, of, column, kind, apart=apart)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             continue  # polars panics, which is no Exception
+        alike = not apart or _types(made) == _types(given(container, target, of, column, "honest", apart=True))
+        if not alike:
+            continue  # of two tables neighbours have the types of typed columns (threat model, *Tables*)
         possible.append((((column, kind),),))
     return tuple(possible)
 
