@@ -82,13 +82,7 @@ class Frame:
         Raises:
             StudyInvalid: it is several.
         """
-        width = 1 if self.target is None else _n_target_columns(self.target)
-        if width != 1:
-            raise StudyInvalid(
-                f"the target of {shown_as} has {width} columns",
-                cause="the classes were one-hot encoded, or the table was passed with its target",
-                remedy="give one class or number a record",
-            )
+        _check_one_target(self.target, shown_as)
 
 
 class Count(Enum):
@@ -160,8 +154,8 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
-    if is_sequence(X):
-        rows = list(X)
+    rows = rows_of(X)
+    if rows is not None:
         width = public_width(rows) if width is None else width
         array = np.empty(0) if width is None else RowList(rows, width)
     else:
@@ -177,6 +171,14 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
             remedy="Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one record",
         )
     return array
+
+
+def rows_of(X: Any) -> list[Any] | None:
+    """The rows of a plain sequence, or of the array that NumPy makes of it if one row is too short; else None."""
+    if hasattr(X, "nnz"):  # a sparse matrix has rows of its own kind
+        return None
+    short = type(X) is np.ndarray and X.ndim == 1 and X.dtype == object
+    return list(X) if short or is_sequence(X) else None
 
 
 def _target(y: Any, shown_as: str) -> Any:
@@ -207,10 +209,32 @@ def _in_series(y: Any) -> Any:
     return arrow.chunked_array([y]) if arrow is not None and isinstance(y, arrow.Array) else y
 
 
-def _n_target_columns(target: Any) -> int:
-    """How many columns a target has, by its shape: 1 for one value a record."""
-    shape = getattr(target, "shape", (len(target),))
-    return int(np.prod(shape[1:]))
+def _check_one_target(target: Any, shown_as: str, width: int | None = None) -> None:
+    """Refuse a target of other than one column, by the `width` of its rows or else by its shape."""
+    width = int(np.prod(getattr(target, "shape", ())[1:])) if width is None else width
+    if width != 1:
+        raise StudyInvalid(
+            f"the target of {shown_as} has {width} columns",
+            cause="the classes were one-hot encoded, or the table was passed with its target",
+            remedy="give one class or number a record",
+        )
+
+
+def target_values(y: Any, *, shown_as: str, public: Iterable[int]) -> list[object]:
+    """The values (m,) of a target, each by itself; it is refused by its shape and its `public` rows alone.
+
+    Raises:
+        StudyInvalid: it is no column, or several.
+    """
+    target = _target(y, shown_as)
+    _check_one_target(target, shown_as)
+    values = list(_target_values(target))
+    widths = {None if row is None else len(row) for row in (row_cells(values[i]) for i in public)}
+    if len(widths) > 1 or None in widths:
+        return values
+    _check_one_target(None, shown_as, widths.pop())
+    rows = map(row_cells, values)  # every public label is in a row of its own
+    return [row[0] if row is not None and len(row) == 1 else None for row in rows]
 
 
 def _target_values(target: Any) -> Sequence[object] | Column:

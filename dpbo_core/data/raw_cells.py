@@ -90,6 +90,8 @@ def cell_of(value: Any) -> object:
         return value
     if kind is float:
         return None if value != value else value
+    if kind is int:
+        return canonical(value)
     pandas = sys.modules.get("pandas")
     if pandas is not None and (value is pandas.NA or value is pandas.NaT):
         return None
@@ -230,8 +232,8 @@ def series_values(series: Any) -> Sequence[object] | Column:
 def series_cells(series: Any) -> Cells:
     """The values of a narwhals series, (m,), each by `cell_of`; times by their library's own integers."""
     kind = native_kind(series)
-    if kind.startswith("complex"):
-        return as_cells([UNREADABLE] * len(series))
+    if kind.startswith("complex"):  # one imaginary number made the others complex
+        return cells_of(series.to_numpy().tolist())
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
         cells: Cells | None = (
             attempted(lambda: _time_cells(series.to_native()), None) if kind.startswith(TIMES) else None

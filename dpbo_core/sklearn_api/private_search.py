@@ -187,7 +187,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 validated on. Which rows those are is a public rule of their positions alone, `validation_rows_`.
                 It declares ALL OTHER ROWS PUBLIC: models are trained on them, and no ε protects them. Give the
                 table in the same order every time, new rows at its end. The dataset's first study fixes the share:
-                another one is refused, and so is a table with fewer rows.
+                another one is refused, and so is a table with fewer rows. Its public rows alone say what a column
+                is: one of numbers, or of texts of numbers, or of truth values is one of numbers, y too.
             sample_weight: (n,) what each row of X counts in training, PUBLIC; a score counts validation rows alike.
 
         Raises:
@@ -197,7 +198,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
         check_settings(self)
-        if validation_size is None or y is None:  # of one table's targets some are sensitive
+        if validation_size is None:  # of one table's targets some are sensitive
             public_target(self.estimator, y)
         ledger = PrivacyLedger(ledger_url(self.ledger))
         tables = two_tables(

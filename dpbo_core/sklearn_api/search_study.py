@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
-from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
-from dpbo_core.data.frames import Count, Frame, RowList, frame_of
-from dpbo_core.data.values import positions
+from dpbo_core.data.frames import Count, Frame, RowList, frame_of, target_values
+from dpbo_core.data.values import numbers, positions, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Division
@@ -188,6 +188,8 @@ def two_tables(
                 cause=f"person = {search.person!r} says that somebody has several",
                 remedy="divide the table by persons yourself, and give X_validation and y_validation",
             )
+        if public[1] is None:
+            public_target(search.estimator, None)
         n_rows = _num_samples(public[0])
         validated_on(n_rows, validation_size)
         ledger.check_division(search.dataset, float(validation_size), n_rows)  # before a row is read as public
@@ -219,13 +221,10 @@ def checked_weights(
         return None
     if _num_samples(sample_weight) != n:
         raise StudyInvalid(f"sample_weight is not {n} numbers", remedy="give one for each row of X")
-    public = np.arange(n) if but is None else np.delete(np.arange(n), but)  # no other is looked at
-    try:
-        weights = np.array([float(weight) for weight in _safe_indexing(sample_weight, public)], dtype=np.float64)
-        usable = bool(np.isfinite(weights).all() and (weights >= 0.0).all())
-    except (TypeError, ValueError):
-        usable = False
-    if not usable:
+    public = np.arange(n) if but is None else np.delete(np.arange(n), but)  # no other says anything
+    values = target_values(sample_weight, shown_as="sample_weight", public=public)
+    weights = numbers(value_column([values[i] for i in public]))
+    if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
         raise StudyInvalid(
             "the weight of a public row is no finite number of at least 0", remedy="give one for each row of X"
         )

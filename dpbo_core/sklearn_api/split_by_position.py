@@ -4,26 +4,41 @@ Row i is validated on where u_i < share. u_i is the i-th number of one fixed pub
 same for every table, seed, study and edition. So rows that are added at the end move no other row to the other
 side. The ledger remembers a dataset's share and its number of rows: another share, or fewer rows, is refused, since
 what was protected would be public. A table that was sorted otherwise is noticed by its rows (`row_marks`).
+
+Whoever made the table gave each column one type for all of its rows. One sensitive cell decides that type, so it
+says nothing here: both halves are made anew of their own cells, each read by itself, and the public cells alone say
+what a public column is. A container may have changed public cells too, to fit a sensitive one beside them. So what
+it may change is the same thing here:
+
+| a container may hold | as | which is here |
+|---|---|---|
+| a number | 3.0, 3+0j, "3", Decimal(3) | the number |
+| a truth value | 1, 1.0, "True" | 1 or 0, or a text in a column of texts |
+| a gap | None, NaN, NaT, "nan" | a gap |
+| a time | in any unit, a text in ISO 8601 | a time in microseconds |
+| a text | bytes, with zeros cut off its end | the text |
 """
 
 import hashlib
+import re
+from collections.abc import Iterable
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from dpbo_core.data.frames import Frame, frame_of, public_width, rows_of, target_values
 from dpbo_core.data.named_columns import CANNOT, in_csv, kind_of
-from dpbo_core.data.raw_cells import as_cells, series_cells
-from dpbo_core.data.values import canonical
+from dpbo_core.data.raw_cells import UNREADABLE, Cells, as_cells, cell_of
+from dpbo_core.data.values import canonical, shown, value_column
 from dpbo_core.errors import StudyInvalid
 
 RULE = b"dpbo: rows that are validated on"
 TWO_TO_64 = 2.0**64
 WHOLE = 2.0**53
+DIGITS = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
 
 def sequence(n: int) -> NDArray[np.float64]:
@@ -55,80 +70,126 @@ def validated_on(n: int, share: float) -> NDArray[np.bool_]:
 def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np.int64]]:
     """X and y of the public half (types by its own rows), X and y of the sensitive half, and its rows' positions.
 
+    Each X is a pandas data frame where X is a table with names, else an array (rows, d). The sensitive half holds
+    its cells as they were read, y as a list. A row of another length than the public rows' has no cell.
+
     Raises:
-        StudyInvalid: as `validated_on`, or X and y differ in length.
+        StudyInvalid: as `validated_on`, X and y differ in length, or the public rows are no table.
     """
     n = _num_samples(X)
     if _num_samples(y) != n:
         raise StudyInvalid(f"X has {n} rows, y has {_num_samples(y)}", remedy="give one y for every row of X")
     chosen = validated_on(n, share)
     rest, taken = np.flatnonzero(~chosen), np.flatnonzero(chosen)
-    X_rest, y_rest, X_taken, y_taken = (_safe_indexing(table, rows) for rows in (rest, taken) for table in (X, y))
-    return _of_own_types(X_rest), _of_own_type(y_rest), X_taken, y_taken, taken
+    rows = rows_of(X)
+    width = 0 if rows is None else public_width(rows[i] for i in rest)
+    if rows is not None and width is None:
+        frame_of([rows[i] for i in rest], None, shown_as="X")  # says that these are no table
+    frame = frame_of(X, None, shown_as="X", width=width)
+    labels = target_values(y, shown_as="X", public=rest)
+    table = frame.table_with_cells(target_name="", source="X")
+    columns = {name: _unprinted(table.cells[name]) if frame.named else table.columns[name] for name in frame.names}
+    typed = {name: cells[rest] for name, cells in columns.items()}
+    for name, hint in frame.hints().items():
+        typed[name] = _own_column(name, typed[name], hint)
+    X_rest, X_taken = _table(frame, typed.values()), _table(frame, [cells[taken] for cells in columns.values()])
+    y_rest, y_taken = _own_target([labels[i] for i in rest]), value_column([labels[i] for i in taken]).tolist()
+    return X_rest, y_rest, X_taken, y_taken, taken
 
 
-def _of_own_types(X: Any) -> Any:
-    """A data frame of public rows with the types that these alone would have; anything else as it is.
+def _unprinted(cells: Iterable[object]) -> Cells:
+    """Raw cells (n,) without what a column of texts makes of numbers: "5.0" and "True" are 5 and true again."""
+    return as_cells(_value_of_print(cell) if type(cell) is str else cell for cell in cells)
 
-    A category that no public row has is none. A column of texts is one of numbers, truth values or ISO times where
-    all of its public rows are: one text among the sensitive rows made it one of texts. Times are in microseconds.
+
+def _value_of_print(text: str) -> object:
+    """The number, truth value or gap that a container writes as this text; any other without zeros at its end."""
+    text = text.rstrip("\0")
+    if text in ("True", "False", "true", "false"):  # polars writes them small
+        return text in ("True", "true")
+    if text == "nan":
+        return None
+    number = canonical(text)
+    if not isinstance(number, float):
+        return text
+    return number if repr(number) == text or (DIGITS.fullmatch(text) and abs(number) < WHOLE) else text
+
+
+def _table(frame: Frame, columns: Iterable[Any]) -> Any:
+    """Columns (n,) as a data frame with the names of `frame`, or as an array (n, d) where it has none."""
+    if not frame.named:
+        return np.column_stack(list(columns))
+    native = frame.native.to_native()
+    made = pd.DataFrame({j: _compact(column) for j, column in enumerate(columns)})
+    made.columns = native.columns if isinstance(native, pd.DataFrame) else list(frame.names)
+    return made
+
+
+def _compact(column: Any) -> Any:
+    """Raw cells (n,) as floats where they are numbers and gaps alone, else as objects; a typed column as it is."""
+    if not (isinstance(column, np.ndarray) and column.dtype == object):
+        return column
+    if all(cell is None or type(cell) is float for cell in column):
+        return column.astype(np.float64)
+    return pd.Series(column, dtype=object)
+
+
+def _own_column(name: str, cells: Cells, hint: Any) -> Any:
+    """A named column of the PUBLIC rows, in the type that their cells (n,) alone say; `hint` is a category's.
+
+    Texts are numbers or times where all of them are. Truth values are numbers, since a container makes ones and
+    noughts of them as soon as another number is beside them. A category that no public row has is none.
     """
-    X = X.infer_objects() if isinstance(X, pd.DataFrame) else X
-    try:
-        frame = nw.from_native(X, eager_only=True, pass_through=True)
-    except Exception:  # noqa: BLE001  whoever reads it says what is wrong with it
-        return X
-    if not isinstance(frame, nw.DataFrame):
-        return X
-    own = {place: _own_values(frame[:, place]) for place in range(len(frame.columns))}
-    if isinstance(X, pd.DataFrame):
-        for place, values in own.items():
-            if values is not None:
-                X.isetitem(place, values.set_axis(X.index))
-        return X
-    new = [
-        nw.new_series(
-            frame.columns[place], [None if pd.isna(one) else one for one in values], backend=frame.implementation
-        )
-        for place, values in own.items()
-        if values is not None
-    ]
-    return frame.with_columns(*new).to_native()
+    values = [canonical(cell) for cell in cells]
+    if isinstance(hint, pd.CategoricalDtype) and all(
+        value == value and value != UNREADABLE
+        for value, cell in zip(values, cells, strict=True)
+        if cell is not None
+    ):
+        return _own_categories(values, hint)
+    meant = as_cells(_number_of_truth(cell) for cell in in_csv(cells))
+    column = kind_of(name, meant)
+    held = as_cells(column.cell(cell) for cell in (cells if column.kind == "text" else meant))
+    return cells if any(cell is CANNOT for cell in held) else column.held(held)
 
 
-def _own_values(series: Any) -> Any:
-    """A pandas column of a series (n,) of PUBLIC rows in the type of its values; None where nothing changes."""
-    native = series.to_native()
-    if isinstance(getattr(native, "dtype", None), pd.CategoricalDtype):
-        there = native.cat.remove_unused_categories()
-        return (
-            there if there.cat.ordered else there.cat.reorder_categories(sorted(there.cat.categories, key=_order))
-        )
-    if not (series.dtype.is_temporal() or series.dtype in (nw.String, nw.Object)):
-        return None
-    cells = series_cells(series)
-    column = kind_of(series.name, in_csv(cells))
-    held = as_cells(column.cell(cell) for cell in cells)
-    if column.kind == "text" or any(cell is CANNOT for cell in held):
-        return None
-    return pd.Series(column.held(held))
+def _number_of_truth(cell: object) -> object:
+    """A truth value as 1.0 or 0.0, and no number as a gap; anything else as it is."""
+    if isinstance(cell, bool):
+        return float(cell)
+    return None if cell != cell else cell
 
 
-def _order(category: object) -> tuple[bool, float, str]:
+def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any:
+    """A pandas column of the categories that PUBLIC rows hold (n,); sorted, unless the column orders them."""
+    there = {value for value in values if value == value}
+    ordered = bool(hint.ordered)
+    order = dict.fromkeys(map(canonical, hint.categories.tolist())) if ordered else sorted(there, key=_order)
+    return pd.Categorical(values, categories=[value for value in order if value in there], ordered=ordered)
+
+
+def _order(category: float | str) -> tuple[bool, float, str]:
     """A sorting key for a column's categories: numbers in their order before texts in theirs."""
-    meant = canonical(category)
-    return (True, 0.0, meant) if isinstance(meant, str) else (False, meant, repr(category))
+    return (True, 0.0, category) if isinstance(category, str) else (False, category, "")
 
 
-def _of_own_type(y: Any) -> NDArray[Any]:
-    """Public classes or targets (n,) in the type these alone would have: texts of numbers as numbers, say."""
-    listed = np.asarray(y).tolist()
-    meant = [canonical(value) for value in listed]
-    if all(type(value) is str for value in listed) and not any(isinstance(value, str) for value in meant):
-        truth = all(value.strip().lower() in ("true", "false") for value in listed)
-        listed = [bool(value) for value in meant] if truth else meant
-    values = np.asarray(listed)
-    if values.dtype.kind == "f" and np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
+def _own_target(labels: list[object]) -> NDArray[Any]:
+    """PUBLIC classes or targets (n,): numbers, whole ones where all are, or else texts.
+
+    Truth values are 0 and 1, texts of numbers are numbers where all are. A gap is NaN, or None among texts.
+    """
+    meant = [canonical(label) for label in labels]
+    if any(isinstance(value, str) for value in meant):
+        cells = _unprinted(map(cell_of, labels))
+        texts = [None if value != value else _text(cell) for cell, value in zip(cells, meant, strict=True)]
+        return as_cells(texts) if None in texts else np.array(texts)
+    values = np.array(meant, dtype=np.float64)
+    if np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
         whole = values.astype(np.int64)
         return whole if bool((whole == values).all()) else values
     return values
+
+
+def _text(cell: Any) -> str:
+    """A text, truth value or number as the text that it is among texts."""
+    return shown(cell) if isinstance(cell, float) else str(cell)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from observer import campaign, compare
 
-from audit import boards, bounds, distinguish, fuzz, rows, verdict
+from audit import boards, bounds, cells, distinguish, fuzz, rows, verdict
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables" / "audit.txt"
 VERSION = tomllib.loads((PAGE.parents[2] / "pyproject.toml").read_text())["project"]["version"]
@@ -73,7 +73,8 @@ for the owner and for what Prefect starts; one cell, or one person, is anything:
 missing marker, in a feature, in the target and in the person's key. What the mechanisms give is frozen. Of every
 pair of neighbours the exception and its message, the ledger's entries, what is said, the releases, the files and
 their sizes must be the same, and no query may move by more than its sensitivity. A door of no release refuses all
-worlds alike.
+worlds alike. In the rows "a cell" and "a label" one sensitive cell is of every kind that its container can hold at
+all (of {cells.N_KINDS} kinds; fewer for the whole doors), in a feature or in the target.
 
 {rows.door_table(5 if short else 10_000)}"""
 

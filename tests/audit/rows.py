@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from conftest import STUDY
 
 from audit import boards, distinguish, enumerator, exchange_kills, fuzz, kills, leaks, replays, rowwise, timing
+from audit.cells import cell_doors
 from audit.doors import doors
 from audit.verdict import line, table
 from dpbo_core.methods import METHODS
@@ -161,13 +162,18 @@ def planted_estimator_table(pairs: int) -> str:
     return table("planted on the list | forms | pairs | moved", rows)
 
 
+@cache
+def all_doors() -> tuple[enumerator.Door, ...]:
+    return *doors(), *cell_doors()
+
+
 def door_row(number: int, n_worlds: int) -> str:
     """One door, on its first worlds and a seeded choice of the others, `n_worlds` together."""
-    figures = enumerator.enumerated(enumerator.some(doors()[number], n_worlds))
+    figures = enumerator.enumerated(enumerator.some(all_doors()[number], n_worlds))
     counted = figures.worlds, figures.pairs, figures.released
     return line(figures.door, *counted, f"{figures.seconds:.0f}", len(figures.found))
 
 
 def door_table(n_worlds: int) -> str:
     head = "door | worlds | pairs | released | seconds | differences"
-    return table(head, beside(door_row, [(number, n_worlds) for number in range(len(doors()))]))
+    return table(head, beside(door_row, [(number, n_worlds) for number in range(len(all_doors()))]))

@@ -86,7 +86,7 @@ RIGHT = {  # a column as its reader typed it where every row fits, and as texts 
     "times": (DAYS, DAYS.strftime("%Y-%m-%d")),
     "times of a zone": (DAYS.tz_localize("UTC"), DAYS.strftime("%Y-%m-%dT00:00+00:00")),
     "numbers": (np.arange(len(X)) / 4, [str(i / 4) for i in range(len(X))]),
-    "truths": (np.arange(len(X)) % 2 == 0, ["True", "False"] * (len(X) // 2)),
+    "numbers of truths": (np.arange(len(X)) % 2 == 0, ["True", "False"] * (len(X) // 2)),
 }
 
 
