@@ -65,7 +65,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
         if sound:
             rules = declared.methods[release.method](release)
             sound = bool(release.spends) and rules.sensitivity >= 0.0
-    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError):
         sound = False
     if unknown:
         raise StudyInvalid(
@@ -109,6 +109,8 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         raise _edited_certificate(
             "the release does not list the draws that its method makes, or guarantees what they cannot keep"
         )
+    if rules.agrees is not None and not rules.agrees(release):
+        raise _edited_certificate("the figures of the report are not those of its table")
     for spend in release.spends:
         _check_price(spend, declared)
         if not spend.sensitivity >= rules.sensitivity * (1.0 - _SLACK):

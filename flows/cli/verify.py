@@ -109,11 +109,12 @@ def pool(
     """Sum the noised tables of one model at several sites: one report, and whether the sites disagree."""
     from dpbo_core.queries.evaluation.pooled import pool as pooled
 
-    for file in releases:
-        check_certificate(file)
+    reports = [release_of(file) for file in releases]
+    for file, report in zip(releases, reports, strict=True):
+        _ledger_remark(report)  # refuses one that the ledger here lost
         if key is not None or revoked is not None:
             check_signature(file, key or (), revoked or ())
-    document = pooled([release_of(file) for file in releases])
+    document = pooled(reports)
     print_result(lambda: document, lambda: print_pooled(document))
 
 
