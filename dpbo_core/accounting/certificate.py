@@ -110,7 +110,9 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             "the release does not list the draws that its method makes, or guarantees what they cannot keep"
         )
     if rules.agrees is not None and not rules.agrees(release):
-        raise _edited_certificate("the figures of the report are not those of its table")
+        raise _edited_certificate(
+            "the table of the report is not that of its draw, or its figures are not the table's"
+        )
     for spend in release.spends:
         _check_price(spend, declared)
         if not spend.sensitivity >= rules.sensitivity * (1.0 - _SLACK):

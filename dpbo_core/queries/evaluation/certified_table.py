@@ -49,7 +49,7 @@ def certified_table(release: Release) -> NoisedTable:
 
 
 def figures_agree(release: Release) -> bool:
-    """Whether every figure of a report is what its table gives; of another version's report the parts alone.
+    """Whether a report's table is one and every figure is what it gives; of another version's the parts alone.
 
     The intervals come from a simulation with a fixed seed, so that whoever computes them anew finds the same.
     """

@@ -60,8 +60,6 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
         CertificateFalse: a site's numbers do not support its guarantee, or its figures are not those of its table.
     """
     _check(releases)
-    for release in releases:
-        recompute(release, CERTIFIED)
     written = [release.value["table"] for release in releases]
     tables = [NoisedTable.from_json(table, KINDS[table.get("kind")]) for table in written]
     first, scales = tables[0], tuple(table.scale for table in tables)
@@ -166,3 +164,5 @@ def _check(releases: Sequence[Release]) -> None:
             cause="other bins or groups, or another public training set",
             remedy="state bins, group and groups in [evaluation] alike, and train on the same public file",
         )
+    for release in releases:
+        recompute(release, CERTIFIED)
