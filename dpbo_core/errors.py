@@ -47,7 +47,7 @@ class DpboError(Exception):
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
     """The words ", did you mean 'x'?" for the nearest of `valid` to `name`, or "" if none is near."""
-    near = get_close_matches(name.lower(), list(valid), n=1, cutoff=0.5)
+    near = get_close_matches(str(name).lower(), list(valid), n=1, cutoff=0.5)
     return f", did you mean {near[0]!r}?" if near else ""
 
 

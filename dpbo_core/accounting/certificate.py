@@ -65,7 +65,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
         if sound:
             rules = declared.methods[release.method](release)
             sound = bool(release.spends) and rules.sensitivity >= 0.0
-    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError):
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError):
         sound = False
     if unknown:
         raise StudyInvalid(
@@ -108,6 +108,10 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
     if not rules.fits(release):
         raise _edited_certificate(
             "the release does not list the draws that its method makes, or guarantees what they cannot keep"
+        )
+    if rules.agrees is not None and not rules.agrees(release):
+        raise _edited_certificate(
+            "the table of the report is not that of its draw, or its figures are not the table's"
         )
     for spend in release.spends:
         _check_price(spend, declared)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpbo_core.data.header import Header as Header
     from dpbo_core.data.header import check_columns as check_columns
     from dpbo_core.data.header import check_record_count as check_record_count
+    from dpbo_core.data.header import check_target as check_target
     from dpbo_core.data.preprocessing import Preprocessing as Preprocessing
     from dpbo_core.data.table import Encoded as Encoded
     from dpbo_core.data.table import Table as Table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "files": ("read_header", "read_table"),
-    "header": ("Header", "check_columns", "check_record_count"),
+    "header": ("Header", "check_columns", "check_record_count", "check_target"),
     "preprocessing": ("Preprocessing",),
     "table": ("Encoded", "Table", "fingerprint", "table_of"),
 }

@@ -1,7 +1,7 @@
 """A file's header: the names of its columns and the number of its records, all that is checked before paying.
 
-A header line that is missing makes the first RECORD the header, so the messages about a sensitive file name
-nothing they found there, until half of the training columns are among the names.
+A header line that is missing makes the first RECORD the header. So a message about a sensitive file names columns
+that the study or a public header names, and counts the others.
 """
 
 import difflib
@@ -54,39 +54,53 @@ def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tup
     return names
 
 
+def check_target(columns: Collection[str], target: str, *, mode: ReadMode) -> None:
+    """Refuse a training table without the target; the nearest name is suggested from a PUBLIC header alone.
+
+    Raises:
+        StudyInvalid: the target is absent.
+    """
+    if target not in columns:
+        raise StudyInvalid(
+            f"the training table has no column {target!r}, the target"
+            + ("" if mode.sensitive else _nearest_column(target, columns)),
+            cause="the name is misspelt, the header line is missing, or the file is not separated by commas",
+            remedy="write the target's name as in the file's header",
+        )
+
+
 def check_columns(
-    training: Collection[str], validation: Collection[str], target: str, *, shown_as: str = "the validation file"
+    training: Collection[str],
+    validation: Collection[str],
+    *,
+    shown_as: str = "the validation file",
+    named: Collection[str] | None = None,
 ) -> None:
     """Refuse a validation table whose columns are not the training columns, target included, in any order.
 
     Args:
-        training: names of the public table's columns.
-        validation: names of the sensitive table's columns.
-        target: the column to predict.
-        shown_as: what messages call the sensitive table.
+        training: names of the training table's columns.
+        validation: names of the other table's columns, which no message repeats.
+        shown_as: what messages call the other table.
+        named: the names that the study states, where the training table has a SENSITIVE header; None elsewhere.
 
     Raises:
-        StudyInvalid: the target is absent, or columns are missing or extra; names them and the nearest name.
+        StudyInvalid: columns are missing or extra; of missing ones it says the public names, else how many.
     """
-    if target not in training:
-        raise StudyInvalid(
-            f"the training table has no column {target!r}, the target{_nearest_column(target, training)}",
-            cause="the name is misspelt, or the file is not separated by commas",
-            remedy="write the target's name as in the file's header",
-        )
-    present, expected = set(validation), set(training)
+    present = set(validation)
     missing = [name for name in training if name not in present]
-    extra = [name for name in validation if name not in expected]
-    if not missing and not extra:
+    n_extra = len(present.difference(training))
+    if not missing and not n_extra:
         return
+    lacking = _quoted(missing, named)
     if 2 * len(missing) > len(training):
         raise StudyInvalid(
-            f"{shown_as} lacks most of the training columns, {_quoted(missing)} among them",
+            f"{shown_as} lacks most of the training columns, {lacking} among them",
             cause="it has no header line, is not separated by commas, or is another table",
             remedy="give both files the same header",
         )
-    parts = [f"lacks {_quoted(missing)}{_nearest_column(missing[0], extra)}"] if missing else []
-    parts += [f"has {_quoted(extra)}, unknown to the training table"] if extra else []
+    parts = [f"lacks {lacking}"] if missing else []
+    parts += [f"has {counted_columns(n_extra)} unknown to the training table"] if n_extra else []
     raise StudyInvalid(
         f"{shown_as} {' and '.join(parts)}",
         cause="a column was dropped, added or renamed in one of the files",
@@ -110,11 +124,18 @@ def check_record_count(
         )
 
 
-def _quoted(names: Collection[str]) -> str:
-    """The names in quotes, at most five, and how many more there are."""
-    listed = sorted(names)
-    more = f" and {len(listed) - _AT_MOST} more" if len(listed) > _AT_MOST else ""
-    return ", ".join(repr(name) for name in listed[:_AT_MOST]) + more
+def counted_columns(n: int) -> str:
+    """The words "1 column", or "n columns"."""
+    return f"{n} column{'s' * (n != 1)}"
+
+
+def _quoted(names: Collection[str], allowed: Collection[str] | None = None) -> str:
+    """At most five of the names in quotes, only `allowed` ones unless that is None; and how many more there are."""
+    listed = sorted(name for name in names if allowed is None or name in allowed)[:_AT_MOST]
+    if not listed:
+        return counted_columns(len(names))
+    more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+    return ", ".join(map(repr, listed)) + more
 
 
 def _nearest_column(name: str, names: Collection[str]) -> str:

@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
-from dpbo_core.data.header import check_columns
+from dpbo_core.data.header import check_columns, check_target, counted_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
+from dpbo_core.data.raw_cells import NO_VALUE
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.table_parts import TableParts
 from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
-from dpbo_core.data.values import Value, numbers, positions, sorted_values, value_column
+from dpbo_core.data.values import Value, canonical, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
 _RECORDS_AT_ONCE = 4096  # keeps the scratch arrays of wide tables in the cache
@@ -82,7 +84,7 @@ class Preprocessing:
             StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
                 column of more than 50 categories, or values beyond float32.
         """
-        check_columns(table.columns, table.columns, target)
+        check_target(table.columns, target, mode=PUBLIC_FILE)
         _refuse_incomplete(table)
         features = []
         for name, column in table.each_column():
@@ -123,17 +125,26 @@ class Preprocessing:
             bias: b in [0, 1), the constant feature.
 
         Raises:
-            StudyInvalid: no such target, no other column, or a column without bounds.
+            StudyInvalid: no such target, no other column, a column without bounds, or a name that is a value.
         """
-        check_columns(columns, columns, target)
+        check_target(columns, target, mode=SENSITIVE_FILE)
         names = [name for name in columns if name != target]
-        for name in names:
-            if name not in bounds and "*" not in bounds:
-                raise StudyInvalid(
-                    f"[data.bounds] says nothing of the column {name!r}",
-                    cause="nothing is fitted to a sensitive training set, so every column needs its public bounds",
-                    remedy=f'add "{name}" = [low, high], or "*" = [low, high] for all the others',
-                )
+        unnamed = [name for name in names if name not in bounds]
+        if unnamed and "*" not in bounds:
+            raise StudyInvalid(
+                f"[data.bounds] says nothing of {counted_columns(len(unnamed))} of the training table",
+                cause="nothing is fitted to a sensitive training set, so every column needs its public bounds; or "
+                "the header line is missing",
+                remedy='add a line for each, or "*" = [low, high] for all the others',
+            )
+        n_values = sum(not isinstance(canonical(name), str) or name in NO_VALUE for name in unnamed)
+        if n_values:
+            raise StudyInvalid(
+                f"the header of the training table has {counted_columns(n_values)} named as a value is",
+                cause="the header line is missing, and the first record would stand in the released model as names",
+                remedy="write the column names in the first line; a number as a name needs its own line in "
+                "[data.bounds]",
+            )
         for name in sorted(set(bounds) - {*names, "*"}):
             raise StudyInvalid(f"[data.bounds] names {name!r}, which is no feature", remedy="remove it")
         if not names:
@@ -163,7 +174,7 @@ class Preprocessing:
         Raises:
             StudyInvalid: no such target, no other column, one class, or a value that no column holds.
         """
-        check_columns(table.columns, table.columns, target)
+        check_target(table.columns, target, mode=PUBLIC_FILE)
         _refuse_incomplete(table)
         if regression:
             check_targets(target, table)
@@ -196,7 +207,8 @@ class Preprocessing:
             StudyInvalid: columns are missing or extra.
         """
         table = table.without(self.ignored)
-        check_columns([*(feature.name for feature in self.features), self.target], table.columns, self.target)
+        names = [*(feature.name for feature in self.features), self.target]
+        check_columns(names, table.columns, named=(self.target,))  # a sensitive header may have named the others
         if self.columns is not None:
             return self._encode_named_columns(table, self.columns)
         X = np.zeros((table.n_records, self.n_features))

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from dpbo_core.data.files import read_header, read_table
-from dpbo_core.data.header import check_columns
+from dpbo_core.data.header import check_columns, check_target
 from dpbo_core.data.parquet_file import read_parquet
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.data.table import Table, fingerprint
@@ -82,7 +82,8 @@ class TableParts:
             state = _file_state(path, name)
             header = read_header(path, mode=PUBLIC_FILE, shown_as=name)
             columns = columns or header.columns
-            check_columns(columns, header.columns, target, shown_as=name)
+            check_target(columns, target, mode=PUBLIC_FILE)
+            check_columns(columns, header.columns, shown_as=name)
             files.append(_File(path, name, state, header.n_records))
         return cls(tuple(files), columns or (), shown_as)
 

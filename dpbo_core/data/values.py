@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.privacy.json_values import is_unicode
+
 Value = float | str
 Column = NDArray[Any]
 
@@ -81,8 +83,10 @@ def canonical(value: object) -> Value:
 
 
 def _value_of_text(text: str) -> Value:
-    """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one."""
+    """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one or no UTF-8."""
     text = text.strip()
+    if not text.isascii() and not is_unicode(text):  # as in a file: no ledger or release can hold it
+        return _NOTHING
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
             return float(text)

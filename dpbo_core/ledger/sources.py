@@ -12,6 +12,7 @@ last change) finds a hard link and a renamed file, also of a part of a folder an
 A copy is another file, and so is one that was changed after it was charged for and renamed then.
 """
 
+import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,7 @@ Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Role = Literal["records", "training records", "rows", "answers", "public records", "saved models"]
 ROLES: tuple[str, ...] = get_args(Role)
+DATABASE = "postgresql://"
 PUBLIC: Role = "public records"  # read as public: charged for by nobody
 MODEL: Role = "saved models"  # a folder of one; public too
 
@@ -138,7 +140,14 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """The source's name in one normal form: endpoints, usual ports and slashes of object stores removed."""
+    """The source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and one
+    name for every spelling of a database server on this machine.
+    """
+    if source.name.startswith(DATABASE):
+        place, table = source.name.removeprefix(DATABASE).partition("#")[::2]
+        server, _, database = place.rpartition("/")
+        host, port = re.fullmatch(r"(.*?)(:\d+)?", server, re.DOTALL).groups("")  # type: ignore[union-attr]
+        return f"{DATABASE}{'localhost' if _is_this_machine(host) else host}{port}/{database}#{table}"
     store, scheme, rest = source.name.partition("s3://")
     if store or not scheme:
         return source.name
@@ -146,6 +155,22 @@ def _spelling(source: Source) -> str:
     endpoint = re.sub(r"^https?://|:(443|80)?/*$", "", dict(parse_qsl(settings)).get("endpoint_override", ""))
     slashes = re.sub(r"/+", "/", f"{endpoint}/{place}").lstrip("/")
     return scheme + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
+
+
+def _is_this_machine(host: str) -> bool:
+    """Whether a server's host is this machine: a socket's folder, or an address that never leaves it.
+
+    No name is looked up, so that two sources compare alike wherever and whenever they are compared.
+    """
+    host = host.strip("[]").partition("%")[0]
+    if host.startswith("/") or host in ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.startswith("127.") and host.replace(".", "").isdigit()  # 127.1, as the resolver reads it
+    mapped = getattr(address, "ipv4_mapped", None) or address
+    return bool(mapped.is_loopback or mapped.is_unspecified)
 
 
 def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:

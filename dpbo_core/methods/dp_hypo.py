@@ -15,7 +15,7 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
-from dpbo_core.privacy.amounts import allowed_units, from_units
+from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import RECORDS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -190,6 +190,8 @@ class DpHypo:
             StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
+        if self.base_epsilon is not None:
+            problem = replace(problem, epsilon=from_units(spends[0].epsilon_units or 0))
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         if self.calibration == "published":
@@ -323,6 +325,9 @@ class DpHypo:
             noise_scale=trial.score.scale * problem.score_per_step,
             calibration=self.calibration,
         )
+        if self.base_epsilon is not None:  # a trial costs what it costs, and so does the best of them
+            priced = min(epsilon_units, spent_units(mechanism.price()))
+            mechanism = replace(mechanism, epsilon_units=priced)
         return trial, mechanism
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:

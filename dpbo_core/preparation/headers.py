@@ -92,7 +92,7 @@ def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: s
     else:
         columns = parts[0].columns
     features = tuple(name for name in columns if name not in left_out(spec))
-    data.check_columns(features, features, section.target)
+    data.check_target(features, section.target, mode=PUBLIC_FILE)
     return PublicHeader(features, section.target)
 
 
@@ -177,7 +177,8 @@ def check_names(
     """
     check_person(spec, columns, shown_as=shown_as)
     features = [name for name in columns if name not in left_out(spec)]
-    data.check_columns(public.columns, features, public.target, shown_as=shown_as)
+    named = spec.data.named_columns if isinstance(spec.data, SensitiveFiles) else None
+    data.check_columns(public.columns, features, shown_as=shown_as, named=named)
 
 
 def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:

@@ -33,6 +33,7 @@ class CertificateRules:
         units: whom the method's guarantees can protect.
         relations: which neighbours they can be about.
         score_bound: what a theorem says of the released score, from the printed noise, in words; "" for nothing.
+        agrees: whether what is shown follows from what was drawn; None where nothing of it can be computed anew.
     """
 
     draws: Mapping[str, tuple[str, ...]]
@@ -41,6 +42,7 @@ class CertificateRules:
     units: tuple[PrivacyUnit, ...] = RECORDS
     relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
     score_bound: str = ""
+    agrees: Callable[[Release], bool] | None = None
 
     def fits(self, release: Release) -> bool:
         """Whether a release's draws, unit, relation and assumptions are as the rules say; no amount is checked."""

@@ -49,3 +49,12 @@ def list_of(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError("no list")
     return value
+
+
+def is_unicode(text: str) -> bool:
+    """Whether UTF-8 can write a text: no lone half of a pair of surrogates is in it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

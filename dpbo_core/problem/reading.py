@@ -1,12 +1,14 @@
 """Reading tables strictly: every key known, every type right, and a message for the rest."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, fields
 from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.privacy.json_values import is_unicode
 
 
 def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
@@ -27,12 +29,88 @@ def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
 
 def check_name(key: str, value: str) -> None:
     """Refuse a `value` of `key` that is empty, over 100 characters, unprintable, or begins or ends in a space."""
-    ok = 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
+    ok = isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
     require(
         ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
     )
 
 
+def number_of(key: str, value: Any) -> float:
+    """The argument `key` of a Python call as a float; refused where it is none, or too large for one.
+
+    Raises:
+        StudyInvalid: it is no number that can be computed with.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _no_number(key)
+
+
+def whole_number_of(key: str, value: Any) -> int:
+    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it.
+
+    Raises:
+        StudyInvalid: it is no number that can be computed with.
+    """
+    try:
+        float(value)
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise _no_number(key)
+
+
+def _no_number(key: str) -> StudyInvalid:
+    """The error for a value of `key` that cannot be computed with, which the message does not repeat."""
+    return StudyInvalid(
+        f"{key} is no number that can be computed with",
+        cause="a text, or a number of hundreds of digits",
+        remedy="give a number below 1e308",
+    )
+
+
+def check_numbers(value: Any, where: str) -> None:
+    """Refuse, at any depth of a study's tables, a whole number that no double reaches; `where` names its place.
+
+    Raises:
+        StudyInvalid: there is one.
+    """
+    for place, item in _plain_values(value, where):
+        if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
+            raise _no_number(place)
+
+
+def check_texts(value: Any, where: str) -> None:
+    """Refuse, at any depth of a study's tables, a text that UTF-8 cannot write; `where` names its place.
+
+    Raises:
+        StudyInvalid: there is one.
+    """
+    for place, item in _plain_values(value, where):
+        if isinstance(item, str) and not item.isascii() and not is_unicode(item):
+            raise StudyInvalid(
+                f"{place or 'the study'} holds a text that UTF-8 cannot write",
+                cause="a lone half of a surrogate pair",
+                remedy="write another text",
+            )
+
+
+def _plain_values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every key and value in tables and lists, at any depth, with the place of each."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield where, key
+            yield from _plain_values(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _plain_values(item, where)
+    else:
+        yield where, value
+
+
+LARGEST_NUMBER = int(sys.float_info.max)
 _hints = cache(get_type_hints)  # of a section's fields, by name
 
 Rule = Callable[[str, Any], None]  # raises StudyInvalid where the value of a key breaks it

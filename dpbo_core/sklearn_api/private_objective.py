@@ -16,6 +16,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.run import Run
+from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective, open_objective
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
@@ -92,7 +93,9 @@ class PrivateObjective(ObjectiveHandle):
     pay_as_you_go: bool = False
 
     def __post_init__(self) -> None:
-        self.section = ObjectiveSection(int(self.n_scores), float(self.choice_share))
+        self.section = ObjectiveSection(
+            whole_number_of("n_scores", self.n_scores), number_of("choice_share", self.choice_share)
+        )
         # of a search of ours, which there is none of
         self.search_space: dict[str, Any] = {}
         self.method, self.options = AUTO, None

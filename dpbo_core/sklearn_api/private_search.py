@@ -28,6 +28,7 @@ from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.problem.problem import DEFAULT_DELTA
+from dpbo_core.problem.reading import number_of
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
@@ -340,7 +341,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, tables.X, reset=False, skip_check_array=True)
         split = split_of(self, tables, ledger, group)
         section = EvaluationSection(
-            epsilon=float(epsilon),
+            epsilon=number_of("epsilon", epsilon),
             edition=edition,
             bins=bins,
             group=group,

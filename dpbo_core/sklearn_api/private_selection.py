@@ -22,6 +22,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.problem.model import PREDICTIONS, read_model
+from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
@@ -177,7 +178,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         model = {
             "estimator": PREDICTIONS,
             "score": self.scoring,
-            "error_bound": None if self.error_bound is None else float(self.error_bound),
+            "error_bound": None if self.error_bound is None else number_of("error_bound", self.error_bound),
             "class_shares": None if self.class_shares is None else dict(self.class_shares),
         }
         return described(
@@ -187,6 +188,6 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},
-            search=SearchSection(steps=None if self.n_steps is None else int(self.n_steps)),
+            search=SearchSection(steps=None if self.n_steps is None else whole_number_of("n_steps", self.n_steps)),
             choice="candidate",
         )

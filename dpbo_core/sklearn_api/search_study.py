@@ -26,6 +26,7 @@ from dpbo_core.methods import method_named
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.problem.named_score import score_of, score_on
+from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
@@ -285,10 +286,10 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
         model=model,
         space=axes,
         search=SearchSection(
-            steps=None if search.n_steps is None else int(search.n_steps),
+            steps=None if search.n_steps is None else whole_number_of("n_steps", search.n_steps),
             candidates="sobol",
-            n_candidates=int(search.n_candidates),
-            seed=int(search.random_state or 0),
+            n_candidates=whole_number_of("n_candidates", search.n_candidates),
+            seed=whole_number_of("random_state", search.random_state or 0),
         ),
         choice="hyperparameters",
     )
@@ -314,7 +315,8 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
     """The study's [data] for tables in memory, by a public number of persons, else of records; refused without."""
     if n_persons is not None:
-        return PersonFiles("X", "X_validation", n_persons=int(n_persons), target=target, missing="mean")
+        people = whole_number_of("n_persons", n_persons)
+        return PersonFiles("X", "X_validation", n_persons=people, target=target, missing="mean")
     if n_validation is None:
         raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
     return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
@@ -350,12 +352,12 @@ def described(
         accepts=tuple(estimator.accepts),
         privacy=PrivacySection(
             dataset=estimator.dataset,
-            epsilon=float(estimator.epsilon),
-            delta=float(estimator.delta),
-            max_records_per_person=int(estimator.max_records_per_person),
+            epsilon=number_of("epsilon", estimator.epsilon),
+            delta=number_of("delta", estimator.delta),
+            max_records_per_person=whole_number_of("max_records_per_person", estimator.max_records_per_person),
             person=estimator.person,
         ),
-        budget=None if cap is None else BudgetSection(float(cap[0]), float(cap[1])),
+        budget=None if cap is None else BudgetSection(number_of("budget", cap[0]), number_of("budget", cap[1])),
         data=data,
         model=model,
         space=space,

@@ -53,7 +53,7 @@ def validated_on(n: int, share: float) -> NDArray[np.bool_]:
     Raises:
         StudyInvalid: the share is none, or a half has no row.
     """
-    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < float(share) < 1.0:
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < share < 1.0:
         raise StudyInvalid(
             f"validation_size = {share!r}",
             cause="it is the share of the rows that are validated on, and no number of rows",

@@ -25,6 +25,7 @@ from dpbo_core.preparation.public_half import OwnParts, PublicHalf, fitted_half,
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.problem.model import read_model
 from dpbo_core.problem.problem import Problem
+from dpbo_core.problem.reading import number_of
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.study_file import ModelSection, StudySpec
@@ -178,13 +179,19 @@ def model_section(search: Any, training: Frame) -> ModelSection:
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
     if declared is not None and "class_shares" in declared.allows and shares is None and several:
         shares = class_shares(training)
-    low, high = (None, None) if search.score_bounds is None else map(float, search.score_bounds)
+    low, high = (
+        (None, None)
+        if search.score_bounds is None
+        else (number_of("score_bounds", end) for end in search.score_bounds)
+    )
     table = {
         "estimator": f"{type(search.estimator).__module__}.{type(search.estimator).__name__}",
         "score": search.scoring if function is None else function_name(function),
         "standardize": False,
-        "class_shares": None if shares is None else {str(name): float(share) for name, share in shares.items()},
-        "error_bound": None if search.error_bound is None else float(search.error_bound),
+        "class_shares": None
+        if shares is None
+        else {str(name): number_of("class_shares", share) for name, share in shares.items()},
+        "error_bound": None if search.error_bound is None else number_of("error_bound", search.error_bound),
         "score_low": low,
         "score_high": high,
         "task": "regression" if function is not None and is_regressor(search.estimator) else None,

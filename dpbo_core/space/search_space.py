@@ -26,10 +26,14 @@ Value = float | int | str | bool
 
 def _check_ends(low: float, high: float, *, log: bool) -> None:
     """Refuse the ends of an axis unless they are finite and low < high, and 0 < low if it is logarithmic."""
-    if not (math.isfinite(low) and math.isfinite(high)):
+    try:
+        finite = math.isfinite(low) and math.isfinite(high)
+    except (TypeError, OverflowError):
+        finite = False
+    if not finite:
         raise StudyInvalid(
-            f"an axis runs from {low} to {high}",
-            cause="an end is infinite or NaN",
+            "an end of an axis is no finite number",
+            cause="an end is infinite, NaN, a text, or a number of hundreds of digits",
             remedy="give two finite numbers",
         )
     if low >= high:
@@ -97,11 +101,11 @@ class Integer:
     log: bool = False
 
     def __init__(self, low: float, high: float, *, log: bool = False) -> None:
+        _check_ends(low, high, log=log)
         if int(low) != low or int(high) != high:
             raise StudyInvalid(
                 f"an integer axis runs from {low} to {high}", remedy="give whole numbers, or leave integer out"
             )
-        _check_ends(low, high, log=log)
         object.__setattr__(self, "low", int(low))
         object.__setattr__(self, "high", int(high))
         object.__setattr__(self, "log", log)

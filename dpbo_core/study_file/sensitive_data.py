@@ -65,6 +65,11 @@ class SensitiveSection(Section):
         super().__post_init__()
         check_places(self.training)
 
+    @property
+    def named_columns(self) -> frozenset[str]:
+        """The columns that the study names, which messages about a sensitive header may repeat."""
+        return frozenset({self.target, *self.bounds})
+
 
 @dataclass(frozen=True)
 class SensitiveFiles(SensitiveSection):

@@ -14,6 +14,8 @@ from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.problem.model import ModelSection, PredictionsSection, read_model
 from dpbo_core.problem.reading import (
     check_name,
+    check_numbers,
+    check_texts,
     one_of,
     read_section,
     refuse_unknown,
@@ -85,6 +87,9 @@ class StudySpec:
     def __post_init__(self) -> None:
         check_name("study.name", self.name)
         check_name("study.edition", self.edition)
+        check_numbers(self.to_dict(), "")
+        check_texts(self.to_dict(), "")
+        require(all(isinstance(name, str) for name in self.accepts), "study.accepts is not a list of names")
         if isinstance(self.data, SensitiveData):
             self._check_private_training(self.data)
             return
@@ -237,6 +242,7 @@ class StudySpec:
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():
             require(isinstance(table, Mapping), f"{name} is not a table", remedy=f"write it as [{name}]")
+        check_numbers(tables, "")  # before a number becomes a double
         head = dict(tables["study"])
         refuse_unknown(head, ("name", "edition", "method", "accepts"), "[study]")
         for key in ("name", "method"):

@@ -15,7 +15,7 @@ from dpbo.flows.cli.public_notices import IDENTIFIER, form_of, notices
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import writing
-from dpbo_core.data import Preprocessing, Table, check_columns, read_header, read_table
+from dpbo_core.data import Preprocessing, Table, check_columns, check_target, read_header, read_table
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values
@@ -108,7 +108,8 @@ def study_text(
     training, validation = files
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
     target = target or list(table.columns)[-1]
-    check_columns(table.columns, header.columns, target, shown_as=str(validation))
+    check_target(table.columns, target, mode=PUBLIC_FILE)
+    check_columns(table.columns, header.columns, shown_as=str(validation))
     privacy: dict[str, object] = {}
     counted: dict[str, object] = {"n_validation": header.n_records}
     no_features = [target]

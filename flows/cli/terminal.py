@@ -177,7 +177,7 @@ class Screen:
         """Print rich's content without the trailing blanks of each line, which would be copied with the text."""
         with self._console.capture() as capture:
             self._console.print(content)
-        lines = capture.get().splitlines()
+        lines = capture.get().removesuffix("\n").split("\n")
         self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:

@@ -10,7 +10,7 @@ import typer
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.running import is_there
 from dpbo.flows.cli.terminal import Screen, named, print_result, print_sentence
-from dpbo.flows.cli.words import lines_of, writing
+from dpbo.flows.cli.words import text_of, writing
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
@@ -42,7 +42,7 @@ def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = 
     """
     from dpbo.tasks.reporting.receipt import check_receipt, public_keys
 
-    lines_of(file)  # that it can be read
+    text_of(file)  # that it can be read
     dead = public_keys(revoked)
     trusted = {name: key for name, key in public_keys(keys).items() if name not in dead}
     return f" Signed by key {check_receipt(file, file.read_bytes(), trusted)}."
@@ -74,9 +74,7 @@ def check_certificate(file: Path) -> str:
 
 def release_of(file: Path) -> Release:
     """The release in a file such as release.json; StudyInvalid where the file holds none."""
-    text = "\n".join(
-        lines_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
-    )
+    text = text_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
@@ -111,11 +109,12 @@ def pool(
     """Sum the noised tables of one model at several sites: one report, and whether the sites disagree."""
     from dpbo_core.queries.evaluation.pooled import pool as pooled
 
-    for file in releases:
-        check_certificate(file)
+    reports = [release_of(file) for file in releases]
+    for file, report in zip(releases, reports, strict=True):
+        _ledger_remark(report)  # refuses one that the ledger here lost
         if key is not None or revoked is not None:
             check_signature(file, key or (), revoked or ())
-    document = pooled([release_of(file) for file in releases])
+    document = pooled(reports)
     print_result(lambda: document, lambda: print_pooled(document))
 
 

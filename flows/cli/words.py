@@ -126,10 +126,16 @@ def check_padding(pad_steps: float) -> None:
         raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
 
 
-def lines_of(file: Path, *, remedy: str = "check the path") -> list[str]:
-    """The lines of a UTF-8 text file; StudyInvalid with the `remedy` where it cannot be read."""
+def lines_of(file: Path) -> list[str]:
+    """The lines of a UTF-8 text file, which end at the newline character alone, as those of JSON lines do."""
+    lines = text_of(file).split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def text_of(file: Path, *, remedy: str = "check the path") -> str:
+    """The text of a UTF-8 file, as it is; StudyInvalid with the `remedy` where it cannot be read."""
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return file.read_bytes().decode()
     except OSError as error:
         reason = reason_of(error)
     except UnicodeDecodeError:

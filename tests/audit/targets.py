@@ -357,7 +357,9 @@ def ledger_export(folder: Path) -> Target:
 
 
 def certificate(folder: Path) -> Target:
-    from dpbo.flows.cli.verify import check_certificate
+    from dpbo.flows.cli.verify import check_certificate, release_of
+    from dpbo_core.queries.evaluation.pooled import pool
+    from dpbo_core.queries.evaluation.run import evaluate_study
 
     write_data(folder)
     corpus = []
@@ -367,11 +369,15 @@ def certificate(folder: Path) -> Target:
         ledger = PrivacyLedger(f"sqlite:///{folder / 'ledger.db'}")
         released = run_study(StudySpec.from_dict(study), ledger=ledger, folder=folder).release
         corpus.append(json.dumps(released.to_json()).encode())
+        study["evaluation"] = {"epsilon": 0.5}
+        report = evaluate_study(StudySpec.from_dict(study), ledger=ledger, folder=folder).release
+        corpus.append(json.dumps(report.to_json()).encode())
     path = folder / "release.json"
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
         print(check_certificate(path))
+        pool([report, release_of(path)])
 
     return Target(take, corpus=tuple(corpus))
 

@@ -1,6 +1,7 @@
 """Validation tables that are no files: rows of a real PostgreSQL, objects of a store; read as files are."""
 
 import io
+import itertools
 import json
 import logging
 import traceback
@@ -24,7 +25,7 @@ from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
 from dpbo_core.preparation.data_split import public_half
-from dpbo_core.preparation.named_sources import named_source
+from dpbo_core.preparation.named_sources import named_source, place_source
 from dpbo_core.queries.evaluation.run import evaluate_study
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.queries.watch.terms import Terms
@@ -352,3 +353,20 @@ def test_the_command_reads_an_address_and_leaves_no_secret(dpbo, here, tables, d
     assert not search(here, {CANARY: forms_of_text(CANARY)})
     code, out, _ = dpbo("budget")
     assert code == 0
+
+
+def test_a_server_on_this_machine_is_one_source_however_it_is_spelt():
+    """By whichever a ledger knows it already; another port, database or table, and another machine, are others."""
+
+    def source(server, table="visits"):
+        return place_source(address_of(f"postgresql://{server}/clinic?query=SELECT a FROM {table}"))
+
+    spelt = (
+        "localhost", "LOCALHOST", "127.0.0.1", "127.0.0.1:5432", "127.8.9.1", "127.1", "[::1]", "0.0.0.0",
+        "[::ffff:127.0.0.1]", "%2Fvar%2Frun%2Fpostgresql", "%2Ftmp", "ip6-localhost",
+    )  # fmt: skip
+    for one, other in itertools.combinations(map(source, spelt), 2):
+        assert same_records(one, other), (one.name, other.name)
+    for other in ("localhost:5433", "db.example.org", "127.example.org", "10.0.0.1", "[::2]"):
+        assert not same_records(source("localhost"), source(other)), other
+    assert not same_records(source("localhost"), source("127.0.0.1", "other"))

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worlds import at_length
 
-from dpbo_core.data import Table, check_columns, fingerprint, read_header, read_table, table_of
+from dpbo_core.data import Table, check_columns, check_target, fingerprint, read_header, read_table, table_of
 from dpbo_core.data.csv_file import FIELD_LIMIT, csv_fields, read_csv
 from dpbo_core.data.parquet_file import read_parquet
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
@@ -450,25 +450,33 @@ def test_a_public_column_of_dates_is_refused_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("training", "validation", "target", "expected"),
+    ("training", "validation", "expected"),
     [
-        ("age sex y", "age sex z", "y", "v.csv lacks 'y' and has 'z', unknown"),
-        ("age sex y", "age sex y", "yy",
-         "the training table has no column 'yy', the target (the nearest name is 'y')."),
-        ("age height y", "age heigth y", "y",
-         "v.csv lacks 'height' (the nearest name is 'heigth') and has 'heigth', unknown"),
-        ("age y", "age id y", "y", "v.csv has 'id', unknown to the training table."),
-        ("a b c d e f g h i j k l m n o p y", "a b c d e f g h i y", "y",
+        ("age sex y", "age sex z", "v.csv lacks 'y' and has 1 column unknown to the training table."),
+        ("age height y", "age s3cr3t-4711 y",
+         "v.csv lacks 'height' and has 1 column unknown to the training table."),
+        ("age y", "age id s3cr3t-4711 y", "v.csv has 2 columns unknown to the training table."),
+        ("a b c d e f g h i j k l m n o p y", "a b c d e f g h i y",
          "v.csv lacks 'j', 'k', 'l', 'm', 'n' and 2 more."),
-        ("age sex y", "1 s3cr3t-4711 0", "y",
+        ("age sex y", "1 s3cr3t-4711 0",
          "v.csv lacks most of the training columns, 'age', 'sex', 'y' among them."),
     ],
 )  # fmt: skip
-def test_columns_that_differ(training: str, validation: str, target: str, expected: str) -> None:
+def test_columns_that_differ(training: str, validation: str, expected: str) -> None:
     with pytest.raises(StudyInvalid) as caught:
-        check_columns(training.split(), validation.split(), target, shown_as="v.csv")
+        check_columns(training.split(), validation.split(), shown_as="v.csv")
     assert expected in message(caught)
     assert SECRET not in str(caught.value)
+
+
+def test_a_wrong_target_is_answered_by_the_nearest_name_of_a_public_header_alone() -> None:
+    for mode, said in (
+        (PUBLIC_FILE, "the target (the nearest name is 'smoker')."),
+        (SENSITIVE_FILE, "the target."),
+    ):
+        with pytest.raises(StudyInvalid) as caught:
+            check_target(("61", "27.1", "smoker"), "smoking", mode=mode)
+        assert message(caught).startswith(f"the training table has no column 'smoking', {said}")
 
 
 # -- tables in memory, and the fingerprint

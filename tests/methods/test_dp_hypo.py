@@ -12,6 +12,7 @@ from scipy import stats
 from worlds import Table, problem, smooth_table, with_method
 
 from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.accounting.certificate import recompute
 from dpbo_core.accounting.composition import NOTHING, compose
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
@@ -28,6 +29,7 @@ from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
@@ -154,7 +156,7 @@ def test_no_other_method_runs_on_a_sensitive_training_set(tmp_path):
         ({"data": {"bounds": None}}, "lacks labels or bounds"),
         ({"data": {"memory_limit": 1}}, "memory_limit or workers for a sensitive training set"),
         ({"data": {"bounds": {"a": [1.0, 0.0]}}}, "data.bounds 'a'"),
-        ({"data": {"bounds": {"a": [0.0, 1.0]}}}, "says nothing of the column 'b'"),
+        ({"data": {"bounds": {"a": [0.0, 1.0]}}}, "says nothing of 1 column of the training table"),
         ({"data": {"bounds": {"*": [0.0, 1.0], "z": [0.0, 1.0]}}}, "names 'z'"),
         ({"data": {"labels": [0, 0]}}, "data.labels"),
         ({"data": {"labels": [0, 1, 2]}}, "two classes"),
@@ -581,6 +583,33 @@ def test_a_study_names_its_prior_and_calibration(tables, tmp_path):
     tables["method"] = {"prior": [1.0, 2.0]}
     with pytest.raises(StudyInvalid, match="16 candidates"):
         run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'n.db'}"))
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "gaussian_process"])
+def test_in_the_black_box_the_best_trial_is_charged_what_it_costs(tmp_path, sampler):
+    """For the plan, the release, its certificate and the ledger it is one price, below the study's ε."""
+    options = {"base_epsilon": 0.4, "sampler": sampler} | (
+        {"upper": 1.1, "lower": 0.9} if sampler != "uniform" else {}
+    )
+    tables = study(tmp_path, "output_perturbation", **options)
+    tables["privacy"]["delta"] = 0.0
+    price = plan_study(StudySpec.from_dict(tables)).guarantee.epsilon
+    _, mechanism = DpHypo(base="output_perturbation", **options)._calibrated(
+        planning_problem(StudySpec.from_dict(tables))
+    )
+    due = selection_epsilon(
+        mechanism.stopping, mechanism.trial, lower=mechanism.lower, upper=mechanism.upper, delta=0.0
+    )
+    assert due <= price <= due + 2e-12
+    assert price < 3.0
+    if sampler == "uniform":
+        assert price == pytest.approx(3 * 0.4, rel=1e-2)  # (2 + η)·ε of one trial
+    result = run_it(tables, tmp_path)
+    assert result.release.guarantee.epsilon == price
+    assert [spend.epsilon for spend in result.release.spends] == [price]
+    assert recompute(result.release, CERTIFIED).epsilon == price
+    (account,) = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}").accounts()
+    assert account.spent.epsilon_units == result.release.spends[0].epsilon_units
 
 
 def test_in_the_black_box_a_trial_is_what_it_is(here):

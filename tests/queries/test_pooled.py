@@ -3,17 +3,21 @@
 import json
 import math
 import os
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from audit.mutations import grown
 from scipy.stats import binom
 from test_evaluation import files, final_model, of_files
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.evaluation.binary import Binary
 from dpbo_core.queries.evaluation.binary_bins import AucTies, PublicSteps
+from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.pooled import FALSE_ALARMS, PooledTable, disagreement, pool
 from dpbo_core.queries.evaluation.run import evaluate_study
@@ -26,12 +30,14 @@ KIND = Binary(EDGES, 0.0, AucTies(0.5, 0.0, 1.0), None, NOBODYS)  # 10 bins
 RUNS = 200
 
 
-@pytest.fixture(autouse=True)
-def few_simulated(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def few_simulated():
     """A rank among 199 equal sites has the level of one among 999, 5%; 100 simulated tables make an interval."""
-    if "DPBO_AT_LENGTH" not in os.environ:
-        monkeypatch.setattr("dpbo_core.queries.evaluation.pooled.SIMULATED", 199)
-        monkeypatch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 50)
+    with pytest.MonkeyPatch.context() as patch:
+        if "DPBO_AT_LENGTH" not in os.environ:
+            patch.setattr("dpbo_core.queries.evaluation.pooled.SIMULATED", 199)
+            patch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 50)
+        yield
 
 
 def site(rng, m, scale, shift=0.0):
@@ -169,3 +175,81 @@ def test_three_sites_make_one_report(dpbo, here, sites, tmp_path):
 def test_what_is_no_sum_of_one_model_is_refused(sites, change, words):
     with pytest.raises(StudyInvalid, match=words):
         pool(change(sites))
+
+
+def leaves(tree, path=()):
+    """The path of every number, text and null in a report."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    found = [leaf for key, item in items for leaf in leaves(item, (*path, key))]
+    return found or [path]
+
+
+def edited(document, path, value):
+    document = json.loads(json.dumps(document))
+    holder = document
+    for key in path[:-1]:
+        holder = holder[key]
+    if value is None:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value(holder[path[-1]]) if callable(value) else value
+    return document
+
+
+def refused(document, other):
+    """Whether verify and a pool both refuse a report, each in one sentence; they never differ."""
+    answers = []
+    for check in (
+        lambda release: recompute(release, CERTIFIED),
+        lambda release: pool([other, release]),
+    ):
+        try:
+            check(read_certificate(json.loads(json.dumps(document)), CERTIFIED))
+            answers.append(False)
+        except DpboError as error:
+            answers.append("\n" not in str(error))
+    assert answers[1] or not answers[0]
+    return answers[1]
+
+
+TABLE = ("value", "table")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ((*TABLE, "drawn"), [1]), ((*TABLE, "drawn", 3), lambda n: n + 1), ((*TABLE, "drawn", 3), 2.5),
+        ((*TABLE, "drawn", 0), 10**400), ((*TABLE, "drawn", 0), True), ((*TABLE, "drawn"), None),
+        ((*TABLE, "noise_scale"), "a"), ((*TABLE, "noise_scale"), 0.001), ((*TABLE, "noise_scale"), 0),
+        ((*TABLE, "n_records"), 10**6), ((*TABLE, "n_records"), 300.0), ((*TABLE, "n_records"), "300"),
+        ((*TABLE, "edges"), []), ((*TABLE, "edges", 0), 1e300), ((*TABLE, "groups"), ["a"]),
+        ((*TABLE, "kind"), "errors"), (("facts", "model_digest"), [{}]),
+        ((*TABLE, "steps"), {}), ((*TABLE, "more"), 1), (TABLE, [[]]), ((*TABLE, "weight"), 7),
+        (("value", "metrics", "auc", "value"), 0.99), (("value", "metrics", "auc", "noise_interval", 0), 0.9),
+        (("value", "metrics", "auc", "sampling_interval"), [0.0, 1.0]), (("value", "roc", 1), None),
+        (("value", "calibration"), None), (("facts", "n_validation"), 299), (("spends", 0, "noise_scale"), 1.5),
+        (("spends", 0, "epsilon"), 0.5), (("guarantee", "epsilon"), 0.5), (("guarantee", "unit"), "person"),
+    ],
+)  # fmt: skip
+def test_an_edited_report_is_refused_by_verify_and_by_a_pool(sites, path, value):
+    assert refused(edited(sites[1].to_json(), path, value), sites[0])
+
+
+def test_no_figure_of_a_report_can_be_edited(sites):
+    document = sites[1].to_json()
+    paths = [path for path in leaves(document["value"]) if path != ("table", "positive_class")]  # a name, no figure
+    for place in np.random.default_rng(0).choice(len(paths), 30, replace=False):
+        path = ("value", *paths[place])
+        assert refused(edited(document, path, lambda n: n + 0.125 if type(n) is float else "x"), sites[0]), path
+    assert not refused(document, sites[0])
+
+
+def test_a_report_of_another_version_is_checked_but_for_its_figures(sites):
+    document = edited(sites[1].to_json(), ("facts", "version"), "0.0.1")
+    assert not refused(document, sites[0])
+    assert refused(edited(document, (*TABLE, "noise_scale"), 0.001), sites[0])
+
+
+def test_no_mutated_report_is_an_error_of_another_kind(sites):
+    rng, document = random.Random(1), sites[1].to_json()
+    assert sum(refused(grown(document, rng), sites[0]) for _ in range(40)) > 30

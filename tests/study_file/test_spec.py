@@ -15,6 +15,7 @@ from worlds import at_length, with_method
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.space.search_space import Integer, Real
 from dpbo_core.study_file import EstimatorSection, StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 from dpbo_core.study_file.toml_file import read_study
@@ -170,3 +171,23 @@ def test_a_path_that_no_file_can_have_is_refused_as_the_study_is_read(tables):
         tables["data"] = {**paths, "n_validation": 40, "target": "y"}
         with pytest.raises(StudyInvalid, match="characters that no name holds"):
             StudySpec.from_dict(tables)
+
+
+@pytest.mark.parametrize("digits", [400, 4000])
+def test_a_number_of_hundreds_of_digits_is_refused_by_its_place(tables, digits):
+    huge = int("9" * digits)
+    for section, key in (
+        ("privacy", "epsilon"),
+        ("data", "validation_share"),
+        ("search", "seed"),
+        ("model", "bias"),
+    ):
+        for number in (huge, -huge):
+            with pytest.raises(StudyInvalid, match=f"{section}.{key} is no number that can be computed with"):
+                StudySpec.from_dict(tables | {section: tables.get(section, {}) | {key: number}})
+    axis = {"lambda": {"values": [1.0, huge]}}
+    with pytest.raises(StudyInvalid, match=r"space\.lambda\.values is no number"):
+        StudySpec.from_dict(tables | {"space": axis})
+    for kind in (Real, Integer):
+        with pytest.raises(StudyInvalid, match="no finite number"):
+            kind(1, huge)

@@ -19,6 +19,7 @@ from dpbo_core.privacy.certified import (
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.evaluation.certified_table import figures_agree
 from dpbo_core.queries.evaluation.request import DRAW
 from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, number_name, score_name
@@ -36,10 +37,12 @@ def report_shown(release: Release) -> CertificateRules:
     Raises:
         KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
     """
-    if not only_shows(release, *PARTS):
+    if not only_shows(release, *PARTS) or not isinstance(release.value["table"], dict):
         raise ValueError("value")
     moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
-    return CertificateRules({DRAW: tuple(LaplaceHistogram.WORTH)}, moved, units=UNITS, relations=MEANS)
+    return CertificateRules(
+        {DRAW: tuple(LaplaceHistogram.WORTH)}, moved, units=UNITS, relations=MEANS, agrees=figures_agree
+    )
 
 
 def watch_shown(release: Release) -> CertificateRules:

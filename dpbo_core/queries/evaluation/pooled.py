@@ -22,9 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from dpbo_core.accounting.certificate import recompute
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.evaluated_model import KINDS
 from dpbo_core.queries.evaluation.noised_table import AT_ONCE, SEED, NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.report_kind import Reals
@@ -55,6 +57,7 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
 
     Raises:
         StudyInvalid: they cannot be summed: fewer than two, another model or other bins, one site twice.
+        CertificateFalse: a site's numbers do not support its guarantee, or its figures are not those of its table.
     """
     _check(releases)
     written = [release.value["table"] for release in releases]
@@ -120,6 +123,11 @@ def _site(release: Release) -> dict[str, Any]:
     return {name: document[name] for name in names} | {"metrics": dict(release.value["metrics"])}
 
 
+def _names_model(release: Release) -> bool:
+    """Whether a release's facts name its model, by a text."""
+    return isinstance(release.facts.get("model_digest"), str)
+
+
 def _check(releases: Sequence[Release]) -> None:
     """Refuse releases that cannot be pooled: too few, of one dataset twice, of different models or of other cells.
 
@@ -139,7 +147,7 @@ def _check(releases: Sequence[Release]) -> None:
             cause="a file was named twice, or two editions of one site",
             remedy="name one report a site: nobody's records may be counted twice",
         )
-    digests = {release.facts.get("model_digest") for release in releases}
+    digests = {release.facts["model_digest"] if _names_model(release) else None for release in releases}
     if len(digests) > 1 or None in digests:  # what names no model may be of any
         raise StudyInvalid(
             "the reports are of different models",
@@ -156,3 +164,5 @@ def _check(releases: Sequence[Release]) -> None:
             cause="other bins or groups, or another public training set",
             remedy="state bins, group and groups in [evaluation] alike, and train on the same public file",
         )
+    for release in releases:
+        recompute(release, CERTIFIED)

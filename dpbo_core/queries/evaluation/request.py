@@ -16,6 +16,7 @@ from pathlib import Path
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category
+from dpbo_core.data.header import counted_columns
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
@@ -386,8 +387,10 @@ def check_header(
         )
     missing = [name for name in needed if name not in columns]
     if missing:
+        private = isinstance(query.spec.data, SensitiveData)  # whose header is what the model's names are from
+        lacking = counted_columns(len(missing)) if private else f"the column {missing[0]!r}"
         raise StudyInvalid(
-            f"the validation set has no column {missing[0]!r}, which the model needs",
+            f"the validation set lacks {lacking}, which the model needs",
             cause="a model of another study, or the column was dropped",
             remedy="evaluate a model that was trained on these columns",
         )
