@@ -48,7 +48,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 tune: $(STAMP)
-	@$(BIN)/dpbo tune examples/two_scanners.toml
+	@$(BIN)/dpbo tune examples/screening.toml
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n 2 -m "not slow"

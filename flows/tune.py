@@ -29,7 +29,7 @@ from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.preparation.data_split import validation_parts
-from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.resolve import ResolvedStudy, resolve
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
 from dpbo_core.queries.evaluation.run import EvaluationResult
@@ -95,7 +95,7 @@ def tune(flow: PrivateFlow) -> Tuned:
         opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
         if isinstance(opened, BudgetRefused):
             raise announce_refusal(opened, study)
-        n_steps = _run_steps(opened, study) if isinstance(opened, StudyRun) else 0
+        n_steps = _run_steps(opened, resolved) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
         announce_release(study.name, result.release)
         tracked = publish_release(flow, result.release, opened)
@@ -110,15 +110,16 @@ def tune(flow: PrivateFlow) -> Tuned:
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
-def _run_steps(opened: StudyRun, study: StudySpec) -> int:
+def _run_steps(opened: StudyRun, resolved: ResolvedStudy) -> int:
     """Run the search's steps as tasks, one each, or several of a public list in one: the number of tasks."""
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
+    study, deviations = resolved.spec, resolved.step_deviations
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:
             _, released = step(opened, steps)
-            progress.show(released, len(steps))
+            progress.show(released, len(steps), deviation=deviations.get(steps[-1] + 1))
             page.show(len(steps))
             if released is not None:  # recorded before it came back, so anyone may see it
                 run_logger().info("step %d released %s", released["step"], in_short(released))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.gp.kernels import SquaredExponential
 from dpbo_core.methods.contract import ReleasedScores
+from dpbo_core.privacy.plan import step_score
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
 
@@ -47,7 +48,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
         return ReleasedScores(value["hyperparameters"], ())
     scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
     scores = [
-        (step["hyperparameters"], float(step["score"]), scales[f"score of step {step['step']}"])
+        (step["hyperparameters"], float(step["score"]), scales[step_score(step["step"])])
         for step in value["trajectory"]
     ]
     if look in scales:

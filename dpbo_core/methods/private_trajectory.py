@@ -55,7 +55,7 @@ from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.plan import PrivacyPlan, Spend, step_score
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
@@ -155,7 +155,7 @@ class PrivateTrajectory:
         drawn: list[tuple[Spend, Mechanism[Any]]] = []
         if (number := self.number(problem)) is not None:
             drawn.append((number.spend(ALL_PAIRS), number))
-        drawn += [(m.spend(f"score of step {t}"), m) for t, m in enumerate(self.observations(problem), start=1)]
+        drawn += [(m.spend(step_score(t)), m) for t, m in enumerate(self.observations(problem), start=1)]
         selection, look = self.selection(problem), self.look(problem)
         if selection is not None:
             drawn.append((selection.spend("final choice"), selection))
@@ -167,7 +167,7 @@ class PrivateTrajectory:
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw a step and those that the options buy, of means or of pairs."""
         options, gaussian = release.facts["options"], tuple(DiscreteGaussian.WORTH)
-        made = {f"score of step {t}": gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
+        made = {step_score(t): gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
         if len(made) != stated_steps(release):
             raise ValueError("steps")
         stated = {name: options[name] for name in ("final_choice", "final_share", "look_share")}
@@ -333,7 +333,7 @@ class TrajectorySearch(Opaque):
         t, self._objective = len(self._path), objective
         if t == 0:
             self._count_pairs(objective, noise)
-        spend = self._spends[f"score of step {t + 1}"]
+        spend = self._spends[step_score(t + 1)]
         drawn = noise.recorded(spend)
         index = self._bo.ask() if drawn is None else drawn["candidate"]
         if drawn is None or self._selection is not None:

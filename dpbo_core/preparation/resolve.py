@@ -22,12 +22,13 @@ from dpbo_core.ledger.ledger import QueryKey
 from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.aggregates import MeanOfRecords
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.preparation.learning import check_learns
 from dpbo_core.preparation.sizes import n_validation
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.plan import PrivacyPlan, step_score
 from dpbo_core.problem.problem import Problem, TrainingFacts
 from dpbo_core.study_file import (
     PersonFiles,
@@ -88,6 +89,15 @@ class ResolvedStudy:
         """
         method = method_named(reserved["method"], reserved["options"])
         return replace(self, method=method, problem=replace(self.problem, editions=reserved["editions"]))
+
+    @property
+    def step_deviations(self) -> dict[int, float]:
+        """The deviation of the noise on each released step's score, by step from 1; {} where pairs are counted."""
+        if not isinstance(self.problem.aggregate, MeanOfRecords):
+            return {}
+        named = {spend.what: spend.noise_scale for spend in self.plan.spends}
+        steps = range(1, self.n_steps + 1)
+        return {t: named[step_score(t)] for t in steps if step_score(t) in named}
 
     @property
     def n_steps(self) -> int:

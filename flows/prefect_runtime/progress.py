@@ -10,6 +10,7 @@ from rich.progress import Progress as Bar
 
 from dpbo.flows.plain_output import is_plain
 from dpbo.tasks.reporting.escaping import point_in_short
+from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
@@ -58,9 +59,17 @@ class Progress:
         self.show(None)
         return result
 
-    def show(self, released: Released | None, n: int = 1) -> None:
-        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before."""
+    def show(self, released: Released | None, n: int = 1, *, deviation: float | None = None) -> None:
+        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before.
+
+        Args:
+            released: on a terminal a line of its own.
+            n: how many steps.
+            deviation: the standard deviation of the noise on the released score; None where it is not known.
+        """
         self._done += n
+        if released is not None and not self._bar.disable:
+            self._bar.console.print(step_in_words(released, deviation), markup=False, highlight=False)
         if self._done * LINES // max(self._steps, 1) > (self._done - n) * LINES // max(self._steps, 1):
             self._say()
         self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
@@ -78,6 +87,16 @@ def announce_release(name: str, release: Release) -> None:
     if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
         sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")
         sys.stderr.flush()
+
+
+def step_in_words(released: Released, deviation: float | None) -> str:
+    """A released step in a line: its number, hyperparameters, private score and, with `deviation`, 90% interval."""
+    score = "no score" if released["score"] is None else f"{released['score']:.4f}"
+    if deviation is not None and released["score"] is not None:
+        half = NORMAL_90 * deviation
+        score += f"   {released['score'] - half:.4f} to {released['score'] + half:.4f}"
+    point = printable(point_in_short(released["hyperparameters"]))
+    return f"  {released['step']:>4}   {point:<24} {score}"
 
 
 def in_short(released: Released) -> str:

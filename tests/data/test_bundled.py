@@ -50,7 +50,7 @@ def test_an_unknown_name(name: str, opening: str) -> None:
         with pytest.raises(StudyInvalid) as caught:
             call()
         assert str(caught.value).startswith(opening)
-        assert "use one of breast_cancer, digits, iris, two_scanners, wine" in str(caught.value)
+        assert "use one of breast_cancer, digits, iris, screening, two_scanners, wine" in str(caught.value)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.5, 0.9999, float("nan")])
@@ -79,6 +79,20 @@ def test_the_second_scanner_sees_two_fifths_of_the_ink() -> None:
             assert np.array_equal(scanned[1].columns[column], factor * digits[1].columns[column])
     assert bundled.n_records("two_scanners") == bundled.n_records("digits")
     assert bundled.public_facts("two_scanners") == bundled.public_facts("digits")
+
+
+def test_the_simulated_screening_is_the_same_for_ever() -> None:
+    """Its numbers are NumPy's legacy generator's, which never change; twelve markers tell, the others do not."""
+    public, patients = bundled.load("screening", 0.99625)
+    assert (public.n_records, patients.n_records) == (150, 40_000)
+    assert patients.columns["marker_0"][:3].tolist() == [0.001, -0.466, 0.646]
+    ill = patients.columns["target"] == 1.0
+    gap = [
+        patients.columns[f"marker_{j}"][ill].mean() - patients.columns[f"marker_{j}"][~ill].mean()
+        for j in range(80)
+    ]
+    assert min(gap[:12]) > 0.3
+    assert max(map(abs, gap[12:])) < 0.1
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.resolve import advise_study
+from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -320,3 +320,29 @@ def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
     assert "--all" not in printed
     assert all(f"trial{n:02d}" in printed for n in range(25))
     assert len(account_json(*accounts)["entries"]) == 25
+
+
+def test_on_a_terminal_each_released_step_is_a_line_with_its_interval(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("DPBO_PLAIN", raising=False)
+    step = {"step": 3, "hyperparameters": {"lambda": 0.00123}, "score": 0.7}
+    with Progress("trial", 3) as progress:
+        progress.show(step, deviation=0.01)
+        progress.show(step | {"step": 4, "score": None})
+        progress.show(step | {"step": 5})
+    lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err).replace("\r", "\n").split("\n")
+    shown = [" ".join(line.split()) for line in lines if line.startswith("     ")]
+    assert shown == [
+        "3 lambda = 0.00123 0.7000 0.6836 to 0.7164",
+        "4 lambda = 0.00123 no score",
+        "5 lambda = 0.00123 0.7000",
+    ]
+
+
+def test_the_noise_of_each_step_is_known_beforehand(tables):
+    study = StudySpec.from_dict(tables)
+    resolved = resolve(study)
+    made = {spend.what: spend.noise_scale for spend in resolved.plan.spends}
+    assert resolved.step_deviations == {t: made[f"score of step {t}"] for t in range(1, 6)}
+    tables["study"]["method"] = "private_grid"
+    assert resolve(StudySpec.from_dict(tables)).step_deviations == {}
