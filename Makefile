@@ -7,8 +7,6 @@
 # make intruder  attack every server, budget and ledger as another user, an operator and a web page; the figures
 #              go to docs/tables/audit.txt (a quarter of an hour; needs root for a second user, Chromium for the page)
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
-# make deployment  run docs/how_to/team.md from its first command to its last, as services of real processes under
-#              accounts of their own, and try what each can reach (needs root and Debian's PostgreSQL; ten minutes)
 # make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/flows/test_flow.py for some)
 # make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
@@ -33,7 +31,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test one planted audit intruder supply deployment newest pythons look check pages demo bench compare papers docs docs-run frameworks format \
+.PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run frameworks format \
 	lock clean
 
 setup: $(STAMP)
@@ -85,9 +83,6 @@ supply: $(STAMP)
 		$(VENV)/supply/bin/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.9"; }
 	@$(VENV)/supply/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps -r requirements.lock || { \
 		echo "A dependency has a known fault, or could not be looked up."; exit 1; }
-
-deployment: $(STAMP)
-	@cd tests && ../$(BIN)/python -m deployment
 
 TESTS   ?= tests
 RUN     := -m pytest -m "not slow" -p no:cacheprovider $(TESTS)

@@ -12,9 +12,8 @@ from typing import Annotated
 import typer
 from packaging.requirements import Requirement
 
-from dpbo.flows.cli import exposure
 from dpbo.flows.cli.budget import n_looks
-from dpbo.flows.cli.exposure import Finding, Verdict
+from dpbo.flows.cli.findings import Finding, Verdict, dask_cluster, files
 from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
@@ -63,9 +62,8 @@ def examine() -> tuple[Finding, ...]:
     """
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
-        _versions, _disk, _settings, _files, exposure.shared_folders, _ledger, exposure.ledger_server,
-        _budgets, _mlflow, exposure.tracking_server, _server,
-        exposure.dask_cluster,
+        _versions, _disk, _settings, _files, _ledger,
+        _budgets, _mlflow, _server, dask_cluster,
     )  # fmt: skip
     return tuple(finding for look in looks for finding in _findings_of(look))
 
@@ -152,7 +150,7 @@ def _files() -> Iterator[Finding]:
         accounts = accounts_here()
     except DpboError:
         accounts = ()  # the look at the ledger says why
-    yield from exposure.files(accounts)
+    yield from files(accounts)
 
 
 def _budgets() -> Iterator[Finding]:
@@ -206,7 +204,6 @@ def _server() -> Iterator[Finding]:
         yield Finding("prefect server", verdict, f"{api} asks nobody for a password", remedy)
     else:
         yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
-    yield from exposure.prefect_in_the_open(named)
     readable = readable_by_others(prefect_home())
     if readable is not None:
         yield Finding("prefect's folder", "note", *readable.split(". Run: "))

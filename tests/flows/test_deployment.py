@@ -1,4 +1,4 @@
-"""The deployment's files, as far as they can be read without starting anything: `make deployment` starts them."""
+"""The compose file, and the ranges of versions: what can be read without starting anything."""
 
 import re
 import tomllib
@@ -6,52 +6,28 @@ from datetime import date
 from pathlib import Path
 
 import newest
-import pytest
+import yaml
 from audit import supply
-from deployment import told, units
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-FILES = ROOT / "examples" / "deployment"
-UNITS = sorted(path.stem for path in FILES.glob("*.service"))
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_a_unit_has_its_own_account_and_nothing_that_the_trial_passes_over(unit, monkeypatch):
-    monkeypatch.setattr(units, "FOLDER", FILES)
-    found = units.service(unit)
-    assert found["User"] == {"dpbo-postgresql": "postgres", "dpbo-worker": "dpbo-curator"}.get(unit, unit)
-    assert (found["UMask"], found["NoNewPrivileges"]) == ("0077", "yes")
-    assert found["ExecStart"].startswith(("/opt/dpbo/bin/", "/usr/lib/postgresql/15/bin/postgres "))
-    assert "0.0.0.0" not in found["ExecStart"]
-
-
-def test_a_unit_with_a_key_that_nobody_follows_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "FOLDER", tmp_path)
-    (tmp_path / "x.service").write_text("[Service]\nUser=postgres\nPrivateNetwork=yes\nExecStart=/bin/true\n")
-    with pytest.raises(SystemExit, match="PrivateNetwork"):
-        units.service("x")
-
-
-def test_no_secret_is_shipped():
-    """Every password is drawn by `install`; files hold names of settings alone."""
-    text = "".join(path.read_text() for path in FILES.iterdir() if path.name != "install")
-    assert not re.search(r"(PASSWORD|AUTH_STRING|SECRET_KEY|admin_password)\s*=\s*\S", text)
-    assert (FILES / "install").read_text().count("$(secret)") == 6
-
-
-def test_the_page_names_files_that_are_there():
-    lines = [line for block in told.blocks() for line in block]
-    named = {name for line in lines for name in re.findall(r"examples/[\w./]+", line)}
-    assert len(lines) > 25
-    assert named
-    assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-def test_postgresql_trusts_nobody_and_listens_to_nobody():
-    rules = [line.split() for line in (FILES / "pg_hba.conf").read_text().splitlines() if not line.startswith("#")]
-    assert {(rule[0], rule[3]) for rule in rules} == {("local", "peer")}
-    assert "listen_addresses = ''" in (FILES / "install").read_text()
+def test_the_compose_file_publishes_on_this_machine_alone_and_ships_no_password():
+    text = (ROOT / "examples" / "container" / "compose.yaml").read_text()
+    services = yaml.safe_load(text)["services"]
+    assert set(services) == {"postgres", "prefect", "mlflow", "worker"}
+    assert [
+        port for one in services.values() for port in one.get("ports", ()) if not port.startswith("127.0.0.1:")
+    ] == []
+    secrets = {
+        name: value
+        for one in services.values()
+        for name, value in one["environment"].items()
+        if re.search("PASSWORD|AUTH_STRING|SECRET_KEY|LEDGER_URL", name)
+    }
+    assert len(secrets) == 7
+    assert all(re.search(r"\$\{[A-Z]+_PASSWORD:\?\}", value) for value in secrets.values())
 
 
 def test_what_the_newest_lane_asks_for_has_no_upper_bound():

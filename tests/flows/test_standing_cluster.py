@@ -17,7 +17,7 @@ from intruder import as_nobody, wait_until
 from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
-from dpbo.flows.cli.exposure import dask_cluster
+from dpbo.flows.cli.findings import dask_cluster
 from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, problems
 from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, standing_cluster
 from dpbo.flows.prefect_runtime.workers import DaskWorkers, on_cluster, workers
