@@ -135,7 +135,7 @@ $(VENV)/.docs: $(STAMP) pyproject.toml
 	@touch $@
 
 compare: $(STAMP)
-	@$(BIN)/dpbo compare --out build/comparison
+	@$(BIN)/python -m benchmarks.compare --out build/comparison
 	@cp build/comparison/comparison.json docs/evidence/ && cp build/comparison/pictures/comparison.png docs/pictures/
 	@$(BIN)/python tests/write_pages.py
 

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.compare.rivals import run_on
+from benchmarks.compare.tasks import ScoreTable, on_table
 from dpbo_core.advice.expected_loss import DEGREES, RECORDS, TABLE, UNITS, rows
-from dpbo_core.comparison.rivals import run_on
-from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory

@@ -19,9 +19,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.compare.rivals import Forgetful
+from benchmarks.compare.tasks import ScoreTable, TableScorer, TableTrainer
 from benchmarks.rows import Row, main
-from dpbo_core.comparison.rivals import Forgetful
-from dpbo_core.comparison.tasks import ScoreTable, TableScorer, TableTrainer
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods import AnyMethod

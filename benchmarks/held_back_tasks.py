@@ -1,4 +1,4 @@
-"""Tasks drawn by a seed after every constant was frozen, as `dpbo compare --task` reads them.
+"""Tasks drawn by a seed after every constant was frozen, as `python -m benchmarks.compare --task` reads them.
 
     python -m benchmarks.held_back_tasks FOLDER SEED [tasks]     FOLDER/KIND-NUMBER-SPLIT.npz; 24 tasks, 3 splits
     python -m benchmarks.held_back_tasks FOLDER SEED tasks --auc     the same tasks by AUC, but for the regressions

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.comparison.cell_runs import METHODS_COMPARED, auto_of, run_of
-from dpbo_core.comparison.own_task import read_task
-from dpbo_core.comparison.tasks import digits, on_table
+from benchmarks.compare.cell_runs import METHODS_COMPARED, auto_of, run_of
+from benchmarks.compare.own_task import read_task
+from benchmarks.compare.tasks import digits, on_table
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed

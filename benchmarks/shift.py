@@ -33,12 +33,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.compare.cell_runs import EPSILONS, METHODS_COMPARED, with_seed
+from benchmarks.compare.own_task import read_task
+from benchmarks.compare.rivals import Forgetful, Outcome, outcome_of
+from benchmarks.compare.tasks import Place, TableScorer, on_table
 from dpbo_core.advice.choosing import recommendation
 from dpbo_core.advice.expected_loss import expected
-from dpbo_core.comparison.cell_runs import EPSILONS, METHODS_COMPARED, with_seed
-from dpbo_core.comparison.own_task import read_task
-from dpbo_core.comparison.rivals import Forgetful, Outcome, outcome_of
-from dpbo_core.comparison.tasks import Place, TableScorer, on_table
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods import method_named
 from dpbo_core.methods.private_grid import PrivateGrid

@@ -1,4 +1,4 @@
-"""Tasks on which the sensitive half is another population than the public one, as `dpbo compare --task` reads them.
+"""Tasks on which the sensitive half is another population than the public one: files for `--task`.
 
     python -m benchmarks.shifted_tasks FOLDER [task …]     FOLDER/TASK-SPLIT.npz, those that are not there yet
     python -m benchmarks.shifted_tasks FOLDER 3-18 task …  other splits than the usual three

@@ -14,9 +14,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.comparison.cell_runs import EPSILONS, NOT_PRIVATE, Cell, measured_at, names_of, trained
-from dpbo_core.comparison.rivals import run_on
-from dpbo_core.comparison.tasks import on_table
+from benchmarks.compare.cell_runs import EPSILONS, NOT_PRIVATE, Cell, measured_at, names_of, trained
+from benchmarks.compare.rivals import run_on
+from benchmarks.compare.tasks import on_table
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 
 REPETITIONS, COVERAGE_RUNS = 100, 1_000

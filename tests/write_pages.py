@@ -13,17 +13,18 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the benchmarks
 import lists
 import reading
 from pages import PAGES, ROOT, blocks, commands
 
-from dpbo.tasks.reporting.comparison_page import markdown
-from dpbo_core.comparison.cell_runs import Cell
+from benchmarks.compare.cell_runs import Cell
+from benchmarks.compare.page import markdown
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
 
 
 def comparison() -> str:
-    """The tables of what `dpbo compare` measured last, from its numbers."""
+    """The tables of what `benchmarks.compare` measured last, from its numbers."""
     cells = json.loads((ROOT / "docs" / "evidence" / "comparison.json").read_text())
     _, first, tables = markdown([Cell(**cell) for cell in cells]).partition("\n## ")
     return (first + tables).lstrip()

@@ -43,7 +43,6 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "verify": ("verify", "Recompute a release's price, and check its receipt."),
     "pool": ("verify", "Sum one model's reports of several sites."),
     "keys": ("verify", "Make the key that signs receipts."),
-    "compare": ("compare", "Measure every method on public data alone."),
     "objective": ("objective", "Private scores for a search of your own."),
     "curate": ("curate", "The curator: publish a private table."),
     "model": ("curate", "The modeller: search a published table."),
@@ -52,7 +51,7 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {
-    "show", "status", "tune", "evaluate", "objective", "watch", "plan", "compare", "curate", "model",
+    "show", "status", "tune", "evaluate", "objective", "watch", "plan", "curate", "model",
     "pool",
 }  # fmt: skip
 SPENDS = {"tune", "evaluate", "objective", "watch"}

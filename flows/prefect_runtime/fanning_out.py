@@ -1,15 +1,10 @@
-"""Public work in Prefect's tasks: a cell of a comparison in a process for each core; a chunk of Λ in this process.
+"""Public work in Prefect's tasks, a chunk of Λ each, in this process.
 
 A chunk is shared with the processes that a study asks for, once public work took longer than they need to start.
 """
 
-import os
 from collections.abc import Callable
-from contextvars import copy_context
 from functools import partial
-from typing import Any, Self
-
-from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner
 
 from dpbo.flows.prefect_runtime.progress import Progress
 from dpbo.tasks.tuning import cross_validate_chunk, search_publicly, train_chunk, try_out
@@ -21,30 +16,6 @@ from dpbo_core.queries.tuning.run import recorded_release
 from dpbo_core.scoring.processes import Processes
 
 PIECES = "pieces of public work"
-
-
-class OwnProcesses(ProcessPoolTaskRunner):
-    """Prefect's runner of processes, with a message thread that knows this run's server.
-
-    A new thread has Prefect's settings as they were when the program began: it would start another server, open to
-    every user of the machine.
-    """
-
-    def __enter__(self) -> Self:
-        self._around = copy_context()
-        return super().__enter__()
-
-    def _forward_subprocess_messages(self) -> None:
-        """Forward child processes' events and log lines to this run's own server, whose settings a new thread
-        lacks.
-        """
-        self._around.run(super()._forward_subprocess_messages)
-
-
-def task_runner(n_tasks: int) -> TaskRunner[Any]:
-    """The runner of `n_tasks` parallel tasks: a process for each, but no more than there are cores."""
-    runner: TaskRunner[Any] = OwnProcesses(max_workers=min(n_tasks, os.cpu_count() or 1))
-    return runner
 
 
 def prepared(

@@ -11,7 +11,6 @@ from test_policy_runs import folder, in_a_run, ledger, team  # noqa: F401  a fix
 from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows import outsource
-from dpbo.flows.compare import compare_methods, measure
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
@@ -164,11 +163,9 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
 
 @in_a_run
 def test_no_flow_names_files_of_no_study(study, here):
-    """`dpbo compare --task`, and both parties of an exchange, are their owner's to start."""
+    """Both parties of an exchange are their owner's to start."""
     terms = outsource.Outsourcing(None, "patients.csv", "patients.csv", ".", 1)
     for started in (
-        partial(compare_methods.fn, own="patients.csv"),
-        partial(measure.fn, (), (1.0,), 1, ".", own="patients.csv"),
         partial(outsource.curate.fn, terms),
         partial(outsource.model.fn, terms),
     ):

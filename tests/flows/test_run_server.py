@@ -23,10 +23,8 @@ from intruder import command, environment, family, lives
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
-from prefect.task_runners import ProcessPoolTaskRunner
 from sklearn.datasets import load_breast_cancer
 
-from dpbo.flows.prefect_runtime.fanning_out import OwnProcesses
 from dpbo.flows.prefect_runtime.prefect_process import answers
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings, quiet_environment
@@ -106,22 +104,6 @@ def test_requests_to_this_machine_never_go_through_a_proxy(monkeypatch):
     assert os.environ["NO_PROXY"] == os.environ["no_proxy"] == "corp.example,127.0.0.1,localhost"
 
 
-@pytest.mark.parametrize("runner", [OwnProcesses, ProcessPoolTaskRunner])
-def test_the_thread_that_passes_events_on_knows_the_server(runner, monkeypatch):
-    """Prefect's own does not: it would start one more server, without a password."""
-    seen, looked = [], threading.Event()
-
-    def look(self):
-        seen.append(get_current_settings().api.url)
-        looked.set()
-
-    monkeypatch.setattr(ProcessPoolTaskRunner, "_forward_subprocess_messages", look)
-    before = get_current_settings().api.url
-    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}), runner(max_workers=1).duplicate():
-        assert looked.wait(180)
-    assert seen == ["http://127.0.0.1:9/api" if runner is OwnProcesses else before]
-
-
 def run_watched(folder, words):
     """(streams, password, words of every argv) of a whole command; `make intruder` attacks its server."""
     process = subprocess.Popen(
@@ -167,25 +149,20 @@ def recorded(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["tune", "compare"])
-def test_a_command_with_task_processes_has_one_locked_server(here, tables, what):
+def test_a_command_with_task_processes_has_one_locked_server(here, tables):
     """Every task run is recorded, whoever ran it; the password is in no file, argument or stream."""
-    if what == "tune":
-        tables["study"]["method"], tables["method"] = "private_grid", {"evaluate": "public_shortlist"}
-        tables["privacy"]["delta"], tables["space"]["lambda"]["points"] = 0.0, 4
-        table = load_breast_cancer(as_frame=True).frame
-        for name, half in (("training.csv", table[::2]), ("validation.csv", table[1::2])):
-            half.to_csv(here / name, index=False)
-        tables["data"] = {"training": "training.csv", "validation": "validation.csv", "n_validation": len(half),
-                          "target": "target"}  # fmt: skip
-        (here / "study.toml").write_text(tomli_w.dumps(tables))
-        words = ("tune", "study.toml", "--json", "--workers", "2")
-        tasks = {"cross-validate candidates": 4, "search on public data": 1,
-                 "try out trainings": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
-                 "train the final model": 1, "show the release": 1}  # fmt: skip
-    else:
-        words = ("compare", "--json", "--repetitions", "2", "--only", "breast_cancer")
-        tasks = {"measure": 1, "train every candidate": 1, "compare on one data set": 4, "show the comparison": 1}
+    tables["study"]["method"], tables["method"] = "private_grid", {"evaluate": "public_shortlist"}
+    tables["privacy"]["delta"], tables["space"]["lambda"]["points"] = 0.0, 4
+    table = load_breast_cancer(as_frame=True).frame
+    for name, half in (("training.csv", table[::2]), ("validation.csv", table[1::2])):
+        half.to_csv(here / name, index=False)
+    tables["data"] = {"training": "training.csv", "validation": "validation.csv", "n_validation": len(half),
+                      "target": "target"}  # fmt: skip
+    (here / "study.toml").write_text(tomli_w.dumps(tables))
+    words = ("tune", "study.toml", "--json", "--workers", "2")
+    tasks = {"cross-validate candidates": 4, "search on public data": 1,
+             "try out trainings": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
+             "train the final model": 1, "show the release": 1}  # fmt: skip
     streams, password, said = run_watched(here, words)
     assert isinstance(json.loads(streams[0]), dict)
     assert recorded(here) == tasks

@@ -225,7 +225,6 @@ EXCEPTED = {
     "queries/evaluation/__init__.py": "names of figures, for screens that count nothing",
     "queries/evaluation/binary.py": "the figures of a report, some of which scores are called by too",
     "queries/evaluation/multiclass.py": "the figures of a report of several classes, likewise",
-    "comparison": "it sets chosen forms of methods beside their rivals",
     "models/estimator_allowlist": "scikit-learn's own parameters, one of which is a sigmoid too",
 }
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from worlds import mostly_slow
 
+from benchmarks.compare.rivals import run_on
+from benchmarks.compare.tasks import ScoreTable, on_table
 from dpbo_core.advice import expected_loss
 from dpbo_core.advice.advise import advise
 from dpbo_core.advice.choosing import choose
 from dpbo_core.advice.expected_loss import DEGREES, RECORDS, UNHELD, expected
 from dpbo_core.advice.expected_loss import rows as table_rows
-from dpbo_core.comparison.rivals import run_on
-from dpbo_core.comparison.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.lipschitz import Lipschitz

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from dpbo.tasks.reporting.comparison_page import draw, markdown
-from dpbo_core.comparison import cell_runs, rivals, tasks
-from dpbo_core.comparison.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of, measured_at, names_of, trained
-from dpbo_core.comparison.rivals import run_on
-from dpbo_core.comparison.tasks import TASKS, ScoreTable, Task, on_table
+from benchmarks.compare import cell_runs, rivals, tasks
+from benchmarks.compare.__main__ import main
+from benchmarks.compare.cell_runs import METHODS_COMPARED, NOT_PRIVATE, cells_of, measured_at, names_of, trained
+from benchmarks.compare.page import draw, markdown
+from benchmarks.compare.rivals import run_on
+from benchmarks.compare.tasks import TASKS, ScoreTable, Task, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -59,7 +59,7 @@ def test_the_table_is_what_a_study_would_see(bench):
 
 def test_what_was_trained_is_kept(bench, kept, monkeypatch):
     first = bench[1]
-    monkeypatch.setattr("dpbo_core.comparison.tasks.Task.table", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr("benchmarks.compare.tasks.Task.table", lambda *_: pytest.fail("trained again"))
     again = trained("breast_cancer", kept)[1]
     assert (first.sums == again.sums).all()
     assert (first.public == again.public).all()
@@ -158,12 +158,9 @@ def test_the_page_shows_every_row_and_the_picture_every_task(cells):
 
 
 @pytest.mark.slow
-def test_the_command_prints_one_object_and_writes_the_page(here):
-    from dpbo.flows.cli.app import app
-
-    outcome = CliRunner().invoke(app, ["compare", "--json", "--repetitions", "2", "--only", "breast_cancer"])
-    assert outcome.exit_code == 0
-    document = json.loads(outcome.stdout)
+def test_the_command_prints_one_object_and_writes_the_page(here, capsys):
+    assert main(["--json", "--repetitions", "2", "--only", "breast_cancer"]) == 0
+    document = json.loads(capsys.readouterr().out)
     assert {cell["epsilon"] for cell in document["cells"]} == {0.1, 0.3, 1.0, 3.0}
     assert {file.name for file in (here / "comparison").iterdir()} == {
         "comparison.md",

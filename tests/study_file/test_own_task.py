@@ -1,14 +1,14 @@
-"""`dpbo compare --task FILE.npz`: what such a file holds, what is wrong with one, and that it is compared so."""
+"""`--task FILE.npz`: what such a file holds, what is wrong with one, and that it is compared so."""
 
 import json
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
-from typer.testing import CliRunner
 
-from dpbo_core.comparison.cell_runs import auto_of, cells_of, measured_own
-from dpbo_core.comparison.own_task import read_task
+from benchmarks.compare.__main__ import main
+from benchmarks.compare.cell_runs import auto_of, cells_of, measured_own
+from benchmarks.compare.own_task import read_task
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID
 
@@ -138,23 +138,17 @@ def test_every_contender_runs_on_it_and_auto_is_one(tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"), [(["--task", "missing.npz"], "no file"), (["--epsilon", "-1"], "no price")]
 )
-def test_the_command_refuses_before_it_starts_anything(here, words, told):
-    from dpbo.flows.cli.app import app
-
-    outcome = CliRunner().invoke(app, ["compare", *words])
-    assert isinstance(outcome.exception, StudyInvalid)
-    assert told in outcome.exception.what
-    assert not (here / "mlruns").exists()
+def test_the_command_refuses_before_it_starts_anything(here, words, told, capsys):
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+    assert list(here.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_the_command_compares_a_task_of_one_s_own(here):
-    from dpbo.flows.cli.app import app
-
+def test_the_command_compares_a_task_of_one_s_own(here, capsys):
     file = written(here / "mine.npz")
-    words = ["compare", "--task", str(file), "--epsilon", "1", "--epsilon", "0.2", "--repetitions", "2", "--json"]
-    outcome = CliRunner().invoke(app, words)
-    assert outcome.exit_code == 0
-    document = json.loads(outcome.stdout)
+    words = ["--task", str(file), "--epsilon", "1", "--epsilon", "0.2", "--repetitions", "2", "--json"]
+    assert main(words) == 0
+    document = json.loads(capsys.readouterr().out)
     assert {(cell["task"], cell["epsilon"]) for cell in document["cells"]} == {("mine", 0.2), ("mine", 1.0)}
     assert (here / "comparison" / "comparison.md").exists()

@@ -1,21 +1,16 @@
 """The page of a comparison: a table a task, a picture of regret against ε, and the numbers for programs."""
 
 import json
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo.tasks.reporting.logged_numbers import metric
-from dpbo.tasks.reporting.mlflow_store import open_store
+from benchmarks.compare.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
 from dpbo.tasks.reporting.release_picture import sheet
-from dpbo_core.comparison.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EXPERIMENT = "comparison on public data"
-NOTE = "Every number here was measured on **public** data with seeded noise; nothing here needs to be private."
 COLOURS = (
     "#1b9e77",
     "#d95f02",
@@ -31,15 +26,14 @@ COLOURS = (
 LEAST = 1e-5  # what a logarithmic axis shows for a regret of 0
 
 
-def save_comparison(cells: list[Cell], out: Path, tracking_uri: str) -> tuple[Path, ...]:
-    """Write the comparison's page, JSON and picture to `out`, and log them in MLflow: the files' paths."""
+def save_comparison(cells: list[Cell], out: Path) -> tuple[Path, ...]:
+    """Write the comparison's page, JSON and picture to `out`: the files' paths."""
     (out / "pictures").mkdir(parents=True, exist_ok=True)
     page, numbers = out / "comparison.md", out / "comparison.json"
     picture = out / "pictures" / "comparison.png"
     page.write_text(markdown(cells), encoding="utf-8")
     numbers.write_text(json.dumps([cell.to_json() for cell in cells], indent=1, allow_nan=False) + "\n")
     draw(cells).savefig(picture, dpi=130)
-    _log(cells, (page, numbers, picture), tracking_uri)
     return page, numbers, picture
 
 
@@ -48,7 +42,8 @@ def markdown(cells: list[Cell]) -> str:
     repetitions = cells[0].repetitions
     parts = [
         "# Every method on public data\n",
-        "Written by `dpbo compare`. Regret: the best score of Λ less that of the chosen candidate, mean ± standard "
+        "Written by `python -m benchmarks.compare`. "
+        "Regret: the best score of Λ less that of the chosen candidate, mean ± standard "
         f"error of {repetitions} runs (seeds 0 to {repetitions - 1}), 20 trainings; smaller is better. "
         f"Those with {' or '.join(MORE_TRAININGS)} in their name train all of Λ, up to 256, the others 20. "
         "Where nothing is chosen, the error of the released score in italics. "
@@ -118,25 +113,3 @@ def _cell(cell: Cell) -> str:
     if cell.regret is not None:
         return f"{cell.regret:.4f} ± {cell.regret_error:.4f}"
     return "–" if cell.score_error is None else f"*{cell.score_error:.3g} ± {cell.score_error_error:.2g}*"
-
-
-def _log(cells: list[Cell], files: tuple[Path, ...], tracking_uri: str) -> None:
-    """Log each method or rival as a run, its metrics stepped by 1000·ε, and one run with the files."""
-    store = open_store(tracking_uri)
-    experiment, now = store.experiment(EXPERIMENT), int(time.time() * 1000)
-    store.client.set_experiment_tag(experiment, "mlflow.note.content", NOTE)
-    for name in dict.fromkeys(cell.contender for cell in cells):
-        run = store.client.create_run(experiment, run_name=name, tags={"dpbo.data": "public"})
-        points = [cell for cell in cells if cell.contender == name]
-        values = [
-            metric(f"{kind}/{cell.task}", value, now, round(1000 * cell.epsilon))
-            for cell in points
-            for kind, value in (("regret", cell.regret), ("score_error", cell.score_error))
-            if value is not None
-        ]
-        store.client.log_batch(run.info.run_id, metrics=values)
-        store.client.set_terminated(run.info.run_id, "FINISHED")
-    run = store.client.create_run(experiment, run_name="the comparison", tags={"dpbo.data": "public"})
-    for file in files:
-        store.put(run.info.run_id, file, "plots" if file.suffix == ".png" else "")
-    store.client.set_terminated(run.info.run_id, "FINISHED")

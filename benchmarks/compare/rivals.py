@@ -28,9 +28,9 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
+from benchmarks.compare.tasks import TableScorer
 from dpbo_core.bo.acquisition import UCB
 from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.comparison.tasks import TableScorer
 from dpbo_core.gp.kernels import Matern52, typical_lengthscale
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise

@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.compare import rivals
+from benchmarks.compare.own_task import read_task
+from benchmarks.compare.rivals import Outcome, run_on
+from benchmarks.compare.tasks import TASKS, ScoreTable, TableScorer, on_table
 from dpbo_core.advice.choosing import recommendation
-from dpbo_core.comparison import rivals
-from dpbo_core.comparison.own_task import read_task
-from dpbo_core.comparison.rivals import Outcome, run_on
-from dpbo_core.comparison.tasks import TASKS, ScoreTable, TableScorer, on_table
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
@@ -87,7 +87,7 @@ class Cell:
     covered: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """A result for `dpbo compare --json`: task, ε, method or rival, its regret and error of the score."""
+        """A result as `--json` prints it: task, ε, method or rival, its regret and error of the score."""
         return asdict(self)
 
 

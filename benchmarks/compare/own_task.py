@@ -1,4 +1,4 @@
-"""A task of one's own, from a file of record scores: `dpbo compare --task FILE.npz`.
+"""A task of one's own, from a file of record scores: `python -m benchmarks.compare --task FILE.npz`.
 
 | array | meaning | shape |
 |---|---|---|
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from dpbo_core.comparison.tasks import ScoreTable, TableTrainer
+from benchmarks.compare.tasks import ScoreTable, TableTrainer
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction

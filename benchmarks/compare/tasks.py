@@ -135,7 +135,7 @@ class TableScorer:
 
 def _index_of(model: ScorableModel | Place) -> int:
     """The index of the candidate whose place in the table stands for a model."""
-    assert isinstance(model, Place)  # noqa: S101  the table's own trainer made it
+    assert isinstance(model, Place)
     return model.index
 
 
