@@ -25,7 +25,7 @@ def open_folder(here, monkeypatch):
         Path(name).chmod(0o755)
         monkeypatch.chdir(name)
         home = Path(name, "prefect")
-        monkeypatch.setattr(exposure, "_of_prefect", lambda: (home / "dpbo-password", home / "profiles.toml"))
+        monkeypatch.setattr(exposure, "_of_prefect", lambda: (home, home / "profiles.toml"))
         yield Path(name)
 
 
