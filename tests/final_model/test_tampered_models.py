@@ -44,7 +44,7 @@ def leaves(document, path=()):
 
 
 def changed(document, path, value):
-    """A document with the value at `path` replaced, or taken out, as text; infinity as a reader of JSON takes it."""
+    """A document with the value at `path` replaced or taken out, as text; infinity as readers of JSON take it."""
     copy = place = deepcopy(document)
     for key in path[:-1]:
         place = place[key]
