@@ -159,7 +159,8 @@ class Categorical:
     @property
     def meant(self) -> dict[str, Any]:
         """The values that points can only name, by their names."""
-        return {str(name): value for name, value in zip(self.names, self.values, strict=True) if name is not value}
+        both = zip(self.names, self.values, strict=True)  # not the same objects any more once they were pickled
+        return {str(name): value for name, value in both if type(name) is not type(value) or name != value}
 
     def name_of(self, value: Any) -> Any:
         """The name of a value of the axis; what is none of its values as it is."""
