@@ -68,7 +68,7 @@ def test_a_server_that_is_killed_comes_again_and_one_whose_schedule_is_killed_go
         other.process.kill()
         other.process.wait()
         wait_until(lambda: not any(map(lives, after)))
-        assert port_is_free(other.port)
+        wait_until(lambda: port_is_free(other.port))  # a process's threads hold its socket a moment longer
 
 
 @pytest.fixture(scope="module")
