@@ -8,8 +8,8 @@
 skops builds only what it trusts by itself (scikit-learn's estimators, arrays, plain Python) and the types of a
 list. That is a constant of `dpbo_served_model`, never read from a file, so no file can extend it. A type beyond it
 is refused when saving and when loading.
-A file changed by hand can still hold wrong numbers, or crash the process that loads it (a tree whose children point
-nowhere): what it cannot do is name code to run.
+A file changed by hand can still hold wrong numbers. What it cannot do is name code to run, hold a field of another
+type (`fields`), or an index that points outside a tree, neighbours or support vectors (`structure`).
 """
 
 import importlib
@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.features import Category, Feature, Number
-from dpbo_core.data.named_columns import NamedColumn
-from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model.dpbo_served_model import BOOSTERS, FORMAT, VERBS, Linear, Repaired, boosted
+from dpbo_core.final_model.dpbo_served_model import BOOSTERS as BOOSTERS
 from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
+from dpbo_core.final_model.dpbo_served_model import FORMAT, Linear, Repaired, boosted
 from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
+from dpbo_core.final_model.fields import cells_of, linear_of, preprocessing_of, row_of, terms_of
+from dpbo_core.final_model.structure import check_structure
 from dpbo_core.models.estimators import FittedEstimator, Model
 from dpbo_core.models.import_path import distributions_of_packages
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, opened
@@ -101,21 +101,22 @@ def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
         document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"), parse_constant=_not_finite)
         if document["format"] != FORMAT:
             raise ValueError
-        preprocessing, loss = _read_preprocessing(document["preprocessing"]), None
+        preprocessing, loss = preprocessing_of(document["preprocessing"]), None
         if "linear" in document:
-            linear = document["linear"]
-            weights = _floats(linear["weights"], preprocessing.n_features)
-            ours, loss = LinearModel(weights, linear["lambda"], linear["certificate"]), linear["loss"]
+            weights, regularization, certificate, loss = linear_of(document["linear"], preprocessing.n_features)
+            ours = LinearModel(weights, regularization, certificate)
             model: Model = ours
             if "repaired" in document:
-                repaired = Repaired(Linear(linear_fields(ours, loss)), _terms(document["repaired"]))
+                repaired = Repaired(Linear(linear_fields(ours, loss)), terms_of(document["repaired"]))
                 model, loss = FittedEstimator(repaired, np.zeros(preprocessing.n_features)), None
         else:
             columns, stand_in = preprocessing.columns, document["stand_in"]
-            stand_in = _floats(stand_in, preprocessing.n_features) if columns is None else _cells(stand_in, columns)
+            stand_in = (
+                row_of(stand_in, preprocessing.n_features) if columns is None else cells_of(stand_in, columns)
+            )
             estimator = _estimator(folder, document.get("booster"))
             if "repaired" in document:
-                estimator = Repaired(estimator, _terms(document["repaired"]))
+                estimator = Repaired(estimator, terms_of(document["repaired"]))
             model = FittedEstimator(estimator, stand_in, columns=columns)
     except StudyInvalid:
         raise
@@ -229,6 +230,7 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
         data = path.read_bytes()
         foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
         estimator = None if foreign else io.loads(data, trusted=list(TRUSTED))
+        check_structure(estimator)
     except Exception:  # noqa: BLE001  a damaged zip fails in a hundred ways
         foreign, estimator = [], None
     if foreign:
@@ -254,39 +256,3 @@ def _unreadable_model(path: Path) -> StudyInvalid:
         cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",
         remedy="publish the release again",
     )
-
-
-def _read_preprocessing(fields: dict[str, Any]) -> Preprocessing:
-    """The preprocessing in its fields of `model.json`, some of which are taken out of `fields`."""
-    features, classes, ignored = (fields.pop(name) for name in ("features", "classes", "ignored"))
-    features = tuple(_read_feature(feature) for feature in features)
-    return Preprocessing(**fields, classes=tuple(classes), features=features, ignored=frozenset(ignored))
-
-
-def _read_feature(fields: dict[str, Any]) -> Feature | NamedColumn:
-    """The number, category or named column that fields of `model.json` describe."""
-    kind = NamedColumn if "kind" in fields else Category if "values" in fields else Number
-    values: dict[str, Any] = {
-        name: tuple(item) if isinstance(item, list) else item for name, item in fields.items()
-    }
-    return kind(**values)
-
-
-def _terms(terms: dict[str, Any]) -> dict[str, Any]:
-    """The JSON fields of a `Repaired` model, checked so that its verb is an estimator's method."""
-    return terms | {"verb": VERBS[VERBS.index(terms["verb"])]}
-
-
-def _floats(cells: Any, length: int) -> NDArray[np.float64]:
-    """A public row of numbers from JSON, (length,); ValueError for another length."""
-    row = np.array(cells, dtype=np.float64)
-    if row.shape != (length,):
-        raise ValueError
-    return row
-
-
-def _cells(cells: Any, columns: tuple[NamedColumn, ...]) -> NDArray[Any]:
-    """A public row from JSON as raw cells of these columns, null as NaN; ValueError for another length or type."""
-    if len(cells) != len(columns) or not all(isinstance(cell, str | int | float | None) for cell in cells):
-        raise ValueError
-    return as_cells(float("nan") if cell is None else cell for cell in cells)

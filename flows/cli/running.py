@@ -18,6 +18,7 @@ from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.database import prepare
 from dpbo.flows.prefect_runtime.liveness import without_prefect
 from dpbo.flows.prefect_runtime.owner import acting_as_owner, owners_terminal
+from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.flows.prefect_runtime.settings import (
     Stores,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "Tuned", "Evaluated", "Watched", "Closed")
 STDOUT = 1
-OWNER_ALONE = 0o077  # what Prefect and MLflow write beside what is written here
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
     "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",

@@ -19,6 +19,7 @@ from dpbo.flows.prefect_runtime.settings import NO_TELEMETRY
 from dpbo_core.errors import DpboError
 
 LOOPBACK = "127.0.0.1"
+OWNER_ALONE = 0o077  # the umask of what Prefect and MLflow write beside what is written here
 BACKLOG = 2048  # connections that wait until the server accepts them
 STARTUP_TIMEOUT_S, POLL_INTERVAL_S, STOP_TIMEOUT_S = 120.0, 0.1, 5.0
 LEASHED_UVICORN = """
@@ -58,6 +59,22 @@ def bound_socket(port: int) -> socket.socket | None:
         held.close()
         return None
     return held
+
+
+def reserve_port(listener: socket.socket) -> socket.socket:
+    """Return a socket that keeps the port of `listener` from other users until it is closed.
+
+    It never listens: where the server has died, clients are refused at once, and nobody else hears their password.
+    """
+    reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        for one in (listener, reserved):  # Linux lets sockets of one user alone share a port by this
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        reserved.bind(listener.getsockname())
+    except BaseException:
+        reserved.close()
+        raise
+    return reserved
 
 
 def api_url(port: int) -> str:
@@ -112,6 +129,7 @@ class PrefectProcess:
             cwd=home,
             pass_fds=(handle,),
             start_new_session=True,
+            umask=OWNER_ALONE,  # Prefect makes its database, whatever a script's own umask is
         )  # fmt: skip
 
     def ended(self) -> bool:

@@ -23,6 +23,7 @@ from dpbo.flows.prefect_runtime.prefect_process import (
     PrefectProcess,
     answers,
     bound_socket,
+    reserve_port,
     start_failure,
 )
 from dpbo.flows.prefect_runtime.settings import (
@@ -125,18 +126,19 @@ def _started(
     held = bound_socket(0)
     if held is None:
         raise start_failure(b"", "the system's log: no port of the loopback can be bound")
-    with held:  # the server's alone from then on: a server that dies leaves no one waiting
-        server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL)
-    try:
-        meanwhile()
-        if not server.wait_until_ready():
-            log.seek(0)
-            output = log.read()
-            sys.stderr.write(output.decode(errors="replace")[-2000:])
-            raise start_failure(output, "what it wrote, above")
-        yield server
-    finally:
-        server.close()
+    with reserve_port(held):
+        with held:  # the server alone listens from then on: one that dies leaves no client waiting
+            server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL)
+        try:
+            meanwhile()
+            if not server.wait_until_ready():
+                log.seek(0)
+                output = log.read()
+                sys.stderr.write(output.decode(errors="replace")[-2000:])
+                raise start_failure(output, "what it wrote, above")
+            yield server
+        finally:
+            server.close()
 
 
 def _send_pending_records() -> None:

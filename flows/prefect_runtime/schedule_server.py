@@ -30,7 +30,7 @@ from dpbo.flows.prefect_runtime.prefect_process import (
 from dpbo.flows.prefect_runtime.settings import prefect_is_configured, prefect_settings
 from dpbo_core.errors import DpboError
 
-NAME = "dpbo-password"
+NAME = "dpbo-password-"  # and the port
 PAUSE = 1.0  # seconds between two looks at a server
 PROBE = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
 OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
@@ -38,22 +38,20 @@ LISTENS = "0A"  # the state, in /proc/net/tcp
 Standing = Literal["open", "ours", "locked", "silent"]
 
 
-def password_in(folder: Path) -> tuple[str, Path]:
-    """The server's password in a file of `folder`, made at first use, and the file; refused if others can read it.
+def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, Path]:
+    """Return the password of the server on `port`, and its file in `folder`; refused if others can read it.
+
+    A server that is started gets a new one: whoever listens on the port after a server has ended hears the old one
+    from a page that is still open in a browser.
 
     Raises:
         DpboError: somebody else can read or write the file, or it cannot be kept.
     """
-    path = folder / NAME
+    path = folder / f"{NAME}{port}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        try:
-            handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(handle, "w", encoding="ascii") as new:
-                new.write(secrets.token_urlsafe(32) + "\n")
+        if is_new or not os.path.lexists(path):
+            _make_password(path)
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(handle, encoding="ascii") as file:
             facts = os.fstat(file.fileno())
@@ -68,6 +66,16 @@ def password_in(folder: Path) -> tuple[str, Path]:
             remedy=f"remove {path}; a new one is made",
         )
     return text, path
+
+
+def _make_password(path: Path) -> None:
+    """Put a file with a new password at `path`, in one step, in place of the one that may be there."""
+    made = path.with_name(f".{path.name}")
+    made.unlink(missing_ok=True)
+    handle = os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as new:
+        new.write(secrets.token_urlsafe(32) + "\n")
+    made.replace(path)
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
@@ -117,7 +125,7 @@ class LoopbackServer:
         if socket is None:
             self._use_existing()
             return self
-        self.auth, self.password_file = password_in(self._home)
+        self.auth, self.password_file = password_in(self._home, self._port, is_new=True)
         self._socket = self._held.enter_context(socket)
         try:
             self._start()
@@ -158,7 +166,7 @@ class LoopbackServer:
             )
         secret = prefect_settings().api.auth_string
         if secret is None:
-            self.auth, self.password_file = password_in(self._home)
+            self.auth, self.password_file = password_in(self._home, self._port)
         else:
             self.auth = secret.get_secret_value()
         answer = standing(self.api, credentials(self.auth))

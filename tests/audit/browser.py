@@ -42,7 +42,7 @@ async targets => {
         frame.onload = () => { try { r(frame.contentDocument.body.innerText) } catch (other) { r(null) } };
         frame.src = t.url; document.body.append(frame);
       }));
-      if (text && !text.includes("own address")) got.push(`frame ${t.url}`);
+      if (text && !/own address|Unauthorized/.test(text)) got.push(`frame ${t.url}`);
     } else {
       const form = document.createElement("form"), name = "sink" + got.length + Math.random();
       const frame = document.createElement("iframe"); frame.name = name; document.body.append(frame);

@@ -5,6 +5,7 @@ A way is tried many times; what counts is how often it got anything: an answer, 
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -121,8 +122,24 @@ def by_headers(server: str, asks: Callable[[dict[str, str]], list[httpx.Response
     return Way(server, "web page", "other Host, Origin or site, with the secret", len(answers), got)
 
 
-def by_browser(server: str, port: int, targets: list[dict[str, Any]], sockets: list[str], let_in: str) -> list[Way]:
-    """Chromium, whose user is let in, on pages that attack; three origins."""
+def by_headers_without_password(server: str, api: str) -> Way:
+    """A page's requests by their headers to Prefect's server, whose password no page elsewhere has or is sent."""
+    paths = ("/flows/count", "/deployments/filter", "/admin/settings")
+    got = [
+        f"{headers} {path} {answer.status_code}"
+        for headers in HEADERS
+        for path in paths
+        for answer in (httpx.post(f"{api}{path}", json={}, headers=headers, timeout=180),)
+        if answer.status_code != 401
+        or not {"access-control-allow-origin", "www-authenticate"}.isdisjoint(answer.headers)
+    ]
+    return Way(server, "web page", "other Host, Origin or site", len(HEADERS) * len(paths), tuple(got))
+
+
+def by_browser(
+    server: str, port: int, targets: list[dict[str, Any]], sockets: list[str], let_in: str, fronts: tuple[str, ...]
+) -> list[Way]:
+    """Chromium, whose user is let in, on pages that attack; three origins. `fronts` are pages that must refuse."""
     name = "CORS, frames, forms, pictures, sockets from another {}"
     if chromium() is None:
         return [Way(server, "web page", name.format(what), 0, skipped=NO_BROWSER) for what in ("port", "site")]
@@ -135,8 +152,8 @@ def by_browser(server: str, port: int, targets: list[dict[str, Any]], sockets: l
             ways.append(Way(server, "web page", name.format(what), 4 * len(targets) + len(sockets), tuple(got)))
         rebound = [target | {"url": target["url"].replace("127.0.0.1", ELSEWHERE)} for target in targets]
         shown = [target["url"] for target in rebound if target["method"] == "GET"]
-        texts = [tab.open(url) for url in (f"http://{ELSEWHERE}:{port}/", *shown)]
-        got = [text for text in texts if "own address" not in text] + tab.attack(rebound, [])
+        texts = [tab.open(url) for url in (*(f"http://{ELSEWHERE}:{port}{front}" for front in fronts), *shown)]
+        got = [text for text in texts if not re.search("own address|Unauthorized", text)] + tab.attack(rebound, [])
         ways.append(Way(server, "web page", "a name rebound to this machine", 5 * len(targets), tuple(got)))
     return ways
 
@@ -145,7 +162,7 @@ def of_serve(folder: Path) -> Iterator[Way]:
     """`dpbo serve`: Prefect's server, its password, its page."""
     server = "dpbo serve"
     with running(folder, "serve", "nightly.toml", "--every", "1d", until="password in") as held:
-        password = (folder / "prefect" / NAME).read_text().strip()
+        password = (folder / "prefect" / f"{NAME}{held.port}").read_text().strip()
         found = as_nobody(SERVE_ATTACK, api=f"{held.url}/api", asks=ASKS)
         kinds = {"code as a deployment's pull step": " /deployments/", "the open pages under other paths": "path ",
                  "sockets of events and logs": "ws ", "other routes, under guessed passwords": " "}  # fmt: skip
@@ -154,21 +171,16 @@ def of_serve(folder: Path) -> Iterator[Way]:
             yield Way(server, "second user", name, len(mine), told(mine))
         yield from around(server, folder, held)
 
-        def asks(headers: dict[str, str]) -> list[httpx.Response]:
-            ours = credentials(password) | headers
-            return [httpx.post(f"{held.url}/api{path}", json={}, headers=ours, timeout=180)
-                    for path in ("/flows/count", "/deployments/filter")]  # fmt: skip
-
-        yield by_headers(server, asks)
+        yield by_headers_without_password(server, f"{held.url}/api")
         api = f"{held.url}/api"
         count = partial(httpx.post, f"{api}/flows/count", json={}, headers=credentials(password), timeout=180)
         before = count().text
         let_in = f"http://{password}@127.0.0.1:{held.port}/api/flows/count"  # as typed into the browser's own box
-        targets = [{"method": "GET", "url": f"{api}/admin/settings"}, {"method": "GET", "url": f"{api}/health"},
+        targets = [{"method": "GET", "url": f"{api}/admin/settings"},
                    {"method": "POST", "url": f"{api}/flows/", "body": '{"name":"by-a-page"}'},
                    {"method": "POST", "url": f"{api}/flows/filter", "body": "{}"}]  # fmt: skip
         ws = api.replace("http", "ws")
-        yield from by_browser(server, held.port, targets, [f"{ws}/events/out", f"{ws}/logs/out"], let_in)
+        yield from by_browser(server, held.port, targets, [f"{ws}/events/out", f"{ws}/logs/out"], let_in, ())
         yield Way(server, "web page", "a flow made by any of these", 1, () if count().text == before else ("made",))
 
 
@@ -213,7 +225,7 @@ def of_ui(folder: Path) -> Iterator[Way]:
         posts = {"runs/search": '{"experiment_ids":["1"]}', "experiments/create": '{"name":"by-a-page"}'}
         targets += [{"method": "POST", "url": f"{held.url}{READ}/{at}", "body": text} for at, text in posts.items()]
         let_in = link_of(held)
-        yield from by_browser(server, held.port, targets, [f"ws://127.0.0.1:{held.port}/"], let_in)
+        yield from by_browser(server, held.port, targets, [f"ws://127.0.0.1:{held.port}/"], let_in, ("/",))
         made = client.get_experiment_by_name("by-a-page")
         yield Way(server, "web page", "an experiment made by any of these", 1, () if made is None else ("made",))
 
@@ -278,7 +290,8 @@ for port in given["ports"]:
                 answer = httpx.post(f"http://127.0.0.1:{port}{path}", json={}, headers=headers, timeout=180)
                 found.append(answer.status_code)
     with suppress(httpx.TransportError):
-        found.append(httpx.get(f"http://127.0.0.1:{port}/api/health", headers={"Host": "evil.example"}).status_code)
+        hosted = {"headers": {"Host": "evil.example"}, "json": {}}
+        found.append(httpx.post(f"http://127.0.0.1:{port}/api/flows/filter", **hosted).status_code)
 print(json.dumps(found))
 """
 

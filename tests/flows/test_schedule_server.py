@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from answering import answering
-from intruder import NOBODY, family, wait_until
+from intruder import NOBODY, as_nobody, family, wait_until
+from prefect.settings import get_current_settings
 
+from dpbo.flows.prefect_runtime import prefect_process
+from dpbo.flows.prefect_runtime import run_server as run_server_module
 from dpbo.flows.prefect_runtime import schedule_server as server_module
-from dpbo.flows.prefect_runtime.prefect_process import bound_socket
+from dpbo.flows.prefect_runtime.prefect_process import PrefectProcess, api_url, bound_socket
 from dpbo.flows.prefect_runtime.schedule_server import (
     NAME,
     LoopbackServer,
@@ -26,17 +29,21 @@ from dpbo.flows.prefect_runtime.schedule_server import (
 from dpbo_core.errors import DpboError, StudyInvalid
 
 
-def test_the_password_is_ours_alone_and_stays(tmp_path):
-    first, path = password_in(tmp_path / "home")
-    assert password_in(tmp_path / "home") == (first, path)
-    assert password_in(tmp_path / "other")[0] != first
+def test_the_password_is_ours_alone_and_its_servers(tmp_path):
+    """The next server on the port has another: a page that stayed open tells the old one to whoever listens."""
+    first, path = password_in(tmp_path / "home", 4200, is_new=True)
+    assert password_in(tmp_path / "home", 4200) == (first, path)
+    assert password_in(tmp_path / "home", 4201, is_new=True)[0] != first
+    assert password_in(tmp_path / "home", 4200) == (first, path)
+    assert password_in(tmp_path / "home", 4200, is_new=True)[0] != first
     assert len(first) >= 43  # 256 bits
+    assert len(list((tmp_path / "home").iterdir())) == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("what", ["readable", "writable", "link", "short", "folder", "another's"])
 def test_a_password_that_others_could_know_is_refused(tmp_path, what):
-    path = tmp_path / NAME
+    path = tmp_path / f"{NAME}4200"
     if what == "link":
         (tmp_path / "elsewhere").write_text("x" * 43)
         (tmp_path / "elsewhere").chmod(0o600)
@@ -51,7 +58,12 @@ def test_a_password_that_others_could_know_is_refused(tmp_path, what):
                 pytest.skip("only root can give a file away")
             os.chown(path, NOBODY, NOBODY)
     with pytest.raises(DpboError, match="no password of yours alone"):
-        password_in(tmp_path)
+        password_in(tmp_path, 4200)
+    if what != "folder":
+        assert password_in(tmp_path, 4200, is_new=True)[0] != "x" * 43
+        assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+    if what == "link":
+        assert (tmp_path / "elsewhere").read_text() == "x" * 43
 
 
 @contextmanager
@@ -91,9 +103,16 @@ def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured
 
 
 def test_a_server_with_our_password_is_adopted_and_with_another_not(tmp_path, nothing_configured):
-    with pretending(password_in(tmp_path)[0]) as port:
+    passwords = []
+
+    def respond(method, headers, body):
+        known = [credentials(password)["Authorization"] for password in passwords]
+        return (200, b"0") if headers.get("Authorization") in known else (401, b'"no"')
+
+    with answering(respond) as port:
+        passwords.append(password_in(tmp_path, port, is_new=True)[0])
         with LoopbackServer(tmp_path, port=port, home=tmp_path) as ours:
-            assert (ours.started, ours.auth) == (False, password_in(tmp_path)[0])
+            assert (ours.started, ours.auth) == (False, passwords[0])
         assert standing(ours.api, {}) == "locked"
         refused_by(
             LoopbackServer(tmp_path, port=port, home=tmp_path / "another"), "no Prefect server that knows us"
@@ -142,7 +161,7 @@ def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_con
         squatter.kill()
         squatter.wait()
         squatter.stdout.close()
-    assert not (tmp_path / NAME).exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_port_is_held_while_the_server_is_started_again():
@@ -156,6 +175,62 @@ def test_the_port_is_held_while_the_server_is_started_again():
                 other.setsockopt(socket.SOL_SOCKET, reuse, 1)
                 with pytest.raises(OSError, match="in use"):
                     other.bind(("127.0.0.1", port))
+
+
+TAKE = """
+got = []
+for options in ((), ("SO_REUSEADDR",), ("SO_REUSEPORT",), ("SO_REUSEADDR", "SO_REUSEPORT")):
+    for where in ("127.0.0.1", "0.0.0.0"):
+        with socket.socket() as s:
+            for option in options:
+                s.setsockopt(socket.SOL_SOCKET, getattr(socket, option), 1)
+            try:
+                s.bind((where, given["port"])); s.listen(); got.append([options, where])
+            except OSError:
+                pass
+print(json.dumps(got))
+"""
+
+
+def test_nobody_takes_the_port_of_a_runs_server_that_died(monkeypatch):
+    """Its clients would send the password, what is released, and their trust to whoever listens."""
+
+    class Dead:
+        def __init__(self, held, *_, **__):
+            self.api = api_url(held.getsockname()[1])
+
+        def wait_until_ready(self):
+            return True
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(run_server_module, "PrefectProcess", Dead)
+    monkeypatch.setattr(run_server_module, "prefect_is_configured", lambda: False)
+    with run_server_module.run_server():
+        port = int(get_current_settings().api.url.rpartition(":")[2].removesuffix("/api"))
+        with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+            client.connect(("127.0.0.1", port))
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with pytest.raises(OSError, match="in use"):
+                other.bind(("127.0.0.1", port))
+        if os.geteuid() == 0:
+            assert as_nobody(TAKE, port=port) == []
+
+
+def test_a_server_makes_files_for_its_owner_alone_whatever_a_scripts_umask_is(tmp_path, monkeypatch):
+    """As the database of Prefect, by a script that opens `owners_terminal`."""
+    monkeypatch.setattr(prefect_process, "LEASHED_UVICORN", "open('made', 'w').close()")
+    before = os.umask(0o022)
+    try:
+        with (tmp_path / "log").open("wb") as log:
+            with bound_socket(0) as held:
+                server = PrefectProcess(held, "password", home=tmp_path, log=log, settings={})
+            assert not server.wait_until_ready()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o600
 
 
 FOLLOWER = """

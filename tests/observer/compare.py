@@ -41,7 +41,7 @@ COUNTED: tuple[tuple[str, str, str], ...] = (
         "*: ports",
         "how many are reached before they close goes by the clock; what each kind answers is exact",
     ),
-    ("Prefect's home", "*dpbo-password digest", "a random password in a file of its owner's"),
+    ("Prefect's home", "*dpbo-password* digest", "a random password in a file of its owner's"),
     (
         "Prefect by the clock",
         "*",

@@ -47,7 +47,7 @@ port = "4279"
 serving = subprocess.Popen([*command, "serve", "study.toml", "--every", "1d", "--port", port], umask=0o077)
 def asked(path, body):
     from dpbo.flows.prefect_runtime.schedule_server import NAME
-    token = base64.b64encode((home / NAME).read_bytes().strip()).decode()
+    token = base64.b64encode((home / f"{NAME}{port}").read_bytes().strip()).decode()
     headers = {"Authorization": "Basic " + token, "Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/api{path}", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=30) as answer:

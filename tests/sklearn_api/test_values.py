@@ -1,6 +1,7 @@
 """Values of hyperparameters in whole studies: none is lost, and none is taken for another's."""
 
 import json
+import pickle
 import warnings
 
 import numpy as np
@@ -297,3 +298,11 @@ def test_a_parameter_that_no_study_file_states_is_named_with_what_takes_it(dpbo,
     assert named in said
     assert "an object in a file beside the study" in said
     assert '"module:name"' in said
+
+
+def test_a_pickled_search_is_the_same_study():
+    """Its values are equal then, and no longer the same objects: it would be charged again."""
+    space = {"C": Categorical([0.1, 1.0, float("inf"), "a", 1, True, RBF(), [5]])}
+    again = pickle.loads(pickle.dumps(space))
+    assert repr(sections_of(again)) == repr(sections_of(space))
+    assert len(sections_of(again)[1]["C"]) == 3

@@ -23,7 +23,7 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import FinalModel
-from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
+from dpbo_core.final_model.storage import BOOSTERS, ESTIMATOR, NUMBERS
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.models.cross_validation import fold_of
 from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
@@ -236,7 +236,8 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
     inside = Path(folder) / "data" / "data"
     home = inside if (inside / NUMBERS).exists() else Path(folder)
     final, digest = FinalModel.load(home), hashlib.sha256()
-    for name in (NUMBERS, ESTIMATOR):
+    boosters = (name for name, _ in BOOSTERS.values() if (home / name).exists())
+    for name in (NUMBERS, ESTIMATOR, *boosters):
         path = home / name
         content = path.read_bytes() if path.exists() else b""
         digest.update(f"{name} {len(content)}\n".encode() + content)
