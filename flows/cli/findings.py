@@ -39,8 +39,9 @@ class Finding:
 
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     """A finding: whether others can read the stores, vaults, passwords or sensitive files; none if none exists."""
-    password, profiles = _of_prefect()
-    private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db"), password]
+    home, profiles = _of_prefect()
+    private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db")]
+    private_paths += sorted(home.glob(f"{PASSWORD_FILE}*"))
     private_paths += [profiles] if _holds_a_secret(profiles) else []
     approved = [item.source for account in accounts if not account.budget.public for item in account.sources]
     private_paths += [Path(source.name) for source in approved if source.kind == "file"]
@@ -93,11 +94,10 @@ def dask_cluster() -> Iterator[Finding]:
 
 
 def _of_prefect() -> tuple[Path, Path]:
-    """The file with the password of `dpbo serve`, and Prefect's file of profiles."""
+    """Prefect's folder, which holds the passwords of `dpbo serve`, and Prefect's file of profiles."""
     if not prefect_is_configured():
-        return prefect_home() / PASSWORD_FILE, prefect_home() / PROFILES
-    settings = prefect_settings()
-    return settings.home / PASSWORD_FILE, settings.profiles_path
+        return prefect_home(), prefect_home() / PROFILES
+    return prefect_home(), prefect_settings().profiles_path
 
 
 def _holds_a_secret(profiles: Path) -> bool:

@@ -19,7 +19,7 @@ def open_folder(here, monkeypatch):
         Path(name).chmod(0o755)
         monkeypatch.chdir(name)
         home = Path(name, "prefect")
-        monkeypatch.setattr(findings, "_of_prefect", lambda: (home / "dpbo-password", home / "profiles.toml"))
+        monkeypatch.setattr(findings, "_of_prefect", lambda: (home, home / "profiles.toml"))
         yield Path(name)
 
 
