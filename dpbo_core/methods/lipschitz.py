@@ -163,7 +163,7 @@ class Lipschitz:
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
         assumed = assumed_of_released_acquisition(release)
-        if release.facts["options"].get("train") == "step":
+        if release.facts.get("options", {}).get("train") == "step":
             assumed = (*assumed, STEP_TIMES_HIDDEN.name)
         return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 

@@ -203,11 +203,11 @@ class Anew:
         return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The trainer's own."""
+        """The cross-validated public score at a point, as the trainer gives it."""
         return self.trainer.public_score(point, seed=seed)
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """The trainer's own."""
+        """Each public record's cross-validated score at a point, as the trainer gives it."""
         return self.trainer.public_steps(point, seed=seed)
 
 
