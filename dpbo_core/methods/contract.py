@@ -37,12 +37,14 @@ class Outlook:
         expected_error: what to expect between the release and the best score of Λ.
         trainings: models that will be trained.
         why: one sentence for the person choosing.
+        instead: the same method's form that errs least, and by how much; a clause, "" where this is it.
     """
 
     noise_scale: float
     expected_error: float
     trainings: int
     why: str
+    instead: str = ""
 
 
 @dataclass(frozen=True)

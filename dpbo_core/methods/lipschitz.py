@@ -176,10 +176,14 @@ class Lipschitz:
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
             f"(as published {published:.3g}): {_score_bound(spend)}; it releases a score and no hyperparameter"
         )
+        trainings, error, instead = len(problem.candidates), min(scale, problem.score_range), ""
         if not self.scores_all:
             why += ". A path costs more than all of Λ: its two runs may end at different models"
-        trainings = self.n_steps(problem) if self.trains_in_steps() else len(problem.candidates)
-        return Outlook(scale, min(scale, problem.score_range), trainings, why)
+            ((whole, _),) = Lipschitz().draws(problem)
+            instead = f'evaluate = "all" would err by {whole.noise_scale:.1g}'
+        if self.trains_in_steps():
+            trainings = self.n_steps(problem)
+        return Outlook(scale, error, trainings, why, instead)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
         """A search that has scored and drawn nothing yet."""
