@@ -139,16 +139,16 @@ def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[A
     if pairs is None or not isinstance(number, DiscreteLaplace | DiscreteGaussian) or not scores:
         return ""
     share = EVEN if pairs.share is None else pairs.share
-    assumed = f"at {pairs.n_records:,} records, {share:.1%} of them positive as assumed from the public ones"
-    if pairs.share is None:
-        assumed = f"at {pairs.n_records:,} records, half of them positive as is assumed"
+    assumed = "assuming as many positives as negatives"
+    if pairs.share is not None:
+        assumed = f"assuming {share:.1%} positives, the public share"
     tail, D, chance = NoiseTail.of(number), pairs.expected, chance_of_score(pairs, number)
     if chance < SURELY:
         often = "hardly ever" if chance < 0.01 else f"in {chance:.0%} of runs"
-        return f"{assumed}, a score is stated {often}: too few positives for {name_of(problem)} at this ε"
+        return f"{often} a number: too few positives for {name_of(problem)} at this ε, {assumed}"
     _, low, _ = bounds_of_pairs(np.array(D), tail, pairs.range_steps)
     half = float(bounds_of_count(np.zeros(()), NoiseTail.of(scores[-1]))[1] / low)
-    return f"{assumed}, the score's 90% interval is ± {half:.2g} wide or more" if half > WIDE else ""
+    return f"a 90% interval of ± {half:.2g} or more, {assumed}" if half > WIDE else ""
 
 
 def name_of(problem: Problem) -> str:

@@ -179,7 +179,7 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
     rows = [("expect", expected), ("price", _price(best) + (f"; {advice.enough}" if advice.enough else ""))]
     if best.verdict != "good" and best.useful_from is not None:
         rows.append(("records", f"this score is useful from about {best.useful_from:,} of them"))
-    if best.warning:
+    if best.warning and best.verdict != "useless":  # which says more
         rows.append(("score", f"[yellow]{named(best.warning)}[/]"))
     if advice.spread is not None and best.expected_regret is not None:
         rows.append(("choice", beside_spread(best.verdict, best.expected_regret, advice.spread)[1]))

@@ -9,7 +9,6 @@ from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo.tasks.reporting.certificate_words import untrained_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account
@@ -191,9 +190,17 @@ def _facts(release: Release, screen: Screen, best: Mapping[str, Any] | None) -> 
         ("guarantee", named(guarantee.in_words())),
         ("evidence", f"{guarantee.evidence.standing.value}: {named(guarantee.evidence.note)}"),
         ("noise", named(noise_in_words(release))),
-        *([("not trained", named(untrained_words(release)))] if release.facts.get("untrained") else []),
+        *_untrained(release),
         *_earlier_editions(release),
     ]
+
+
+def _untrained(release: Release) -> Iterator[tuple[str, str]]:
+    """A row with the candidates that could not be trained, where there are any."""
+    if release.facts.get("untrained"):
+        from dpbo.tasks.reporting.certificate_words import untrained_words
+
+        yield "not trained", named(untrained_words(release))
 
 
 def _ends(chosen: Mapping[str, Any], space: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

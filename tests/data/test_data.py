@@ -101,7 +101,7 @@ def message(caught: pytest.ExceptionInfo[StudyInvalid]) -> str:
         ("1e-400", 0.0),
         ("yes", "yes"), (" yes ", "yes"), (b"yes", "yes"), (np.str_("yes"), "yes"), ("1_000", "1_000"),
         ("0x10", "0x10"),
-        ("1,5", "1,5"), ("NA", "NA"), ("1\x00", "1\x00"), ("\ud800", "\ud800"),
+        ("1,5", "1,5"), ("NA", "NA"), ("1\x00", "1\x00"), ("\ud800", NAN),
         ("", NAN), ("  ", NAN), ("nan", NAN), ("-NaN", NAN), (None, NAN), (b"\xff", NAN), ([1], NAN), ({}, NAN),
         (1j, NAN), (date(2020, 1, 1), NAN), (object(), NAN), (Decimal("sNaN"), NAN), (np.datetime64("NaT"), NAN),
     ],

@@ -174,10 +174,9 @@ def test_the_plan_warns_of_what_the_public_share_leaves_too_few_of():
     }
     assert said[0.5] == said[None] == ""
     assert said[0.002] == (
-        "at 3,000 records, 0.2% of them positive as assumed from the public ones, a score is stated hardly ever: "
-        "too few positives for an AUC at this ε"
+        "hardly ever a number: too few positives for an AUC at this ε, assuming 0.2% positives, the public share"
     )
     assert "in " in said[0.03]
-    assert "of runs: too few positives" in said[0.03]
+    assert "of runs a number: too few positives" in said[0.03]
     few = replace(by_pairs(problem(n_validation=1000)), positives=0.05)
-    assert "90% interval is ± 0.1 wide or more" in expected_interval(few, Public().draws(few))
+    assert "a 90% interval of ± 0.1 or more" in expected_interval(few, Public().draws(few))
