@@ -167,11 +167,11 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
     own = _for_a_score_alone(spec, advice)
     if own is not None:
         priced = [] if own.verdict == "refused" else [("price", _price(own))]
-        said = _beside(own)
+        words = _beside(own)
         if own.verdict in RUNS:
-            said = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
+            words = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
         choice = f"{best.kind}, if you need a choice: {_verdict(best)}{_outcome(best)}"
-        return [("study", f"{own.kind}: {said}"), *priced, ("or", choice)]
+        return [("study", f"{own.kind}: {words}"), *priced, ("or", choice)]
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:

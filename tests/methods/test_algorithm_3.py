@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models import linear_trainer
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.queries.tuning.run import check_first, open_study, run_study
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file.toml_file import read_study
 
 LOW, HIGH, POINTS, STEPS = 0.5, 8.0, 4, 7  # more steps than candidates: one at least comes back
 
@@ -201,3 +203,20 @@ def test_other_models_are_refused_at_the_plan(tables):
     tables["study"] |= {"method": "lipschitz", "accepts": list(PATH_ACCEPTS)}
     with pytest.raises(StudyInvalid, match="lipschitz cannot tune"):
         plan_study(StudySpec.from_dict(tables | {"method": PATHS["lipschitz_step"]}))
+
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("algorithm_*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_as_it_stands(path, book):
+    """Within its cap, under what it accepts, and not stopped for being useless."""
+    spec, stopped = read_study(path), []
+    run = Run(book, consent=stopped.append)
+    check_first(spec, run)
+    release = open_study(spec, run).run().release
+    assert bool(stopped) == spec.privacy.anyway
+    assert release.guarantee.epsilon == spec.privacy.epsilon
+    assert release.guarantee.evidence.standing == "corrected"
+    assert set(release.guarantee.assumptions) == set(spec.accepts)
+    assert len(EXAMPLES) == 4
