@@ -215,7 +215,7 @@ def test_an_example_runs_as_it_stands(path, book):
     run = Run(book, consent=stopped.append)
     check_first(spec, run)
     release = open_study(spec, run).run().release
-    assert bool(stopped) == spec.privacy.anyway
+    assert bool(stopped) == bool(spec.privacy.anyway)
     assert release.guarantee.epsilon == spec.privacy.epsilon
     assert release.guarantee.evidence.standing == "corrected"
     assert set(release.guarantee.assumptions) == set(spec.accepts)
