@@ -15,6 +15,7 @@
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
 # make demo    three hospitals, eight vendors, one search and one cheater, exact and private; its page of pictures goes to
 #              docs/pictures/demo.png (five minutes on two idle cores, no network)
+# make algorithm-3 (-1, -2; algorithms for all)  a paper's algorithm as published and as corrected, side by side
 # make bench   time every part beside its peers; the figures go to docs/tables/performance.txt (a quarter of an hour)
 # make compare  every method beside its rivals on public data; the figures go to docs/tables/comparison.txt (hours)
 # make papers  every printed number of the three papers beside ours, in docs/tables/printed_numbers.txt and adaptive.txt;
@@ -32,7 +33,7 @@ STAMP  := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run frameworks format \
-	lock clean
+	algorithms algorithm-1 algorithm-2 algorithm-3 lock clean
 
 setup: $(STAMP)
 
@@ -125,6 +126,12 @@ format: $(STAMP)
 
 demo: $(STAMP)
 	@OMP_NUM_THREADS=1 $(BIN)/python examples/demo.py docs/pictures/demo.png
+
+algorithms: $(STAMP)
+	@$(BIN)/python examples/algorithms.py
+
+algorithm-1 algorithm-2 algorithm-3: algorithm-%: $(STAMP)
+	@$(BIN)/python examples/algorithms.py $*
 
 bench: $(STAMP)
 	@$(BIN)/python -m benchmarks

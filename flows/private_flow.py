@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
 
-from dpbo.flows.prefect_runtime.liveness import run_logger
+from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.prefect_runtime.owner import asked_by, at_the_terminal, caller, refuse_job_variables
+from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.useless_spend import ask_or_refuse, refuse
 from dpbo.tasks.reporting.mlflow_lookup import check_target
@@ -98,6 +99,7 @@ class PrivateFlow:
             before_charge=lambda: warnings.add(check_target(study.privacy.dataset, stores.tracking)),
             consent=partial(ask_or_refuse if at_the_terminal() else refuse, study),
             asked_by=asked_by(),
+            steps_seen=current_flow_run() is not None and not is_temporary(),
         )
         if run.caller is not Caller.OWNER:
             refuse_job_variables()

@@ -34,7 +34,7 @@ from dpbo.flows.useless_spend import refuse
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.preconditions import approve_study, refuse_beside
+from dpbo_core.preparation.preconditions import approve_study, check_step_times, refuse_beside
 from dpbo_core.preparation.public_advice import useless_study
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
@@ -168,7 +168,7 @@ def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -
     spec = read_study(path)
     check_fields(spec)
     refuse_beside(spec, path.parent)
-    plan_study(spec, path.parent)
+    check_step_times(plan_study(spec, path.parent), seen=True)
     refuse(spec, useless_study(spec, path.parent))
     parameters = {"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register}
     planned = planned_for_schedule(spec).budget

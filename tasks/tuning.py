@@ -1,9 +1,10 @@
 """A private tune: public work before the charge, a task a chunk of Λ; then one task a step, and the release shown.
 
 A task of a step trains and scores one model where the path is public, or a chunk of a list that was known before
-the charge: a list has 32 tasks at most. Where it is private
-every model was trained by public tasks, a chunk each, before anything was charged, since which of them a step
-trains would tell the path: the step scores. Where the number of models is private too, one step runs all trials.
+the charge: a list has 32 tasks at most. Where it is private every model was trained by public tasks, a chunk each,
+before anything was charged, since which of them a step trains would tell the path: the step scores; or it trains
+and scores one model, under an assumption, and no name says which. Where the number of models is private too, one
+step runs all trials.
 Reserving trains nothing.
 """
 

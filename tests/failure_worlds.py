@@ -135,6 +135,11 @@ STUDIES = {
     ),
     "lipschitz": study(study={"method": "lipschitz"}),
     "lipschitz, a path": study(study={"method": "lipschitz"}, method={"evaluate": "path"}),
+    "lipschitz, training in steps": study(
+        study={"method": "lipschitz", "accepts": ["step_times_hidden"]},
+        privacy={"dataset": "step times"},
+        method={"evaluate": "path", "train": "step"},
+    ),
     "noisy_gp": study(study={"method": "noisy_gp"}),
     "exact_gp": study(study={"method": "exact_gp"}, method={"rate_constant": 1e3, "decay_constant": 0.01}),
     "dp_hypo, public": study(study={"method": "dp_hypo"}),

@@ -23,11 +23,17 @@ from dpbo_core.study_file import LinearSection, SearchSection
 OPTIONS = {  # what a study must say of a method whose options have no default
     "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01}  # so large that the score's range caps it
 }
+PATHS = {  # the two forms of Algorithm 3 as printed, which campaigns run beside each method as it is by default
+    "lipschitz_ahead": {"evaluate": "path"},
+    "lipschitz_step": {"evaluate": "path", "train": "step"},
+}
+PATH_ACCEPTS = ("step_times_hidden",)
 
 
 def with_method(tables, kind):
-    """The tables of a study of this kind."""
-    tables["study"]["method"], tables["method"] = kind, dict(OPTIONS.get(kind, {}))
+    """The tables of a study of this kind, or of a form of it."""
+    tables["study"]["method"] = "lipschitz" if kind in PATHS else kind
+    tables["method"] = dict((OPTIONS | PATHS).get(kind, {}))
     return tables
 
 

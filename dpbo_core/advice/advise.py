@@ -130,6 +130,7 @@ class MethodAdvice:
     useful_from: int | None = None  # records, where pairs are counted; None for no number of them
     warning: str = ""  # where pairs are counted: that no score, or a vague one, is to be expected
     condition: str = ""  # what nobody can check and the expectation rests on
+    instead: str = ""  # the method's form that errs least, a clause
 
     def to_json(self) -> dict[str, Any]:
         """One method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
@@ -225,7 +226,7 @@ def why_useless(method: AnyMethod, problem: Problem) -> str:
     gain = "" if problem.baseline is None else f"; {one_digit(line.score_range - problem.baseline):g} is to gain"
     return (
         f"this study's answer would be noise: an error of {line.expected_error:.1g} is expected of a score between "
-        f"0 and {line.score_range:g}{gain}"
+        f"0 and {line.score_range:g}{gain}" + (f"; {line.instead}" if line.instead else "")
     )
 
 
@@ -263,7 +264,7 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
             if None not in (loss.range, beside.range):
                 cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
             why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
-    spread = problem.aggregate.spread
+    error_expected, spread = min(error_expected, G), problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
@@ -303,4 +304,5 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
         useful_from=least,
         warning=warning,
         condition=method.traits.condition,
+        instead=outlook.instead,
     )

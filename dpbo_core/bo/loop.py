@@ -8,9 +8,6 @@
 | y_t | `tell(index, value)` | what was seen, on the prior's scale | scalar |
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.gp.posterior import Posterior
 
@@ -55,18 +52,14 @@ class BayesianSearch:
         """The candidates with values so far, in order; one may be there more than once."""
         return tuple(self._visited)
 
-    def ask(self, among: NDArray[np.int64] | None = None) -> int:
-        """The candidate, of `among` if stated, with the largest acquisition; before any value the most central.
-
-        Args:
-            among: the candidates to choose from, in rising order; None for all of Λ.
-        """
+    def ask(self) -> int:
+        """The candidate with the largest acquisition; before any value the most central."""
         step = self.step
         if self._visited:
             scores = self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited)
         else:
             scores = -((self._posterior.candidates - 0.5) ** 2).sum(axis=1)
-        return int(scores.argmax() if among is None else among[scores[among].argmax()])
+        return int(scores.argmax())
 
     def tell(self, index: int, value: float) -> None:
         """Add the value observed at `index`, which need not be the candidate asked for.

@@ -6,9 +6,9 @@ draws(problem)                 every draw of the plan with its mechanism, so tha
 outlook(problem)               what to expect of the noise, for advice; needs no data
 n_steps(problem)               how many steps the search takes; public, fixed in advance
 start(problem, plan)           a search
-search.step(objective, noise)  one training and one scoring, or a chunk of Λ; one scoring alone where the path is
-                               private, for then all of Λ is trained before; all trials of `dp_hypo`; returns what
-                               it released, or None
+search.step(objective, noise)  one training and one scoring, or a chunk of Λ; where the path is private all of Λ is
+                               trained before, but for `trains_in_steps`; all trials of `dp_hypo`; returns what it
+                               released, or None
 search.finish(noise)           the release
 """
 
@@ -37,12 +37,14 @@ class Outlook:
         expected_error: what to expect between the release and the best score of Λ.
         trainings: models that will be trained.
         why: one sentence for the person choosing.
+        instead: the same method's form that errs least, and by how much; a clause, "" where this is it.
     """
 
     noise_scale: float
     expected_error: float
     trainings: int
     why: str
+    instead: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ class MethodTraits:
         released_scores: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
         scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
         fixed_path: indices of the candidates that it trains whatever comes out.
-        public_training: whether its steps train in a public order, though they score along a private path.
+        trains_in_steps: whether its steps train what they choose, though the path is private: one model each, each
+            time anew, and w = 0 for a model that cannot be trained.
         prepare: the problem with the result of a search on public data, made before anything is charged. Raises
             StudyInvalid where a public training fails.
         cross_validated: candidates whose public scores that search needs whatever they are.
@@ -130,7 +133,7 @@ class MethodTraits:
     released_scores: Callable[[Release], ReleasedScores] | None = None
     scores_ahead: bool = False
     fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
-    public_training: bool = False
+    trains_in_steps: Callable[[Any], bool] | None = None
     prepare: Callable[[Any, Problem], Problem] | None = None
     cross_validated: Callable[[Any, Problem], tuple[int, ...]] | None = None
     choices: Callable[[Any, Problem], tuple[int, ...]] | None = None

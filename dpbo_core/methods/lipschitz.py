@@ -14,9 +14,12 @@ Only the maximum is released; the hyperparameter that reached it is not. Two for
 all    step t trains and scores chunk t of Λ, whose order is public (of a folder of files, which are read each time,
        the last step scores all). Once all are scored, the set of models is the same on neighbouring records, and
        the maximum moves by one person's own records: Δ = kR/m.
-path   as printed: step t trains chunk t of a public order of Λ, and scores the best by its acquisition of all that
-       are trained. The search may look at the raw scores as it likes: what it sees never leaves, and Theorem 7
-       bounds the maximum for any search whatever. But two searches may end at different models: Δ = kR/m + L·D.
+path   as printed: step t scores the model with the largest acquisition of all Λ (equation 3). The search may look
+       at the raw scores as it likes: what it sees never leaves, and Theorem 7 bounds the maximum for any search
+       whatever. But two searches may end at different models: Δ = kR/m + L·D. Which λ a step trains would tell the
+       path, so either all of Λ is trained before the charge (`train = "ahead"`), or each step trains the one model
+       that it chose, again where it comes back (`train = "step"`), and the assumption `step_times_hidden` is taken
+       on. A training that then misses its tolerance is w = 0, scores φ(0) for every record, and counts in D.
 """
 
 from dataclasses import dataclass
@@ -24,7 +27,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpbo_core.bo.branch_and_bound import dyadic_levels
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -46,6 +48,7 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
+from dpbo_core.privacy.assumption import STEP_TIMES_HIDDEN
 from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
@@ -78,15 +81,17 @@ class Lipschitz:
     It needs a logistic or hinge model, a Lipschitz score and a Λ of one λ axis.
 
     Attributes:
-        evaluate: "all" of Λ, or the "path" of a search, as printed, which trains as many models, scores fewer, and
-            pays for not knowing where it ends; "auto" is all, but for what is only as published.
+        evaluate: "all" of Λ, or the "path" of a search, as printed, which scores fewer models and pays for not
+            knowing where it ends; "auto" is all, but for what is only as published.
         calibration: "corrected", or "published" to reproduce the paper on a public dataset.
+        train: of a path, all of Λ "ahead" of the charge, or one model in each "step", under `step_times_hidden`.
     """
 
     releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
+    train: Literal["ahead", "step"] = "ahead"
     kind: Literal["lipschitz"] = "lipschitz"
 
     def __post_init__(self) -> None:
@@ -95,6 +100,12 @@ class Lipschitz:
                 'method.evaluate = "all" with calibration = "published"',
                 cause="the paper has no such form",
                 remedy='leave one of them out, or say evaluate = "path"',
+            )
+        if self.train == "step" and self.scores_all:
+            raise StudyInvalid(
+                'method.train = "step" where all of Λ is scored',
+                cause="the order is then public, and each step trains its share in any case",
+                remedy='leave it out, or say evaluate = "path"',
             )
 
     @property
@@ -118,8 +129,12 @@ class Lipschitz:
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that are trained in any case: all of Λ, for either variant."""
-        return tuple(range(len(problem.candidates)))
+        """Indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
+        return () if self.trains_in_steps() else tuple(range(len(problem.candidates)))
+
+    def trains_in_steps(self) -> bool:
+        """Whether each step of a private path trains the model that it chose."""
+        return self.train == "step"
 
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The noise draws of a study: one discrete Laplace draw at scale Δ/ε, with its guarantee.
@@ -130,6 +145,8 @@ class Lipschitz:
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
         assumed = () if self.scores_all or evidence.refuted else assumed_of_acquisition(problem)
+        if self.train == "step" and not evidence.refuted:
+            assumed = (*assumed, STEP_TIMES_HIDDEN.name)
         guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
@@ -146,10 +163,12 @@ class Lipschitz:
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
         assumed = assumed_of_released_acquisition(release)
+        if release.facts.get("options", {}).get("train") == "step":
+            assumed = (*assumed, STEP_TIMES_HIDDEN.name)
         return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The expected error: the mean absolute value of the Laplace noise, which is its scale."""
+        """The expected error: the mean absolute value of the Laplace noise, its scale, or the score's range."""
         ((spend, _),) = self.draws(problem)
         scale = spend.noise_scale
         published = kusner_2015.corollary_4_scale(sensitivity=self._as_printed(problem), epsilon=problem.epsilon)
@@ -157,9 +176,14 @@ class Lipschitz:
             f"its noise has scale {scale:.3g} on a score between 0 and {problem.score_range:g} "
             f"(as published {published:.3g}): {_score_bound(spend)}; it releases a score and no hyperparameter"
         )
+        trainings, error, instead = len(problem.candidates), min(scale, problem.score_range), ""
         if not self.scores_all:
             why += ". A path costs more than all of Λ: its two runs may end at different models"
-        return Outlook(scale, scale, len(problem.candidates), why)
+            ((whole, _),) = Lipschitz().draws(problem)
+            instead = f'evaluate = "all" would err by {whole.noise_scale:.1g}'
+        if self.trains_in_steps():
+            trainings = self.n_steps(problem)
+        return Outlook(scale, error, trainings, why, instead)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
         """A search that has scored and drawn nothing yet."""
@@ -197,6 +221,8 @@ class Lipschitz:
         D = kusner_2015.path_length_bound(
             lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss_at_zero
         )
+        if self.trains_in_steps():
+            D = max(D, B + tau)  # from w = 0, which stands for what could not be trained, to any model
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
                 n_validation=problem.n_averaged,
@@ -234,11 +260,11 @@ class Lipschitz:
         needs="a logistic or hinge model, a Lipschitz score",
         delta="0",
         trainings="one a candidate",
-        observable="the fixed order of the candidates; of a private path how long a step searches",
+        observable="the fixed order of the candidates; of a private path how long a step searches, or trains",
         certificate_rules=certificate_rules,
         scores_ahead=True,
         fixed_path=fixed_path,
-        public_training=True,
+        trains_in_steps=trains_in_steps,
         margins_only=True,
     )
 
@@ -286,22 +312,18 @@ class WholePath(BestScore):
 class LipschitzSearch(BestScore):
     """The search that follows the raw scores, Algorithm 3 as printed. The path is private too."""
 
-    __slots__ = ("_bo", "_chunks", "_map", "_models")
+    __slots__ = ("_bo", "_map")
 
     def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
         super().__init__(method, problem, plan, mechanism)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.n_steps)
         self._bo = BayesianSearch(posterior, acquisition_of(search), search.seed)
-        coarse_first = np.argsort(dyadic_levels(problem.candidates.encoded), kind="stable")
-        self._chunks = iter(np.array_split(coarse_first, search.n_steps))
-        self._models = dict[int, ScorableModel]()
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
-        """Train the next chunk of a public order of Λ, then score one trained candidate that the search picks."""
-        self._models |= {int(index): self._problem.train(int(index)) for index in next(self._chunks)}
-        index = self._bo.ask(among=np.array(sorted(self._models)))
-        total = objective.evaluate(self._models[index]).expose()  # Alg. 3, line 2
+        """Score the candidate with the largest acquisition of all Λ, which the trainer has, or trains now."""
+        index = self._bo.ask()  # equation 3
+        total = objective.evaluate(self._problem.train(index)).expose()  # Alg. 3, line 2
         self._bo.tell(index, self._map.mapped(total / self._problem.range_steps))
         self._best = Sensitive(max(self._best.expose(), total))  # Alg. 3, line 3
 

@@ -1,5 +1,6 @@
 """Training our linear models on the public set: every λ to a certificate, each fold from a cold start."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
-from dpbo_core.models.linear.newton import LARGEST, LogisticPath
+from dpbo_core.models.linear.newton import LARGEST, LogisticPath, Start
 from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of, counts
@@ -63,14 +64,30 @@ class LinearTrainer:
         """The certified model at point["lambda"], cached, from a start that λ and the public rows alone decide."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
-            self._trained[regularization] = minimise(
-                self._signed_rows,
-                loss=self.loss,
-                regularization=regularization,
-                tolerance=self.tolerance,
-                start=None if self._warm_path is None else self._warm_path.start(regularization),
-            )
+            self._trained[regularization] = self.train_anew(regularization)
         return self._trained[regularization]
+
+    def train_anew(self, regularization: float) -> LinearModel:
+        """The certified model at λ = `regularization`, bit for bit that of `train`, neither looked up nor kept."""
+        return minimise(
+            self._signed_rows,
+            loss=self.loss,
+            regularization=regularization,
+            tolerance=self.tolerance,
+            start=self._start(regularization),
+        )
+
+    def prepare(self, lowest: float) -> None:
+        """Make what the trainings at every λ ≥ `lowest` begin from, so that each of them is one training alone."""
+        self._start(lowest)
+
+    def without_answer(self, regularization: float) -> LinearModel:
+        """The model w = 0 for a λ that cannot be trained: every record's margin is 0; certified of nothing."""
+        return LinearModel(np.zeros(self.X.shape[1]), regularization, math.inf)
+
+    def _start(self, regularization: float) -> Start | None:
+        """Where Newton's descent begins at λ = `regularization`; None for a cold start."""
+        return None if self._warm_path is None else self._warm_path.start(regularization)
 
     @cached_property
     def _signed_rows(self) -> SignedRows:

@@ -8,7 +8,7 @@ What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
-train            all of Λ where a step must not (`trained_first`), by chunks in a public order
+train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `Anew` where it does
 try out          else one training a structure (`trial_trainings`), so that what cannot be trained costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
@@ -33,12 +33,14 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import Model
+from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.preconditions import check_accepted
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.preparation.trial_trainings import check_parameters, to_try_out, uncharged
+from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem.problem import Problem, Trainer
 from dpbo_core.scoring.processes import Processes
 from dpbo_core.space.search_space import Value
@@ -75,13 +77,13 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all if the search's path is private (more than 4,096
-    are refused), else none.
+    """Indices of the candidates to train before the charge: all if the search's path is private and no step trains
+    (more than 4,096 are refused), else none.
 
     Raises:
         StudyInvalid: Λ is too large for that.
     """
-    if problem.training is not None or method.public_path or method.traits.public_training:
+    if problem.training is not None or method.public_path or steps_train(method):
         return ()
     N = len(problem.candidates)
     if N > LARGEST_TRAINED_FIRST:
@@ -91,6 +93,12 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
             remedy=f"lower the points of the axis to {LARGEST_TRAINED_FIRST:,} or fewer",
         )
     return tuple(range(N))
+
+
+def steps_train(method: Method) -> bool:
+    """Whether the method's steps train along a private path, each one model anew."""
+    trains = method.traits.trains_in_steps
+    return trains is not None and trains(method)
 
 
 def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
@@ -172,6 +180,43 @@ class Remembering:
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
         return self.steps[key]
+
+
+@dataclass(eq=False)
+class Anew:
+    """A trainer for steps whose λ is private: exactly one training a call, kept nowhere, which cannot fail.
+
+    A model that misses its tolerance is w = 0, so that every record scores φ(0).
+    """
+
+    trainer: LinearTrainer
+
+    @property
+    def n_records(self) -> int:
+        """The number n of public training records."""
+        return self.trainer.n_records
+
+    def train(self, point: Mapping[str, Value]) -> Model:
+        """The model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
+        regularization = float(point["lambda"])
+        otherwise = self.trainer.without_answer(regularization)
+        return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
+
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The cross-validated public score at a point, as the trainer gives it."""
+        return self.trainer.public_score(point, seed=seed)
+
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's cross-validated score at a point, as the trainer gives it."""
+        return self.trainer.public_steps(point, seed=seed)
+
+
+def anew(problem: Problem, trainer: Trainer | None) -> Problem:
+    """The problem whose models are trained anew at each call, with all that no single training needs made now."""
+    if not isinstance(trainer, LinearTrainer):
+        raise TypeError("steps train linear models alone")
+    trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
+    return replace(problem, trainer=Anew(trainer))
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:

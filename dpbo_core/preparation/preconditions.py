@@ -15,7 +15,7 @@ from dpbo_core.accounting.account import Account, Totals
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
 from dpbo_core.accounting.renyi_filter import Filter
-from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, PolicyRefused
+from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
@@ -25,7 +25,7 @@ from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 from dpbo_core.models.import_path import file_beside
 from dpbo_core.preparation.data_split import allowed_score, public_sources, sources_of
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.model import PredictionsSection
@@ -82,6 +82,21 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
             cause="the study does not accept it by name"
             + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
             remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
+        )
+
+
+def check_step_times(plan: PrivacyPlan, *, seen: bool) -> None:
+    """Refuse a plan that assumes its steps' durations hidden where they are `seen` by others.
+
+    Raises:
+        StudyInvalid: they are.
+    """
+    if seen and STEP_TIMES_HIDDEN.name in plan.guarantee.assumptions:
+        raise StudyInvalid(
+            'method.train = "step" on a Prefect server that this command did not start',
+            cause="that server shows how long each step took, which tells of the model that the step trained",
+            remedy="run it with dpbo tune --direct, or where no Prefect server is set, so that dpbo tune starts "
+            "one; or leave train out, and all models are trained before",
         )
 
 

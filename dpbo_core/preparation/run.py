@@ -42,6 +42,7 @@ class Run:
         before_charge: called before a first charge; refuses by raising.
         consent: called before a first charge that its own plan calls useless, with why; refuses by raising.
         asked_by: who asks, in words, for the ledger.
+        steps_seen: whether others see when each step begins and ends, as on a Prefect server that was there before.
 
     Raises:
         StudyInvalid: the quantum is no number of seconds up to an hour.
@@ -57,6 +58,7 @@ class Run:
     before_charge: Callable[[], None] = at_once
     consent: Callable[[str], object] = warn
     asked_by: str = ""
+    steps_seen: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.time_quantum <= LONGEST_QUANTUM:

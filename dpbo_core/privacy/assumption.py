@@ -65,6 +65,11 @@ DISJOINT_PEOPLE = Assumption(
     "No person has a record in the training set and one in the validation set, and nothing in a record decides "
     "which of the two it is in.",
 )
+STEP_TIMES_HIDDEN = Assumption(
+    "step_times_hidden",
+    "Nobody but whoever runs the study sees how long its steps take, neither as they run nor in a record of them: "
+    "a step trains the model that exact scores led it to, and some models train longer than others.",
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -81,5 +86,6 @@ CALLER_ASSUMPTIONS = {
         PUBLIC_MODELS,
         ROWS_IN_ONE_TABLE,
         DISJOINT_PEOPLE,
+        STEP_TIMES_HIDDEN,
     )
 }

@@ -19,6 +19,7 @@ from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread, enough
 from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods import METHODS, method_named
 from dpbo_core.preparation.data_split import allowed_score, public_sources
 from dpbo_core.preparation.preconditions import paying_account, refusal_of
 from dpbo_core.preparation.public_advice import advised_half, public_spread
@@ -33,6 +34,7 @@ from dpbo_core.study_file import Bundled, StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
+RUNS = ("good", "poor")
 HEADER = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
 EveryMethod = Annotated[bool, typer.Option("--all", help="Every method with its numbers, and why.")]
 Fit = Annotated[
@@ -101,7 +103,8 @@ def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -
     report_verdict = "good" if report is None else report.expected.verdict
     if not verdicts or _is_all_noise(advice):
         return ""
-    if {"useless", "refused"} & {*verdicts, report_verdict}:
+    barred = {"refused"} if spec.privacy.anyway else {"useless", "refused"}
+    if barred & {*verdicts, report_verdict}:
         return "Next: change the study as said above; as it stands, dpbo tune refuses it."
     return "Next: dpbo tune STUDY.toml."
 
@@ -157,7 +160,18 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
-    """Rows (name, text): what to expect of the method to choose, the study's own, and those good on a condition."""
+    """Rows (name, text): what to expect of the method to choose, the study's own, and those good on a condition.
+
+    The study's own comes first where it is asked for a score alone, which the method to choose is not about.
+    """
+    own = _for_a_score_alone(spec, advice)
+    if own is not None:
+        priced = [] if own.verdict == "refused" else [("price", _price(own))]
+        words = _beside(own)
+        if own.verdict in RUNS:
+            words = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
+        choice = f"{best.kind}, if you need a choice: {_verdict(best)}{_outcome(best)}"
+        return [("study", f"{own.kind}: {words}"), *priced, ("or", choice)]
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
@@ -175,6 +189,13 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
         elif line.condition and line.verdict == "good" and line.kind != best.kind:
             rows.append(("or", f"{line.kind}: {_beside(line)}"))
     return rows
+
+
+def _for_a_score_alone(spec: StudySpec, advice: Advice) -> MethodAdvice | None:
+    """The line of the study's own method if that releases a score and no hyperparameters; None for any other."""
+    if spec.method not in METHODS or method_named(spec.method, spec.options).releases_hyperparameters:
+        return None
+    return next(line for line in advice.methods if line.kind == spec.method)
 
 
 def _outcome(line: MethodAdvice) -> str:
@@ -202,7 +223,7 @@ def _beside(line: MethodAdvice) -> str:
     if line.verdict == "refused":
         return f"[red]it cannot run[/]: {named(line.why)}"
     if line.verdict == "useless":
-        return "[red]its answer would be noise[/]"
+        return "[red]its answer would be noise[/]" + (f"; {named(line.instead)}" if line.instead else "")
     if line.verdict == "good" and line.condition:
         return f"good if {line.condition}; {_trainings(line)}"
     return f"{_verdict(line)}{_outcome(line)}; {_trainings(line)}"
@@ -245,6 +266,10 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
             "[red]Nothing here is worth its price[/]: the answer would be noise. More records or a larger ε "
             "would help, fewer steps or candidates hardly."
         )
+        return
+    own = _for_a_score_alone(spec, advice)
+    if own is not None and own.verdict in RUNS:
+        screen.say(f"[bold]{own.kind}[/] releases one score and no hyperparameters, as the study asks.")
         return
     if spec.method == "auto":
         screen.say(f'[bold]{choice.kind}[/] is the one to choose. The study says "auto", so it will be.')

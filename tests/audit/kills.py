@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from worlds import OPTIONS
+from worlds import OPTIONS, PATH_ACCEPTS, PATHS
 
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.resolve import plan_study
@@ -116,7 +116,12 @@ def campaign(
         kind = kinds[number % len(kinds)]
         privacy = replace(spec.privacy, dataset=f"{spec.privacy.dataset}-{together}-{number}")
         study = replace(
-            spec, name=f"killed-{together}-{number}", method=kind, privacy=privacy, options=OPTIONS.get(kind, {})
+            spec,
+            name=f"killed-{together}-{number}",
+            method="lipschitz" if kind in PATHS else kind,
+            privacy=privacy,
+            options=(OPTIONS | PATHS).get(kind, {}),
+            accepts=PATH_ACCEPTS if kind in PATHS else spec.accepts,
         )
         total += one_study(study, url_of(number), life, together)
         number += 1

@@ -20,7 +20,7 @@ import numpy as np
 import tomli_w
 from canary import forms_of_number, forms_of_text, rows_of, search
 from intruder import environment
-from worlds import with_method
+from worlds import PATH_ACCEPTS, PATHS, with_method
 
 from dpbo_core.methods import METHODS
 from dpbo_core.preparation import data_split
@@ -168,7 +168,7 @@ class World:
     secrets: Mapping[str, Iterable[bytes]]
     ledger: str | None = None
 
-    def go(self, scenario: Scenario, kinds: Iterable[str] = (*METHODS, "too_dear")) -> dict[str, bytes]:
+    def go(self, scenario: Scenario, kinds: Iterable[str] = (*METHODS, *PATHS, "too_dear")) -> dict[str, bytes]:
         """Run methods under a scenario; the two streams, and every cell of the ledger."""
         own = {} if self.ledger is None else {"DPBO_LEDGER_URL": self.ledger}
         script = SCRIPT.format(
@@ -223,7 +223,8 @@ def make_world(tables: dict[str, Any], folder: Path, ledger: str | None = None) 
     files = {"training": "../data/train.csv", "validation": "../data/validation.csv"}
     tables["data"] = files | {"n_validation": 50, "target": "ill"}
     tables["budget"]["epsilon"] = 30.0
-    for kind in METHODS:
+    tables["study"]["accepts"] = list(PATH_ACCEPTS)  # the first of them opens the cap
+    for kind in (*METHODS, *PATHS):
         (run / f"{kind}.toml").write_text(tomli_w.dumps(with_method(tables, kind)))
     spec = StudySpec.from_dict(tables)
     tables["privacy"]["epsilon"] = 29.0

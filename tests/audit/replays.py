@@ -43,7 +43,7 @@ FLIPPED = PrivateTrajectory(final_share=0.6, look_share=0.1, final_choice="permu
 FORMS = {  # of those that are run in more forms than their default, or have none
     "private_grid": (PrivateGrid(), PrivateGrid(evaluate="sobol"), BASED, PAIRED),
     "private_trajectory": (PrivateTrajectory(), PrivateTrajectory(final_share=0.3), FLIPPED),
-    "lipschitz": (Lipschitz(), Lipschitz("path")),
+    "lipschitz": (Lipschitz(), Lipschitz("path"), Lipschitz("path", train="step")),
     "exact_gp": (ExactGP(rate_constant=1e3, decay_constant=0.01),),
 }
 

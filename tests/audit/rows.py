@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from conftest import STUDY
+from worlds import PATHS
 
 from audit import boards, distinguish, enumerator, exchange_kills, fuzz, kills, leaks, replays, rowwise, timing
 from audit.cells import cell_doors
@@ -53,7 +54,7 @@ def ledger_in(store: str, folder: Path) -> Iterator[str]:
 
 def kill_row(store: str, together: int, n_kills: int) -> str:
     with TemporaryDirectory() as folder, ledger_in(store, Path(folder)) as url:
-        figures = kills.campaign(spec(), tuple(METHODS), lambda _: url, kills=n_kills, together=together)
+        figures = kills.campaign(spec(), (*METHODS, *PATHS), lambda _: url, kills=n_kills, together=together)
     studies, n_killed, *wrong = vars(figures).values()
     return line(store, together, n_killed, studies, *wrong)
 

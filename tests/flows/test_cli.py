@@ -68,6 +68,29 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
     assert "2.5e+04" in " ".join(out.split())
 
 
+def test_a_study_that_is_asked_for_a_score_alone_is_told_of_its_own_first(dpbo, study):
+    """`lipschitz` chooses nothing: what chooses is one line below, and "Next:" runs what is spoken of first."""
+    code, out, _ = dpbo("plan", study(study__method="lipschitz"))
+    first = " ".join(out.split()).partition("study lipschitz: error 0.004 (score from 0 to 1) price")
+    assert (code, "error" in first[0]) == (0, False)
+    assert " or private_grid, if you need a choice: " in first[2]
+    assert "lipschitz releases one score and no hyperparameters, as the study asks." in first[2]
+    assert "the one to choose" not in out
+    assert "Next: dpbo tune STUDY.toml." in out
+    own = json.loads(dpbo("plan", study(study__method="lipschitz"), "--json")[1])
+    assert own["recommended"] == "private_grid"  # of the kinds that choose
+
+
+def test_no_error_is_expected_above_the_range_of_the_score(dpbo, study):
+    for method in ("lipschitz", "noisy_gp"):
+        path = study(study__method=method, privacy__epsilon=0.05, method__calibration="corrected")
+        for line in json.loads(dpbo("plan", path, "--json")[1])["methods"]:
+            assert line["expected_error"] is None or line["expected_error"] <= line["score_range"]
+    code, _, err = dpbo("tune", study(study__method="lipschitz", method__evaluate="path", privacy__anyway=False))
+    assert code == 3
+    assert 'evaluate = "all" would err by 0.07' in err  # what to ask for in its place
+
+
 def test_a_plan_without_room_says_what_is_left_and_exits_as_tune_does(dpbo, study):
     """By its own [budget] before a ledger is there, then by the account; exactly what is left fits."""
     path = study(study__method="private_grid", privacy__delta=0.0, privacy__epsilon=3.5)

@@ -1,6 +1,8 @@
 """The short form of the kill campaign: whatever moment a study dies at, it is released once and paid once."""
 
+import pytest
 from audit.kills import campaign, one_study
+from worlds import PATHS
 
 from dpbo_core.methods import METHODS
 from dpbo_core.study_file import StudySpec
@@ -11,6 +13,15 @@ def test_a_killed_study_is_released_once_and_paid_once(tables, tmp_path):
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     figures = campaign(spec, tuple(METHODS), lambda _: url, kills=6, together=4)
     assert figures.kills >= 6
+    assert figures.clean, figures
+
+
+@pytest.mark.parametrize("form", PATHS)
+def test_a_killed_path_of_algorithm_3_is_released_once_and_paid_once(tables, tmp_path, form):
+    """A rerun finds the same path, and trains again what it needs."""
+    tables["search"]["steps"], tables["space"]["lambda"]["points"] = 3, 6
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    figures = campaign(StudySpec.from_dict(tables), (form,), lambda _: url, kills=2, together=3)
     assert figures.clean, figures
 
 

@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from worlds import Memory, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
+from worlds import Memory, Named, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
 
 from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import Filter
+from dpbo_core.bo.loop import BayesianSearch
+from dpbo_core.bo.score_map import ScoreMap
+from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
@@ -23,6 +26,7 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.theorems import kusner_2015
@@ -30,6 +34,7 @@ from dpbo_core.theorems import kusner_2015
 VARIANTS = {
     "lipschitz": Lipschitz(),
     "lipschitz path": Lipschitz(evaluate="path"),
+    "lipschitz path, training in steps": Lipschitz(evaluate="path", train="step"),
     "trajectory": PrivateTrajectory(),
     "trajectory with a final choice": PrivateTrajectory(final_share=0.3),
     "trajectory ending with permute-and-flip": PrivateTrajectory(
@@ -189,8 +194,7 @@ def test_each_step_trains_once(name):
     world = replace(world, trainer=trainer)
     search, noise, table = method.start(world, method.plan(world)), real(), smooth_table(world, best=3)
     begun = len(trainer.asked)
-    public = method.public_path or method.traits.public_training
-    chunked = public and len(ahead(method, world)) > method.n_steps(world)
+    chunked = method.public_path and len(ahead(method, world)) > method.n_steps(world)
     assert begun == (name == "grid of paired scores")  # the public best, before anything is charged
     for step in range(1, method.n_steps(world) + 1):
         search.step(table, noise)
@@ -198,23 +202,28 @@ def test_each_step_trains_once(name):
     assert len(set(trainer.asked)) == len(trainer.asked) or not chunked
 
 
-def test_a_private_path_of_lipschitz_trains_in_a_public_order_and_scores_what_is_trained():
-    """Step t trains the same chunk whatever the records say, though they lead the two searches apart."""
-    trainings, scorings = [], []
+@pytest.mark.parametrize("train", ["ahead", "step"])
+@pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
+def test_a_path_of_lipschitz_scores_the_largest_acquisition_of_all_of_lambda(train, acquisition):
+    """Kusner et al., equation 3, from the first step on; a step asks for one model, the one that it scores."""
+    paths, method = [], Lipschitz("path", train=train)
     for best in (0, 11):
-        world = problem(steps=5)
-        trainer = NamedTrainer([point["lambda"] for point in world.candidates.points])
-        world = replace(world, trainer=trainer)
-        search = Lipschitz("path").start(world, Lipschitz("path").plan(world))
-        table, by_step = smooth_table(world, best=best), []
-        for _ in range(5):
+        world = problem(steps=8, acquisition=acquisition)
+        lambdas = [point["lambda"] for point in world.candidates.points]
+        world = replace(world, trainer=(trainer := NamedTrainer(lambdas)))
+        search, table = method.start(world, method.plan(world)), smooth_table(world, best=best)
+        posterior = Posterior(world.candidates.encoded, stated_kernel(world), 1e-6, expected=8)
+        own, scale = (
+            BayesianSearch(posterior, acquisition_of(world.search), world.search.seed),
+            ScoreMap(0.5, 0.25, 1.0),
+        )
+        for step in range(8):
+            index = own.ask()
             search.step(table, real())
-            by_step.append(tuple(trainer.asked))
-        trainings.append(by_step)
-        scorings.append(search._bo.visited)
-    assert trainings[0] == trainings[1]
-    assert len(set(trainings[0][-1])) == 12
-    assert scorings[0] != scorings[1]
+            assert trainer.asked[step:] == [lambdas[index]]
+            own.tell(index, scale.mapped(table.evaluate(Named(index)).expose() / world.range_steps))
+        paths.append(trainer.asked)
+    assert paths[0] != paths[1]  # which is private
 
 
 @pytest.mark.parametrize("method", SCATTERED, indirect=True)

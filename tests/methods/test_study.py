@@ -330,39 +330,6 @@ def test_a_training_that_fails_after_the_charge_is_a_public_fact(on_files, tmp_p
     assert told[0][3] == 1
 
 
-def test_a_path_whose_training_fails_after_the_charge_is_sealed_and_goes_on_when_asked_again(
-    on_files, tmp_path, monkeypatch
-):
-    """In a step of a private path: no word of it leaves, ε stays reserved, and a rerun pays nothing more."""
-    from dpbo_core.models import linear_trainer
-
-    honest, steps = linear_trainer.minimise, []
-
-    def fails(*arguments, regularization, **named):
-        if steps:
-            raise StudyInvalid(f"training at lambda = {regularization:.6g} reached a certificate of 0.1")
-        return honest(*arguments, regularization=regularization, **named)
-
-    on_files["budget"]["epsilon"] = 1.0
-    on_files["study"]["method"], on_files["method"] = "lipschitz", {"evaluate": "path"}
-    spec, book = StudySpec.from_dict(on_files), ledger(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(linear_trainer, "minimise", fails)
-        with pytest.raises(Sealed) as caught:
-            run_study(spec, ledger=book, folder=tmp_path, on_step=lambda step, _: steps.append(step))
-    error = caught.value
-    assert steps == [1]
-    assert "lambda" not in str(error)
-    assert error.__cause__ is error.__context__ is None
-    (account,) = book.accounts("people")
-    assert len(account.entries) == 1
-    released = run_study(spec, ledger=book, folder=tmp_path).release
-    assert released.value["score"] is not None
-    (account,) = book.accounts("people")
-    assert len(account.entries) == 1
-    assert run_study(spec, ledger=book, folder=tmp_path).release == released
-
-
 def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr(data_split, "sensitive_half", lambda *_: opened.append("opened"))

@@ -26,12 +26,20 @@ from dpbo_core.preparation.precomputed import (
     Chunks,
     Precomputed,
     Remembering,
+    anew,
     chunks,
     publishing,
     remembering,
+    steps_train,
     trained_first,
 )
-from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
+from dpbo_core.preparation.preconditions import (
+    check_accepted,
+    check_policy,
+    check_public_sources,
+    check_step_times,
+    opening_cap,
+)
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
@@ -264,6 +272,7 @@ def open_study(
         else:
             warm_start = _new_warm_start(resolved, run)
         check_accepted(spec, resolved.plan, public.problem.unlisted)
+        check_step_times(resolved.plan, seen=run.steps_seen)
         done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
         problem = replace(remembering(public.problem, done), advice=resolved.why)
         problem = _do_public_work(resolved.method, problem, done.trained)
@@ -276,6 +285,8 @@ def open_study(
             check_trainable(
                 resolved.method, problem, public.problem.trainer
             )  # what cannot be trained costs nothing
+        if steps_train(resolved.method):
+            problem = anew(problem, public.problem.trainer)
         data.check(public)
         draws = resolved.method.draws(problem)
         problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
