@@ -162,16 +162,16 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
     """Rows (name, text): what to expect of the method to choose, the study's own, and those good on a condition.
 
-    The study's own comes first where it is asked for a score alone, which the method to choose is not about.
+    A method that the study names, and that can run, comes first: the study asks for what it releases.
     """
-    own = _for_a_score_alone(spec, advice)
+    own = _named_method(spec, advice, best)
     if own is not None:
-        priced = [] if own.verdict == "refused" else [("price", _price(own))]
         words = _beside(own)
         if own.verdict in RUNS:
             words = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
-        choice = f"{best.kind}, if you need a choice: {_verdict(best)}{_outcome(best)}"
-        return [("study", f"{own.kind}: {words}"), *priced, ("or", choice)]
+        alone = "a choice" if _score_alone(spec) else "only the choice"
+        choice = f"{best.kind}, if you need {alone}: {_verdict(best)}{_outcome(best)}"
+        return [("study", f"{own.kind}: {words}"), ("price", _price(own)), ("or", choice)]
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
@@ -191,11 +191,19 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
     return rows
 
 
-def _for_a_score_alone(spec: StudySpec, advice: Advice) -> MethodAdvice | None:
-    """The line of the study's own method if that releases a score and no hyperparameters; None for any other."""
-    if spec.method not in METHODS or method_named(spec.method, spec.options).releases_hyperparameters:
+def _score_alone(spec: StudySpec) -> bool:
+    """Whether the study names a method that releases a score and no hyperparameters."""
+    return spec.method in METHODS and not method_named(spec.method, spec.options).releases_hyperparameters
+
+
+def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) -> MethodAdvice | None:
+    """The line of the method that the study names, if it is not `best`, and runs or releases a score alone; else
+    None.
+    """
+    if spec.method not in METHODS or (best is not None and best.kind == spec.method):
         return None
-    return next(line for line in advice.methods if line.kind == spec.method)
+    own = next(line for line in advice.methods if line.kind == spec.method)
+    return own if own.verdict in RUNS or (own.verdict != "refused" and _score_alone(spec)) else None
 
 
 def _outcome(line: MethodAdvice) -> str:
@@ -267,8 +275,8 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
             "would help, fewer steps or candidates hardly."
         )
         return
-    own = _for_a_score_alone(spec, advice)
-    if own is not None and own.verdict in RUNS:
+    own = _named_method(spec, advice, advice.best)
+    if own is not None and own.verdict in RUNS and _score_alone(spec):
         screen.say(f"[bold]{own.kind}[/] releases one score and no hyperparameters, as the study asks.")
         return
     if spec.method == "auto":
@@ -280,6 +288,9 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
         spec.options.get(name) == value for name, value in choice.options.items()
     ):
         screen.say(f"[bold]{choice.kind}[/] is the one to choose, as the study does.")
+        return
+    if own is not None and own.verdict in RUNS:
+        screen.say(f'If you need only the choice, write method = "{choice.kind}"{settings}, or method = "auto".')
         return
     screen.say(
         f'[bold]{choice.kind}[/] is the one to choose: method = "{choice.kind}"{settings}, or method = "auto"; '
