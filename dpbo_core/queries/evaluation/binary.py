@@ -11,7 +11,8 @@
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
 | — | `mean_log_loss` | −Σ_b (P_b log p_b + N_b log(1 − p_b))/Σ n_b | (…) |
 
-A quotient whose divisor is no number of records above 0 is NaN. As JSON:
+The interval of AP holds for any order of the records within each bin, since nothing bounds how far the sensitive
+records' order is from the public ones'. A quotient whose divisor is no number of records above 0 is NaN. As JSON:
 
 roc           false and true positive rate at every edge, from (0, 0) to (1, 1)
 confusion     at every edge: the four counts, recall, precision, specificity, F1, accuracy, lift; at the model's own
@@ -34,6 +35,7 @@ from dpbo_core.queries.evaluation.binary_bins import (
     PublicSteps,
     auc_ties,
     average_precision,
+    average_precision_ends,
     expected,
     from_above,
     threshold_of,
@@ -41,6 +43,8 @@ from dpbo_core.queries.evaluation.binary_bins import (
 )
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
 from dpbo_core.queries.evaluation.report_kind import (
+    HIGH,
+    LOW,
     Estimates,
     ExpectedErrors,
     Figures,
@@ -161,7 +165,14 @@ class Binary(ReportKind):
         """All metrics of histograms (…, 2, B), by name: scalars (…); "at …" one per edge, "in …" one per bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         figures = _bin_figures(negatives, positives, self.ties.ranked)
-        figures["average_precision"] = self._average_precision(negatives, positives)
+        precision, ends = (
+            self._average_precision(negatives, positives),
+            average_precision_ends(positives, negatives),
+        )
+        figures |= {"average_precision": precision} | {
+            end + "average_precision": outer(one, precision)
+            for end, outer, one in zip((LOW, HIGH), (np.fmin, np.fmax), ends, strict=True)
+        }
         figures |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
         figures |= {name: figures[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
         figures["balanced_accuracy"] = (figures["recall"] + figures["specificity"]) / 2.0
@@ -197,7 +208,7 @@ class Binary(ReportKind):
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation binning leaves in AUCs and average precision, by name, of counts (G, 2, B)."""
+        """The standard deviation binning leaves in AUCs, by name, of counts (G, 2, B)."""
 
         def spread(bins: Reals) -> Reals:
             """The standard deviation that binning leaves in the AUC of histograms `bins` (…, 2, B)."""
@@ -209,10 +220,7 @@ class Binary(ReportKind):
             )
 
         whole, one = cells.sum(axis=0), spread(cells)
-        N, P = whole
-        precise = np.nan_to_num(average_precision(*self.steps.drawn(P, N), self.ties.untied).std())
-        aucs = {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
-        return aucs | {"average_precision": precise}
+        return {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
 
     def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
         """The average precision of counts (…, B) by class, a bin's records spread within it as public ones are."""
