@@ -64,7 +64,8 @@ def named(address: sa.URL) -> sa.URL:
 def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
     """SQLAlchemy's hook: a connection with timeouts where the application name is NAMED, else None."""
     if dialect.driver == "psycopg" and options.get("application_name") == NAMED:
-        return _connection_with_timeout().connect(*words, **options)
+        plain = {"prepare_threshold": None}  # a pooler gives a statement that was prepared to another client
+        return _connection_with_timeout().connect(*words, **plain | options)
     return None  # as the dialect would
 
 

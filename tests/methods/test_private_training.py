@@ -357,6 +357,30 @@ def test_objective_perturbation_needs_exactly_its_two_parts_in_one_dimension(lam
     assert inside < epsilon - jacobian
 
 
+@pytest.mark.parametrize(("d", "n", "lam", "epsilon"), [(2, 2, 0.02, 8.0), (3, 3, 0.05, 6.0)])
+def test_the_density_of_tilted_minimisers_moves_within_its_price_in_more_dimensions(d, n, lam, epsilon):
+    """By the tilt that each w is the minimiser of, and its Jacobian by complex steps: neither is the product's."""
+    algorithm, rng, worst = ObjectivePerturbation(epsilon), np.random.default_rng(2), 0.0
+    scale = algorithm._tilt(n, d, lam).scale * 2.0**-20
+
+    def tilt(w, Z):
+        return -n * lam * w + Z.T @ (1 / (1 + np.exp(Z @ w)))
+
+    def log_density(w, Z):
+        jacobian = np.stack([tilt(w + step, Z).imag for step in 1e-30j * np.eye(d)]) / 1e-30
+        return -np.abs(tilt(w, Z)).sum() / scale + np.linalg.slogdet(jacobian)[1]
+
+    for _ in range(1500):
+        Z = np.stack([a_row(rng, d) for _ in range(n)])
+        first = rng.choice([1.0, -1.0], d) / math.sqrt(d) if rng.random() < 0.5 else a_row(rng, d)
+        other, w = np.vstack([first, Z[1:]]), -first * rng.uniform(0.0, 12.0) + rng.normal(size=d)
+        worst = max(worst, abs(log_density(w, Z) - log_density(w, other)))
+    assert np.linalg.norm(minimise_tilted(Z, lam, tilt(w, Z), 1e-9) - w) <= 1e-9
+    price = algorithm.tilt_epsilon(n_records=n, regularization=lam)
+    price += theorem_9_jacobian(n_records=n, regularization=lam, curvature=0.25)
+    assert 0.5 * price < worst <= price < epsilon
+
+
 def test_a_private_model_is_as_good_as_its_budget():
     data = records(n=2000, d=3)
     Z = data.X * data.signs[:, None]

@@ -10,6 +10,7 @@ from dpbo_core.queries.evaluation.binary import Binary
 from dpbo_core.queries.evaluation.few_records import least_clear
 from dpbo_core.queries.evaluation.multiclass import Multiclass
 from dpbo_core.queries.evaluation.noised_table import NoisedTable, report, simulated_noise
+from dpbo_core.queries.evaluation.repair import repair
 from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
 
 SCALE, M = 2.0, 3000
@@ -44,6 +45,15 @@ def test_a_report_says_nothing_of_a_class_that_may_be_empty():
         assert told["no_score"] == "too few positives for an AUC at this ε, or too few records of another class"
         assert told["metrics"]["specificity"]["value"] == pytest.approx(1.0, abs=0.6)
         json.dumps(told, allow_nan=False)
+
+
+def test_no_threshold_is_chosen_for_the_recall_of_a_class_that_may_be_empty():
+    """Noise of three records in the highest bin looked as if it held all positives, so that its edge was chosen."""
+    for positives, raised, goal, own in ((0, 3, "recall=0.5", True), (1500, 0, "recall=0.6", False)):
+        cells = counted(positives).astype(int)
+        cells[-1] += raised
+        table = NoisedTable(M, 0.4, KIND, (), tuple(cells.tolist()))
+        assert (repair(table, PUBLIC, goal).threshold == KIND.threshold) is own
 
 
 def test_nor_of_a_group_without_it():

@@ -11,7 +11,9 @@
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
 | — | `mean_log_loss` | −Σ_b (P_b log p_b + N_b log(1 − p_b))/Σ n_b | (…) |
 
-A quotient whose divisor is no number of records above 0 is NaN. As JSON:
+The intervals of AP and `auc_any_order` hold for any order of the records within each bin; those of the AUC take
+them to be ranked as public ones are, which another population need not be. A quotient whose divisor is no number of
+records above 0 is NaN. As JSON:
 
 roc           false and true positive rate at every edge, from (0, 0) to (1, 1)
 confusion     at every edge: the four counts, recall, precision, specificity, F1, accuracy, lift; at the model's own
@@ -34,6 +36,7 @@ from dpbo_core.queries.evaluation.binary_bins import (
     PublicSteps,
     auc_ties,
     average_precision,
+    average_precision_ends,
     expected,
     from_above,
     threshold_of,
@@ -41,6 +44,8 @@ from dpbo_core.queries.evaluation.binary_bins import (
 )
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
 from dpbo_core.queries.evaluation.report_kind import (
+    HIGH,
+    LOW,
     Estimates,
     ExpectedErrors,
     Figures,
@@ -61,6 +66,7 @@ OF_WHOM = {  # shares, and of how many
     "positive_share": "read",
 }
 COUNTS = ("positives", "negatives", "read", "flagged", *FOUR_COUNTS, "records")
+ANY_ORDER = "auc_any_order"
 LEAST = 1e-9  # a probability below this is taken for this, in a log-loss
 UNBOUNDED = (
     "mean_log_loss",
@@ -115,14 +121,14 @@ class Binary(ReportKind):
 
     title = "two classes"
     metrics = (
-        *("auc", "average_precision", "positive_share", "unread_share"),
+        *("auc", ANY_ORDER, "average_precision", "positive_share", "unread_share"),
         *AT_THRESHOLD,
         *("balanced_accuracy", "calibration_error", "mean_log_loss"),
     )
     of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
     raised = ("calibration_error",)
     divided: ClassVar = {
-        **dict.fromkeys(("auc", "of auc", "gap auc", "balanced_accuracy")),
+        **dict.fromkeys(("auc", "of auc", "gap auc", "balanced_accuracy", ANY_ORDER)),
         **dict.fromkeys(("average_precision", "recall", "at recall", "of recall", "gap recall"), 1),
         **dict.fromkeys(("specificity", "at specificity", "of specificity", "gap specificity"), 0),
     }
@@ -161,7 +167,14 @@ class Binary(ReportKind):
         """All metrics of histograms (…, 2, B), by name: scalars (…); "at …" one per edge, "in …" one per bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         figures = _bin_figures(negatives, positives, self.ties.ranked)
-        figures["average_precision"] = self._average_precision(negatives, positives)
+        figures |= {ANY_ORDER: figures["auc"]} | {
+            end + ANY_ORDER: _bin_figures(negatives, positives, ranked)["auc"]
+            for end, ranked in ((LOW, 0.0), (HIGH, 1.0))
+        }
+        precision = figures["average_precision"] = self._average_precision(negatives, positives)
+        low, high = average_precision_ends(positives, negatives)
+        figures[LOW + "average_precision"] = np.fmin(low, precision)
+        figures[HIGH + "average_precision"] = np.fmax(high, precision)
         figures |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
         figures |= {name: figures[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
         figures["balanced_accuracy"] = (figures["recall"] + figures["specificity"]) / 2.0
@@ -197,7 +210,7 @@ class Binary(ReportKind):
         return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation binning leaves in AUCs and average precision, by name, of counts (G, 2, B)."""
+        """The standard deviation binning leaves in AUCs, by name, of counts (G, 2, B)."""
 
         def spread(bins: Reals) -> Reals:
             """The standard deviation that binning leaves in the AUC of histograms `bins` (…, 2, B)."""
@@ -209,10 +222,7 @@ class Binary(ReportKind):
             )
 
         whole, one = cells.sum(axis=0), spread(cells)
-        N, P = whole
-        precise = np.nan_to_num(average_precision(*self.steps.drawn(P, N), self.ties.untied).std())
-        aucs = {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
-        return aucs | {"average_precision": precise}
+        return {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
 
     def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
         """The average precision of counts (…, B) by class, a bin's records spread within it as public ones are."""
@@ -236,6 +246,7 @@ class Binary(ReportKind):
         )
         return {
             "auc": [(P, below), (N, above)],
+            ANY_ORDER: [(P, below), (N, above)],
             "recall": [(P, right[0])],
             "specificity": [(N, right[1])],
             "balanced_accuracy": [(P, (right[0] + specificity) / 2.0), (N, (right[1] + recall) / 2.0)],

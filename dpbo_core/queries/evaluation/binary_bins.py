@@ -51,7 +51,6 @@ TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mi
 AUC_LIMITS, RECALL_LIMITS = (0.01, TELLS_NOTHING), (0.025, math.inf)
 CHOOSES, SAYS = 0, 1
 STEPS = 8  # K
-DRAWS, SEED = 200, 21  # of records within bins, for how far average precision is open
 UNKNOWN_ERROR = 12.0**-0.5  # of a share of which nothing is known
 
 
@@ -207,15 +206,6 @@ class PublicSteps:
         positives, negatives = (counts / counts.sum(axis=1, keepdims=True) for counts in self._counts())
         return positives, negatives
 
-    def drawn(self, positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-        """Random positives and negatives (fixed seed) in each finer step, (DRAWS, B·K), of given counts (B,)."""
-        rng, steps = np.random.default_rng(SEED), []
-        for records, public, shares in zip((positives, negatives), self._counts(), self.shares(), strict=True):
-            others = rng.multinomial(public.sum(axis=1), shares, size=(DRAWS, len(shares)))
-            whole = np.rint(np.maximum(records, 0.0)).astype(np.int64)
-            steps.append(rng.multinomial(whole, others / others.sum(axis=-1, keepdims=True)).reshape(DRAWS, -1))
-        return steps[0].astype(np.float64), steps[1].astype(np.float64)
-
     def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The public positives and negatives in each finer step of each bin, (B, K); all 1 in a bin without any."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
@@ -226,8 +216,29 @@ class PublicSteps:
 def average_precision(positives: Reals, negatives: Reals, untied: float) -> Reals:
     """Average precision of counts (…, S) in ascending steps; NaN without positives; `untied`: share not tied."""
     hits, others = (from_above(one) - untied / 2.0 * one for one in (positives, negatives))
-    precise = np.where(positives == 0.0, 0.0, positives * ratio(hits, hits + others))
+    precise = positives * np.nan_to_num(ratio(hits, hits + others))
     return ratio(precise.sum(axis=-1), positives.sum(axis=-1))
+
+
+def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
+    """Average precision of counts (…, B) by bin if all negatives of each bin lay above its positives, and below.
+
+    In both every positive lies in one run with the F negatives above it: its precision is x/(x + F), the x-th of
+    positives from the top. The sum over x is taken as the integral from 0, or to the next whole number; noised
+    counts are no whole numbers and may be below 0, and count so.
+    """
+    reached, passed = (np.maximum(from_above(one), 0.0) for one in (positives, negatives))
+    above, before = (
+        np.concatenate([one[..., 1:], np.zeros_like(one[..., :1])], axis=-1) for one in (reached, passed)
+    )
+
+    def precise(negatives_above: Reals, shift: float) -> Reals:
+        """The mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`."""
+        F, start, end = negatives_above, above + shift, reached + shift
+        area = end - start - np.where(F > 0.0, F * np.log(ratio(end + F, start + F)), 0.0)
+        return ratio(np.nan_to_num(area).sum(axis=-1), reached[..., 0])
+
+    return precise(passed, 0.0), precise(before, 1.0)
 
 
 def from_above(bins: Reals) -> Reals:

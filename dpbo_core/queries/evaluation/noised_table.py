@@ -207,11 +207,11 @@ class NoisedTable:
         """The 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of a
         quantile of binned errors, its bin's two ends, each with its own quantile.
         """
+        limits = self.kind.limits(name)
         if LOW + name in added:
             low, high = LOW + name, HIGH + name
-            return np.asarray(middle[low] + added[low][0]), np.asarray(middle[high] + added[high][1])
+            return np.clip(middle[low] + added[low][0], *limits), np.clip(middle[high] + added[high][1], *limits)
         low_end, high_end, _ = added[name]
-        limits = self.kind.limits(name)
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:

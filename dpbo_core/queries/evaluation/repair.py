@@ -170,7 +170,8 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         )
     edge = kind.threshold
     if threshold is not None:
-        edge, sentence = _edge(table, kind, likely, threshold)
+        some = before["metrics"]["recall"]["value"] is not None  # without positives every edge keeps all of them
+        edge, sentence = _edge(table, kind, likely, threshold, positives=some)
         why.append(sentence)
     predicted = kind.predicted
     if binned is not None and predicted is not None:
@@ -252,9 +253,9 @@ def projected(counts: Reals, total: float) -> Reals:
     return np.asarray(np.maximum(counts - excess[np.flatnonzero(ordered > excess)[-1]], 0.0))
 
 
-def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tuple[float, str]:
+def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, positives: bool) -> tuple[float, str]:
     """The bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a sentence
-    about it; the model's own threshold if no edge keeps the recall.
+    about it; the model's own threshold if no edge keeps the recall, or noise alone may have made the `positives`.
     """
     what, amount = threshold_goal(threshold)
     if what == "cost":
@@ -264,7 +265,7 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str) -> tu
         return kind.edges[at], f"the cheapest threshold where one missed costs {amount:g} false alarms"
     cells = table.split(table.counts).sum(axis=0)
     highest = recall_edge(cells, table.scale, amount, max(1, len(table.groups)), table.weight)
-    if highest is None:
+    if highest is None or not positives:
         return kind.threshold, f"the threshold is left: no edge keeps a recall of {amount:g} beyond the noise"
     return kind.edges[highest], f"the highest threshold that keeps a recall of {amount:g}; {THESE}"
 
