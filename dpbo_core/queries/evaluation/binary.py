@@ -11,7 +11,7 @@
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
 | — | `mean_log_loss` | −Σ_b (P_b log p_b + N_b log(1 − p_b))/Σ n_b | (…) |
 
-The intervals of AP and `auc_any_order` hold for any order of the records within each bin; those of the AUC take
+The intervals of AP and of the AUC hold for any order of the records within each bin; those of a group's AUC take
 them to be ranked as public ones are, which another population need not be. A quotient whose divisor is no number of
 records above 0 is NaN. As JSON:
 
@@ -66,7 +66,6 @@ OF_WHOM = {  # shares, and of how many
     "positive_share": "read",
 }
 COUNTS = ("positives", "negatives", "read", "flagged", *FOUR_COUNTS, "records")
-ANY_ORDER = "auc_any_order"
 LEAST = 1e-9  # a probability below this is taken for this, in a log-loss
 UNBOUNDED = (
     "mean_log_loss",
@@ -121,14 +120,14 @@ class Binary(ReportKind):
 
     title = "two classes"
     metrics = (
-        *("auc", ANY_ORDER, "average_precision", "positive_share", "unread_share"),
+        *("auc", "average_precision", "positive_share", "unread_share"),
         *AT_THRESHOLD,
         *("balanced_accuracy", "calibration_error", "mean_log_loss"),
     )
     of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
     raised = ("calibration_error",)
     divided: ClassVar = {
-        **dict.fromkeys(("auc", "of auc", "gap auc", "balanced_accuracy", ANY_ORDER)),
+        **dict.fromkeys(("auc", "of auc", "gap auc", "balanced_accuracy")),
         **dict.fromkeys(("average_precision", "recall", "at recall", "of recall", "gap recall"), 1),
         **dict.fromkeys(("specificity", "at specificity", "of specificity", "gap specificity"), 0),
     }
@@ -167,10 +166,8 @@ class Binary(ReportKind):
         """All metrics of histograms (…, 2, B), by name: scalars (…); "at …" one per edge, "in …" one per bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         figures = _bin_figures(negatives, positives, self.ties.ranked)
-        figures |= {ANY_ORDER: figures["auc"]} | {
-            end + ANY_ORDER: _bin_figures(negatives, positives, ranked)["auc"]
-            for end, ranked in ((LOW, 0.0), (HIGH, 1.0))
-        }
+        for end, ranked in ((LOW, 0.0), (HIGH, 1.0)):
+            figures[end + "auc"] = _bin_figures(negatives, positives, ranked)["auc"]
         precision = figures["average_precision"] = self._average_precision(negatives, positives)
         low, high = average_precision_ends(positives, negatives)
         figures[LOW + "average_precision"] = np.fmin(low, precision)
@@ -246,7 +243,6 @@ class Binary(ReportKind):
         )
         return {
             "auc": [(P, below), (N, above)],
-            ANY_ORDER: [(P, below), (N, above)],
             "recall": [(P, right[0])],
             "specificity": [(N, right[1])],
             "balanced_accuracy": [(P, (right[0] + specificity) / 2.0), (N, (right[1] + recall) / 2.0)],
