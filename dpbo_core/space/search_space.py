@@ -163,7 +163,9 @@ class Categorical:
     @property
     def meant(self) -> dict[str, Any]:
         """The values that points can only name, by their names."""
-        return {str(name): value for name, value in zip(self.names, self.values, strict=True) if not is_plain(value)}
+        return {
+            str(name): value for name, value in zip(self.names, self.values, strict=True) if not is_plain(value)
+        }
 
     def name_of(self, value: Any) -> Any:
         """The name of a value of the axis; what is none of its values as it is."""

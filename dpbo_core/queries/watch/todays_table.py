@@ -18,7 +18,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
-from dpbo_core.preparation.data_split import check_presence, each_file, sensitive_half, sources_of
+from dpbo_core.preparation.data_split import check_presence, each_file, identified_sources, sensitive_half
 from dpbo_core.preparation.headers import check_distinct
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.sizes import n_validation
@@ -47,7 +47,7 @@ class TodaysTable:
 
     def sources(self) -> tuple[Source, ...]:
         """The files and addresses that the table's records come from, to be checked by the owner's policy."""
-        every = [sources_of(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
+        every = [identified_sources(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
         return tuple(dict.fromkeys(chain.from_iterable(every)))
 
     def opened(self, public: PublicHalf) -> Callable[[], Scorer]:
