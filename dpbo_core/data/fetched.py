@@ -246,10 +246,10 @@ def _marks(place: QueryAddress) -> frozenset[str]:
     """Connect, and ask for the marks of a query's table; empty if the server does not tell its identifier."""
     connection = _connected(place)
     try:
-        found = attempted(lambda: connection.execute(IDENTITY, (place.select.table_name,)).fetchone(), None)
-        if found is None:
+        row = attempted(lambda: connection.execute(IDENTITY, (place.select.table_name,)).fetchone(), None)
+        if row is None:
             return frozenset()
-        server, database, number, name = (bytes(part).decode(errors="replace") for part in found)
+        server, database, number, name = (bytes(part).decode(errors="replace") for part in row)
         return frozenset(f"{POSTGRESQL}:{server}:{database}:{part}" for part in (number, name))
     finally:
         connection.close()

@@ -47,8 +47,8 @@ def restored(classes: tuple[type, ...]) -> Iterator[None]:
     modules = [
         (f.__globals__, {name: f.__globals__.get(name, _ABSENT) for name in _names(f.__code__)}) for f in functions
     ]
-    kept = [part for function in functions for part in _parts_of_function(function)]
-    held = _contents([*kept, *(value for _, items in (*before, *modules) for value in items.values())])
+    parts = [part for function in functions for part in _parts_of_function(function)]
+    held = _contents([*parts, *(value for _, items in (*before, *modules) for value in items.values())])
     try:
         yield
     finally:
