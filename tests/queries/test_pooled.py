@@ -268,7 +268,7 @@ def test_a_report_of_another_version_is_checked_but_for_its_figures(sites):
     (None, "recomputed"), ("0.0.1", "not recomputed, made by dpbo 0.0.1"),
     ("0.0.1; figures: recomputed\n", "not recomputed, made by an unknown version"),
     (7, "not recomputed, made by an unknown version"),
-])  # fmt: skip
+], ids=["own", "other", "hostile", "a number"])  # fmt: skip
 def test_verify_says_which_figures_were_computed_anew(dpbo, here, sites, version, figures):
     document = sites[1].to_json()
     document = document if version is None else edited(document, ("facts", "version"), version)
