@@ -3,7 +3,7 @@
 What such a class keeps of sensitive rows would reach whatever it does next in this process, such as the public
 training of a later study. Put back are the attributes of the classes that the estimator is made of and of those
 beside them in their modules, and the globals that their methods name, with what plain containers in these, and in
-the methods' default arguments and closures, hold. State elsewhere, in an object or a file, is not seen:
+the methods' default arguments and closures, hold. State elsewhere (an object, a file, a large array) is not seen:
 `rowwise = "enforced"` leaves none anywhere.
 """
 
@@ -20,6 +20,7 @@ _OURS = ("builtins", "collections", "dpbo", "dpbo_core", "joblib", "numpy", "pan
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple)
 _CONTAINERS = (list, dict, set, deque, bytearray, np.ndarray)
 MAX_OBJECTS = 10_000  # that are looked through in an estimator, or in what its classes hold
+MAX_BYTES = 2**24  # of a container: a larger one is a table to look things up in, and is not copied
 _ABSENT = object()
 
 
@@ -134,7 +135,7 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
     waiting = list(values)
     while waiting and len(held) < MAX_OBJECTS:
         value = waiting.pop()
-        if type(value) not in _CONTAINERS or id(value) in held:
+        if type(value) not in _CONTAINERS or id(value) in held or _n_bytes(value) > MAX_BYTES:
             continue
         held[id(value)] = (value, value.copy())
         if type(value) is dict:
@@ -142,6 +143,11 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
         elif type(value) in (list, deque):
             waiting.extend(value)
     return list(held.values())
+
+
+def _n_bytes(container: Any) -> int:
+    """The bytes of a container's own content: its numbers, or a pointer for each element."""
+    return int(container.nbytes) if type(container) is np.ndarray else 8 * len(container)
 
 
 def _refill(container: Any, content: Any) -> None:
