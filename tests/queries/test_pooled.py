@@ -299,6 +299,8 @@ def test_no_mutated_release_of_any_kind_is_an_error_of_another_kind(releases, si
     """Verify refuses it or says what it is worth, and a pool of reports refuses what verify does."""
     rng, release = random.Random(kind), releases[kind]
     assert not refused_by_verify(release.to_json())
+    for part in ("facts", "value", "release_id", "released_at"):
+        assert refused_by_verify(release.to_json() | {part: 7})
     if kind in REPORTS:
         twin = replace(release, dataset="elsewhere")
         assert not refused(release.to_json(), twin)
