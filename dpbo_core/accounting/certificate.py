@@ -42,6 +42,7 @@ class Recomputed:
         draws: how many draws were composed.
         by_price: mechanisms whose noise has no formula here, so that their price was taken as printed.
         score_bound: what a theorem says of the released score at the printed noise, in words; "" for nothing.
+        figures: whether a report's figures were computed anew from its table, in words; "" for no report.
     """
 
     epsilon: float
@@ -49,6 +50,7 @@ class Recomputed:
     draws: int
     by_price: tuple[str, ...]
     score_bound: str = ""
+    figures: str = ""
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
@@ -124,7 +126,9 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
             f"({guarantee.epsilon:g}, {guarantee.delta:g})"
         )
     by_price = {spend.mechanism for spend in release.spends if declared.mechanisms[spend.mechanism].by_price}
-    return Recomputed(epsilon, delta, len(release.spends), tuple(sorted(by_price)), rules.score_bound)
+    return Recomputed(
+        epsilon, delta, len(release.spends), tuple(sorted(by_price)), rules.score_bound, rules.figures
+    )
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:
@@ -152,6 +156,6 @@ def _edited_certificate(what: str) -> CertificateFalse:
     """The error of a release whose own numbers do not agree; `what` says which."""
     return CertificateFalse(
         what,
-        cause="the certificate was edited, or another version wrote it",
+        cause="the certificate was edited, or another version or build of dpbo wrote it",
         remedy="ask whoever gave it to you for the release in the ledger",
     )

@@ -96,9 +96,14 @@ class Select:
     order: str = ""
 
     @property
+    def table_name(self) -> str:
+        """The table's schema and name, quoted for SQL."""
+        return f"{_quoted(self.schema)}.{_quoted(self.table)}"
+
+    @property
     def source(self) -> str:
         """The end of the query, from FROM on, before which any list of columns is put."""
-        return f"FROM {_quoted(self.schema)}.{_quoted(self.table)}{self.order}"
+        return f"FROM {self.table_name}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
         """The SQL that selects `columns`, each cast to text."""
@@ -107,7 +112,7 @@ class Select:
     def names(self) -> str:
         """The SQL that selects no row, to learn the columns' names."""
         listed = ", ".join(map(_quoted, self.columns)) or "*"
-        return f"SELECT {listed} FROM {_quoted(self.schema)}.{_quoted(self.table)} LIMIT 0"  # noqa: S608  quoted
+        return f"SELECT {listed} FROM {self.table_name} LIMIT 0"  # noqa: S608  quoted
 
     def count(self) -> str:
         """The SQL that counts the rows."""

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
-from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Place, QueryAddress, RowGroup
+from dpbo_core.data.addresses import POSTGRESQL, FolderAddress, ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
@@ -32,6 +32,10 @@ TAIL = 2**16  # bytes that are asked for first: most footers are shorter
 END, MAGIC = 8, b"PAR1"  # of a Parquet file: the length of its footer, and the sign
 SUFFIX = ".parquet"
 ENCODINGS = (b"UTF8", b"SQL_ASCII")
+IDENTITY = b"""SELECT s.system_identifier::text, d.oid::text, c.oid::text, n.nspname || '.' || c.relname
+FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d,
+     pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE d.datname = pg_catalog.current_database() AND c.oid = %s::pg_catalog.regclass"""
 LOUD = "psycopg"  # its logger repeats what the server said
 HIDDEN_ALONE = "!password,!md5"  # libpq's require_auth: whatever hides a password
 
@@ -149,6 +153,29 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
     return Header(column_names(names, mode=SENSITIVE_FILE, shown_as=shown_as), n_records)
 
 
+def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
+    """Ask the database which table of which server an address leads to: marks that each spelling of it has.
+
+    One has the table's name, which a table that is made anew each night keeps; the other its number, which a table
+    that is renamed keeps. Both begin with the server's system identifier and the database's number.
+
+    Raises:
+        StudyInvalid: the database could not be asked, or the server does not tell its system identifier.
+    """
+    _require_driver()
+    marks = attempted(lambda: _marks(place), None)
+    if marks is None:
+        raise unreachable(shown_as)
+    if not marks:
+        raise StudyInvalid(
+            f"the server of {shown_as} does not say which server it is",
+            cause="another spelling of its name would be a second budget for the same people, so its system "
+            "identifier is compared, and this user may not read it",
+            remedy="let its owner GRANT EXECUTE ON FUNCTION pg_control_system() to the user that reads the table",
+        )
+    return marks
+
+
 def unreachable(shown_as: str) -> StudyInvalid:
     """The one error for whatever fails while a sensitive table is fetched: it tells no cause."""
     return StudyInvalid(
@@ -211,6 +238,19 @@ def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], byt
         encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
         (n_records,) = connection.execute(place.select.count().encode()).fetchone()
         return _column_names(connection, place), encoding, int(n_records)
+    finally:
+        connection.close()
+
+
+def _marks(place: QueryAddress) -> frozenset[str]:
+    """Connect, and ask for the marks of a query's table; empty if the server does not tell its identifier."""
+    connection = _connected(place)
+    try:
+        row = attempted(lambda: connection.execute(IDENTITY, (place.select.table_name,)).fetchone(), None)
+        if row is None:
+            return frozenset()
+        server, database, number, name = (bytes(part).decode(errors="replace") for part in row)
+        return frozenset(f"{POSTGRESQL}:{server}:{database}:{part}" for part in (number, name))
     finally:
         connection.close()
 

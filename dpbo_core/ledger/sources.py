@@ -46,7 +46,8 @@ class Source:
     """One source. `role` is what it is to the study: a dataset may have one of each.
 
     Attributes:
-        marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time".
+        marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time";
+            of a database's table what its server says of it ("postgresql:system:database:table").
         parts: real path → mark of each of a folder's Parquet files.
         division: of one table in memory, whose other rows are public; None of two tables.
     """

@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpbo_core.data import Encoded
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, OfRows, data_frame
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.class_state import foreign_classes, restored
 from dpbo_core.models.containment import contained, one_thread
 from dpbo_core.models.import_path import check_names, estimator_class
 from dpbo_core.models.isolated_estimator import IsolatedEstimator
@@ -376,7 +378,17 @@ class FittedEstimator(ScorableModel):
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails."""
+        """Each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails.
+
+        What a class of others keeps of the rows meanwhile is forgotten (`class_state`).
+        """
+        with contained() if self._foreign else nullcontext(), restored(self._foreign):
+            return self._scores_of_batch(rows, sound, truth, score)
+
+    def _scores_of_batch(
+        self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
+    ) -> NDArray[np.float64]:
+        """As `_batch_scores`, whatever the estimator's classes keep."""
         outcome = self.outcome(rows, score.needs)
         if outcome is None:
             sound = sound.copy()
@@ -391,6 +403,14 @@ class FittedEstimator(ScorableModel):
             if one is not None:
                 result[i] = score.of(one, truth[i : i + 1])[0]
         return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_foreign"}
+
+    @cached_property
+    def _foreign(self) -> tuple[type, ...]:
+        """The classes of others in the estimator; none where other processes predict."""
+        return () if self.alone is not None or self.of_trees else foreign_classes(self.estimator)
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
         """What the estimator's method `verb` gives for rows (k, d), nothing printed; None where it fails."""

@@ -31,7 +31,7 @@ from dpbo_core.preparation.headers import (
     check_validation,
     training_parts,
 )
-from dpbo_core.preparation.named_sources import place_source
+from dpbo_core.preparation.named_sources import identified_source, place_source
 from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
     OwnParts,
@@ -107,8 +107,10 @@ class FileSplit:
         """None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
-        """The sensitive and public files of the study, as the ledger knows them; none is opened."""
-        return sources_of(self.spec, self.folder)
+        """The sensitive and public files of the study, as the ledger knows them; none is opened, but a database
+        server is asked which one it is.
+        """
+        return identified_sources(self.spec, self.folder)
 
     def check(self, public: "PublicHalf") -> None:
         """Refuse sensitive files that are missing, or have another header or number of records than stated."""
@@ -138,6 +140,19 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
             return (records, file_source(folder / training, "training records"))
         case SensitiveTraining(training):
             return (file_source(folder / training, "training records"),)
+
+
+def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """As `sources_of`, but a database server is asked which one it is, so that each of its names is one source.
+
+    Raises:
+        StudyInvalid: it could not be asked, or does not say.
+    """
+    section, sources = spec.data, sources_of(spec, folder)
+    if isinstance(section, Bundled | SensitiveTraining):
+        return sources
+    shown = records_place(section)
+    return (identified_source(place_of(folder, shown), shown_as=shown), *sources[1:])
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:

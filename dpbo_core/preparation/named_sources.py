@@ -1,17 +1,31 @@
 """Sources by the words that name them: a path, an address, a URL of a database with `#table`, a bundled set."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from dpbo_core.data.addresses import QUERY, S3, Place, address_of
+from dpbo_core.data.addresses import QUERY, S3, Place, QueryAddress, address_of
+from dpbo_core.data.fetched import server_marks
 from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
 
 
 def place_source(place: Place, role: Role = "records") -> Source:
     """What the ledger knows a path or an address by; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
+
+
+def identified_source(place: Place, *, shown_as: str) -> Source:
+    """The source of sensitive records, where a database server is asked which table of which server it is.
+
+    Raises:
+        StudyInvalid: it could not be asked, or does not say.
+    """
+    source = place_source(place)
+    if isinstance(place, QueryAddress):
+        return replace(source, marks=server_marks(place, shown_as=shown_as))
+    return source
 
 
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:

@@ -34,6 +34,7 @@ class CertificateRules:
         relations: which neighbours they can be about.
         score_bound: what a theorem says of the released score, from the printed noise, in words; "" for nothing.
         agrees: whether what is shown follows from what was drawn; None where nothing of it can be computed anew.
+        figures: whether the figures shown are computed anew, in words; "" where they are the draws themselves.
     """
 
     draws: Mapping[str, tuple[str, ...]]
@@ -43,6 +44,7 @@ class CertificateRules:
     relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
     score_bound: str = ""
     agrees: Callable[[Release], bool] | None = None
+    figures: str = ""
 
     def fits(self, release: Release) -> bool:
         """Whether a release's draws, unit, relation and assumptions are as the rules say; no amount is checked."""

@@ -89,18 +89,21 @@ class Release:
         study, edition, method, dataset, noise = (
             text_of(data[name]) for name in ("study", "edition", "method", "dataset", "noise")
         )
+        value, facts = data["value"], data["facts"]
+        if type(value) is not dict or type(facts) is not dict:
+            raise TypeError("value, facts")
         return cls(
-            value=data["value"],
+            value=value,
             guarantee=PrivacyGuarantee.from_json(data["guarantee"]),
             spends=tuple(Spend.from_json(spend) for spend in list_of(data["spends"])),
             study=study,
             edition=edition,
             method=method,
             dataset=dataset,
-            facts=data["facts"],
+            facts=facts,
             noise=noise,
-            release_id=data["release_id"],
-            released_at=data["released_at"],
+            release_id=text_of(data["release_id"]),
+            released_at=text_of(data["released_at"]),
             ledger={text_of(name): text_of(text) for name, text in data.get("ledger", {}).items()},
         )
 

@@ -3,6 +3,7 @@
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields
 from functools import cache
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
@@ -54,19 +55,22 @@ def whole_number_of(key: str, value: Any) -> int:
     Raises:
         StudyInvalid: it is no number that can be computed with.
     """
-    try:
-        float(value)
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
+    with suppress(TypeError, ValueError, ArithmeticError):
+        if abs(float(value)) < math.inf and int(value) == value:
+            return int(value)
     raise _no_number(key)
+
+
+def number_or_none(key: str, value: Any) -> float | None:
+    """As `number_of`; None where the argument `key` is left out."""
+    return None if value is None else number_of(key, value)
 
 
 def _no_number(key: str) -> StudyInvalid:
     """The error for a value of `key` that cannot be computed with, which the message does not repeat."""
     return StudyInvalid(
         f"{key} is no number that can be computed with",
-        cause="a text, or a number of hundreds of digits",
+        cause="a text, a fraction where a whole number is due, or a number of hundreds of digits",
         remedy="give a number below 1e308",
     )
 
@@ -110,6 +114,7 @@ def _plain_values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
         yield where, value
 
 
+MAX_SHOWN = 60  # characters of a value in a message
 LARGEST_NUMBER = int(sys.float_info.max)
 _hints = cache(get_type_hints)  # of a section's fields, by name
 
@@ -144,8 +149,12 @@ def limit(holds: Callable[[Any], object], remedy: str) -> Rule:
     """A check of a field's value: refused unless `holds` of it, with a message of value and `remedy`."""
 
     def rule(key: str, value: Any) -> None:
-        """Refuse a `value` of which `holds` is not true; `key` names it."""
-        require(bool(holds(value)), f"{key} = {value!r}", remedy=remedy)
+        """Refuse a `value` of which `holds` is not true or cannot be asked; `key` names it."""
+        held, text = False, repr(value)
+        with suppress(TypeError, ValueError, ArithmeticError):
+            held = bool(holds(value))
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+        require(held, f"{key} = {shown}", remedy=remedy)
 
     return rule
 

@@ -27,8 +27,9 @@ from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem.problem import DEFAULT_DELTA
-from dpbo_core.problem.reading import number_of
+from dpbo_core.problem.reading import number_of, number_or_none, whole_number_of
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
@@ -44,6 +45,11 @@ from dpbo_core.sklearn_api.search_study import (
 )
 from dpbo_core.study_file import EvaluationSection, PublicFiles
 
+NO_BEST = (
+    "the chosen candidate, {}, cannot be trained on these public rows: it scored what a constant answer does. The "
+    "release, best_params_ and best_score_ stand, and there is no best_estimator_. Take such candidates out of the "
+    "space, and give a new edition, which is a new spend."
+)
 ABSENT = object()  # a hyperparameter that a point does not have
 
 
@@ -54,6 +60,8 @@ def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
         """Whether the search's best estimator has the method; AttributeError where `refit` is False."""
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
+        if hasattr(search, "release_") and not hasattr(search, "best_estimator_"):
+            raise AttributeError(f"what was chosen cannot be trained on the public rows, so there is no {verb}")
         return hasattr(getattr(search, "best_estimator_", search.estimator), verb)
 
     return check
@@ -111,7 +119,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         best_params_: the hyperparameters released.
         best_score_: their score as released, with its noise.
-        best_estimator_: a Pipeline trained on the public X and y at `best_params_`; none with `refit` = False.
+        best_estimator_: a Pipeline trained on the public X and y at `best_params_`; none with `refit` = False,
+            or where that cannot be trained.
         guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
@@ -220,13 +229,18 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.search_space_ = axes_of(self.search_space)
         named = release.value["hyperparameters"]
         self.best_params_ = prototype.decoded(named)
+        self.__dict__.pop("best_estimator_", None)
         if self.refit:
             kind = PublicColumns if split.takes_columns else PublicEncoder
             encoder = kind(ignore=tuple(left_out(spec)), regression=spec.model.regression)
             progress.say("training at what was chosen, on the public rows")
-            rows, model = encoder.fit_transform(X, y), prototype.build(named)
-            model.fit(rows, y, **weight_parameters(model, tables.weights))
-            self.best_estimator_ = Pipeline([("encode", encoder), ("model", model)])
+            rows = encoder.fit_transform(X, y)
+            model = attempted(lambda: _trained(prototype.build(named), rows, y, tables.weights), None)
+            if model is None:
+                chosen = ", ".join(f"{name} = {value}" for name, value in named.items())
+                warnings.warn(NO_BEST.format(chosen), stacklevel=2)
+            else:
+                self.best_estimator_ = Pipeline([("encode", encoder), ("model", model)])
         if not spec.model.regression:
             self.classes_ = np.unique(y)
         if tables.rows is not None:
@@ -343,12 +357,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         section = EvaluationSection(
             epsilon=number_of("epsilon", epsilon),
             edition=edition,
-            bins=bins,
+            bins=None if bins is None else whole_number_of("bins", bins),
             group=group,
             groups=None if groups is None else tuple(groups),
-            false_positive_cost=false_positive_cost,
-            false_negative_cost=false_negative_cost,
-            prevalence=prevalence,
+            false_positive_cost=number_or_none("false_positive_cost", false_positive_cost),
+            false_negative_cost=number_or_none("false_negative_cost", false_negative_cost),
+            prevalence=number_or_none("prevalence", prevalence),
             repair=repair,
             threshold=threshold,
         )
@@ -400,6 +414,12 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """The hyperparameters of every step that released something, as the estimator takes them."""
         decode = sections_of(self.search_space)[1]
         return [decoded(step["hyperparameters"], decode) for step in getattr(self, "trajectory_", None) or ()]
+
+
+def _trained(model: Any, rows: Any, y: Any, weights: Any) -> Any:
+    """The model, fitted on the public rows."""
+    model.fit(rows, y, **weight_parameters(model, weights))
+    return model
 
 
 def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:

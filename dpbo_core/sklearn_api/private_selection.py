@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from dpbo_core.advice.advise import Advice, advise
@@ -164,7 +165,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             n_validation: the number of sensitive records.
             public: whether there will be public predictions too.
         """
-        spec = self._spec(n_validation, "X_public" if public else None)
+        spec = self._spec(whole_number_of("n_validation", n_validation), "X_public" if public else None)
         return advise(planning_problem(spec), spec.method, spec.options)
 
     def _names(self) -> tuple[str, ...]:
@@ -184,10 +185,18 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return described(
             self,
             data=PredictionTable(
-                "X", n_validation, TARGET, None if self.labels is None else tuple(self.labels), public
+                "X", n_validation, TARGET, None if self.labels is None else _labels_of(self.labels), public
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},
             search=SearchSection(steps=None if self.n_steps is None else whole_number_of("n_steps", self.n_steps)),
             choice="candidate",
         )
+
+
+def _labels_of(labels: Sequence[Any]) -> tuple[Any, ...]:
+    """The public labels as plain numbers and texts; refused where one is neither."""
+    plain = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
+    if not all(isinstance(label, bool | int | float | str) for label in plain):
+        raise StudyInvalid("a label is neither a number nor a text", remedy="give labels = [0, 1], say")
+    return plain

@@ -45,6 +45,7 @@ from dpbo_core.study_file import (
     StudySpec,
 )
 
+MAX_PROCESSES = 2**16
 PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 
 
@@ -70,9 +71,10 @@ def check_settings(search: Any) -> None:
             "validation record that cannot be scored is never an error, it scores a constant",
             remedy='leave it at "raise", and take the candidate out of the space',
         )
-    if search.n_jobs is not None and (not _whole(search.n_jobs) or search.n_jobs == 0):
+    if search.n_jobs is not None and not (_whole(search.n_jobs) and 0 < abs(search.n_jobs) <= MAX_PROCESSES):
         raise StudyInvalid(
-            f"n_jobs = {search.n_jobs!r}", remedy="give a number of processes, -1 for all processors, or None"
+            "n_jobs is no number of processes that a machine can start",
+            remedy="give a number of processes, -1 for all processors, or None",
         )
     if search.random_state is not None and not _whole(search.random_state):
         raise StudyInvalid(
@@ -319,7 +321,8 @@ def _data(n_persons: int | None, target: str, n_validation: int | None) -> Publi
         return PersonFiles("X", "X_validation", n_persons=people, target=target, missing="mean")
     if n_validation is None:
         raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
-    return PublicFiles("X", "X_validation", n_validation=n_validation, target=target, missing="mean")
+    n = whole_number_of("n_validation", n_validation)
+    return PublicFiles("X", "X_validation", n_validation=n, target=target, missing="mean")
 
 
 def described(

@@ -18,7 +18,11 @@ PERSON_FILES = ("training", "validation", "n_persons", "target")
 PUBLIC_FACTS = ("n_training", "labels", "bounds")
 MISSING = ("refuse", "mean")
 
-NRecords = Annotated[int, at_least(1, "give the public number of records of the validation file, at least 1")]
+MAX_RECORDS = 2**53  # every count up to it is a double
+NRecords = Annotated[
+    int,
+    limit(lambda n: 1 <= n <= MAX_RECORDS, "give the public number of records of the validation file, at least 1"),
+]
 Share = Annotated[float, limit(lambda share: 0.0 < share < 1.0, "choose a share between 0 and 1, 0.5 say")]
 Labels = Annotated[
     tuple[Value, ...],
@@ -154,7 +158,12 @@ class PersonFiles(TwoFiles):
         n_persons: n_p, what the sum of the persons' means is divided by.
     """
 
-    n_persons: Annotated[int, at_least(1, "give the public number of persons of the validation file, at least 1")]
+    n_persons: Annotated[
+        int,
+        limit(
+            lambda n: 1 <= n <= MAX_RECORDS, "give the public number of persons of the validation file, at least 1"
+        ),
+    ]
 
 
 @dataclass(frozen=True)

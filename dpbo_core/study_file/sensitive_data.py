@@ -9,6 +9,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.problem.reading import Section, require
 from dpbo_core.study_file.public_data import (
     FILES,
+    MAX_RECORDS,
     Labels,
     NRecords,
     Share,
@@ -19,8 +20,8 @@ from dpbo_core.study_file.public_data import (
 
 
 def _check_n_training(_: str, n_training: int) -> None:
-    """Refuse a number of training records below 1."""
-    if n_training < 1:
+    """Refuse a number of training records below 1, or above what can be counted."""
+    if not 1 <= n_training <= MAX_RECORDS:
         raise _bad_n_training(n_training)
 
 

@@ -52,7 +52,7 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 WITH_A_RESULT = {
     "show", "status", "tune", "evaluate", "objective", "watch", "plan", "curate", "model",
-    "pool",
+    "pool", "verify",
 }  # fmt: skip
 SPENDS = {"tune", "evaluate", "objective", "watch"}
 

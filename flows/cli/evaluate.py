@@ -22,7 +22,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.evaluation.run import EvaluationPlan, plan_evaluation, recorded_report
+from dpbo_core.queries.evaluation.run import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
 from dpbo_core.study_file import EvaluationSection, StudySpec
 
 
@@ -104,6 +104,7 @@ def run(
     replay = reported(study, folder, epsilon=epsilon, model=model)
     if replay is not None:
         return replay
+    check_evaluation(study, Run(own_ledger(), folder), model=model, epsilon=epsilon)
     before, saved = _report_ids(study), None if model is None else str(model)
 
     def flow() -> Callable[..., Evaluated]:

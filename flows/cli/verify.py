@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import typer
 
@@ -12,7 +13,7 @@ from dpbo.flows.cli.running import is_there
 from dpbo.flows.cli.terminal import Screen, named, print_result, print_sentence
 from dpbo.flows.cli.words import text_of, writing
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.accounting.certificate import read_certificate, recompute
+from dpbo_core.accounting.certificate import Recomputed, read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
 from dpbo_core.ledger import lookup
 from dpbo_core.privacy.release import Release
@@ -30,7 +31,8 @@ def verify(
 ) -> None:
     """Recompute a release's ε and δ from its certificate alone; its ledger, if it is here, must still have it."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
-    print_sentence(check_certificate(certificate) + signed)
+    checked = Checked.of(certificate)
+    print_result(checked.to_json, lambda: print_sentence(checked.in_words() + signed))
 
 
 def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = ()) -> str:
@@ -48,28 +50,68 @@ def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = 
     return f" Signed by key {check_receipt(file, file.read_bytes(), trusted)}."
 
 
-def check_certificate(file: Path) -> str:
-    """Recompute the ε and δ of a release in `file`, and say them in a sentence; raises CertificateFalse where its
-    numbers do not support them, LedgerDamaged where the ledger here lost it.
+@dataclass(frozen=True)
+class Checked:
+    """A release whose numbers support its guarantee.
 
-    Raises:
-        StudyInvalid: the file is no release.
-        CertificateFalse: its numbers do not support its guarantee.
-        LedgerDamaged: the ledger here recorded it, and is older than it was.
+    Attributes:
+        release: as the file has it.
+        price: as its draws cost, computed anew.
+        ledger: what there is to say of it in the ledger here; "" for nothing.
     """
-    release = release_of(file)
-    price = recompute(release, CERTIFIED)
-    kind = (
-        f"ε = {price.epsilon:.6g}" if price.delta == 0.0 else f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
-    )
-    by_price = f" Priced as printed: {', '.join(price.by_price)}." if price.by_price else ""
-    in_ledger = _ledger_remark(release)
-    draws = "1 draw costs" if price.draws == 1 else f"{price.draws} draws cost"
-    near = f" Its score is {price.score_bound}." if price.score_bound else ""
-    sentence = (
-        f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
-    )
-    return printable(sentence + near + in_ledger)
+
+    release: Release
+    price: Recomputed
+    ledger: str
+
+    @classmethod
+    def of(cls, file: Path) -> Self:
+        """Recompute the ε and δ of a release in `file`; raises CertificateFalse where its numbers do not support
+        them, LedgerDamaged where the ledger here lost it.
+
+        Raises:
+            StudyInvalid: the file is no release.
+            CertificateFalse: its numbers do not support its guarantee.
+            LedgerDamaged: the ledger here recorded it, and is older than it was.
+        """
+        release = release_of(file)
+        return cls(release, recompute(release, CERTIFIED), _ledger_remark(release))
+
+    def in_words(self) -> str:
+        """What was found, as a sentence or two."""
+        release, price = self.release, self.price
+        kind = f"ε = {price.epsilon:.6g}"
+        if price.delta != 0.0:
+            kind = f"(ε, δ) = ({price.epsilon:.6g}, {price.delta:.6g})"
+        by_price = f" Priced as printed: {', '.join(price.by_price)}." if price.by_price else ""
+        draws = "1 draw costs" if price.draws == 1 else f"{price.draws} draws cost"
+        near = f" Its score is {price.score_bound}." if price.score_bound else ""
+        figures = f" Figures: {price.figures}." if price.figures else ""
+        sentence = (
+            f"{release.study}, edition {release.edition}: {draws} {kind}.{by_price} {release.guarantee.in_words()}"
+        )
+        return printable(sentence + near + figures + self.ledger)
+
+    def to_json(self) -> dict[str, Any]:
+        """What was found, as the JSON object of `dpbo verify --json`."""
+        release, price = self.release, self.price
+        return {
+            "release_id": release.release_id,
+            "study": release.study,
+            "edition": release.edition,
+            "epsilon": price.epsilon,
+            "delta": price.delta,
+            "draws": price.draws,
+            "by_price": list(price.by_price),
+            "guarantee": release.guarantee.to_json(),
+            "figures": price.figures or None,
+            "ledger": self.ledger.strip() or None,
+        }
+
+
+def check_certificate(file: Path) -> str:
+    """Recompute the ε and δ of a release in `file`, and say them in a sentence; raises as `Checked.of`."""
+    return Checked.of(file).in_words()
 
 
 def release_of(file: Path) -> Release:

@@ -4,7 +4,12 @@ import io
 import itertools
 import json
 import logging
+import socket
+import socketserver
+import threading
 import traceback
+import uuid
+from contextlib import contextmanager, suppress
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -157,6 +162,82 @@ def test_a_study_runs_on_rows_and_its_release_holds_no_secret(here, tables, data
     tables["privacy"]["dataset"], tables["data"]["validation"] = "others", address("select * from visits")
     with pytest.raises(PolicyRefused, match=r"#public\.visits is scored as dataset 'people'"):
         run_study(StudySpec.from_dict(tables), ledger=ledger, folder=here)
+
+
+@contextmanager
+def forwarded(folder):
+    """The port of this machine's that leads to the socket in `folder`, as a tunnel or a pooler does."""
+
+    class Both(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.socket(socket.AF_UNIX) as inner:
+                inner.connect(f"{folder}/.s.PGSQL.5432")
+                back = threading.Thread(target=copied, args=(inner, self.request))
+                back.start()
+                copied(self.request, inner)
+                back.join()
+
+    def copied(one, other):
+        with suppress(OSError):
+            while part := one.recv(65536):
+                other.sendall(part)
+            other.shutdown(socket.SHUT_WR)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Both) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def test_a_server_under_another_name_is_one_budget(here, tables, database):
+    """It says itself which it is: no second dataset is charged for its table, also where the table was renamed."""
+    engine, address = database
+    socket_folder = unquote(address("").partition("://")[2].partition("/")[0])
+    study = study_of(tables, here, address("select * from visits"))
+    in_table(engine, here)
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    run_study(study, ledger=ledger, folder=here)
+    with forwarded(socket_folder) as port:
+        elsewhere = address("select * from visits").replace(quote(socket_folder, safe=""), f"127.0.0.1:{port}")
+
+        def asked(dataset, validation, edition):
+            tables["privacy"]["dataset"], tables["data"]["validation"] = dataset, validation
+            tables["study"]["edition"] = edition
+            return run_study(StudySpec.from_dict(tables), ledger=ledger, folder=here)
+
+        assert place_source(address_of(elsewhere)).name != place_source(address_of(address("select a from b"))).name
+        with pytest.raises(PolicyRefused, match=r"is scored as dataset 'people', and this study calls it 'others'"):
+            asked("others", elsewhere, "1")
+        asked("people", elsewhere, "2")  # the dataset's own table, whatever its server is called
+        made(engine, "ALTER TABLE visits RENAME TO stays")
+        with pytest.raises(PolicyRefused, match=r"is scored as dataset 'people'"):
+            asked("others", elsewhere.replace("visits", "stays"), "1")
+        made(engine, "CREATE TABLE visits AS SELECT * FROM stays", "DROP TABLE stays")
+        with pytest.raises(PolicyRefused, match=r"is scored as dataset 'people'"):
+            asked("others", elsewhere, "1")
+        made(engine, "CREATE TABLE more AS SELECT * FROM visits")
+        asked("others", elsewhere.replace("visits", "more"), "1")
+    assert [account.budget.dataset for account in ledger.accounts()] == ["others", "people"]
+
+
+def test_a_server_that_does_not_say_which_it_is_is_refused_before_the_charge(here, tables, database, monkeypatch):
+    engine, address = database
+    study = study_of(tables, here, address("select * from visits"))
+    in_table(engine, here)
+    role = f"reader_{uuid.uuid4().hex}"
+    made(
+        engine,
+        f"CREATE ROLE {role} LOGIN",
+        f"GRANT SELECT ON visits TO {role}",
+        "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC",
+    )
+    monkeypatch.setenv("PGUSER", role)
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    with pytest.raises(StudyInvalid, match=r"does not say which server it is.*GRANT EXECUTE"):
+        run_study(study, ledger=ledger, folder=here)
+    assert ledger.accounts() == ()
+    made(engine, "GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+    run_study(study, ledger=ledger, folder=here)
 
 
 def test_the_number_of_rows_is_as_stated(here, tables, database):

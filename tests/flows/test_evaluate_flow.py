@@ -94,6 +94,40 @@ def run(dpbo, monkeypatch):
 TITLES = {"auc": "AUC", "recall": "recall", "f1": "F1", "calibration_error": "calibration error"}
 
 
+def test_what_is_refused_for_a_public_reason_is_refused_before_prefect_starts(here, asked, dpbo, monkeypatch):
+    """Each by the door that the flow has, in its words."""
+    tuned_only(asked)
+    before = entries()
+    monkeypatch.setattr("dpbo.flows.cli.evaluate.run_here", lambda *_: pytest.fail("it was started"))
+    study = here / "study.toml"
+
+    def refused(code, words, *options):
+        found, out, said = dpbo("evaluate", study, *options)
+        assert (found, out) == (code, ""), said
+        assert re.search(words, " ".join(said.split())), said
+
+    refused(3, "ε = 50|asks for", "--epsilon", "50")  # over the cap
+    refused(2, "below the ledger's unit", "--epsilon", "1e-14")
+    training, validation = (here / f"{name}.csv" for name in ("train", "validation"))
+    content = validation.read_bytes()
+    validation.write_bytes(content + content.splitlines(keepends=True)[-1])
+    refused(2, "holds 601 records")
+    validation.rename(here / "away.csv")
+    refused(2, r"validation\.csv")
+    (here / "away.csv").rename(validation)
+    validation.write_bytes(content)
+    ledger().set_budget(PrivacyBudget.of("other", epsilon=1.0, delta=1e-5))
+    copy = here / "copy.csv"  # a file of its own, which another dataset is scored on
+    copy.write_bytes(training.read_bytes())
+    assert dpbo("budget", "allow", "other", copy)[0] == 0
+    asked(data=of_files(m=600)["data"] | {"training": "copy.csv"})
+    refused(3, "would be read as public")
+    assert dpbo("budget", "allow", "other", validation)[0] == 3  # it is clinic's
+    asked(data=of_files(m=600)["data"], study=of_files()["study"] | {"name": "never"})
+    refused(2, "has released nothing yet")
+    assert entries() == before
+
+
 def test_the_command_makes_two_tasks_one_spend_and_a_card_that_shows_all_of_it(here, asked, run, monkeypatch):
     spec = tuned_only(asked)
     code, out, err = run("evaluate", "study.toml")

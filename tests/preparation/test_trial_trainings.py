@@ -77,6 +77,32 @@ def test_what_fails_at_a_number_alone_scores_the_constant_and_is_named(url, scor
             assert step["score"] == pytest.approx(constant, abs=0.02)
 
 
+def test_a_chosen_candidate_that_cannot_be_trained_keeps_its_release(url):
+    """Here the constant answer is right more often than whatever was trained."""
+    search = PrivateSearch(
+        NuSVC(), {"nu": Real(0.05, 0.95)}, ledger=url, method="private_grid", n_candidates=8, epsilon=2000.0,
+        delta=1e-6, dataset="late", budget=(1e5, 1e-3),
+    )  # fmt: skip
+    search.best_estimator_ = "of an earlier fit"
+    with pytest.warns(UserWarning, match=r"the chosen candidate, nu = 0\.\d+, cannot be trained"):
+        search.fit(X[:40], Y[:40], X_validation=X[40:], y_validation=1 - Y[40:])
+    assert search.best_params_ in search.release_.facts["untrained_candidates"]
+    assert search.best_score_ == pytest.approx(Y[40:].mean(), abs=0.02)
+    assert not hasattr(search, "best_estimator_")
+    assert not hasattr(search, "predict")
+    with pytest.raises(AttributeError) as absent:
+        search.predict(X)
+    assert "cannot be trained" in str(absent.value.__cause__)
+    spent = PrivacyLedger(url).accounts()[0].spent
+    with pytest.warns(UserWarning, match="cannot be trained"):
+        again = search.fit(X[:40], Y[:40], X_validation=X[40:], y_validation=1 - Y[40:])
+    assert again.replayed_
+    assert PrivacyLedger(url).accounts()[0].spent == spent
+    with pytest.raises(StudyInvalid):
+        search.evaluate(X[:40], Y[:40], X_validation=X[40:], y_validation=1 - Y[40:], epsilon=1.0)
+    assert PrivacyLedger(url).accounts()[0].spent == spent
+
+
 def test_a_study_that_was_killed_names_what_an_earlier_process_could_not_train(url, monkeypatch):
     whole = StudyRun.finish
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from audit.mutations import grown
+from each_release import REPORTS, each_release
 from scipy.stats import binom
 from test_evaluation import files, final_model, of_files
 
@@ -196,7 +197,7 @@ def edited(document, path, value):
     return document
 
 
-def refused(document, other):
+def refused(document, other, *, pooled_alone=False):
     """Whether verify and a pool both refuse a report, each in one sentence; they never differ."""
     answers = []
     for check in (
@@ -209,7 +210,19 @@ def refused(document, other):
         except DpboError as error:
             answers.append("\n" not in str(error))
     assert answers[1] or not answers[0]
+    assert not (pooled_alone and answers[0])
     return answers[1]
+
+
+def refused_by_verify(document):
+    """Whether verify refuses a release, in one sentence."""
+    said = ""
+    try:
+        recompute(read_certificate(json.loads(json.dumps(document)), CERTIFIED), CERTIFIED)
+    except DpboError as error:
+        said = str(error)
+    assert "\n" not in said
+    return bool(said)
 
 
 TABLE = ("value", "table")
@@ -247,7 +260,66 @@ def test_no_figure_of_a_report_can_be_edited(sites):
 def test_a_report_of_another_version_is_checked_but_for_its_figures(sites):
     document = edited(sites[1].to_json(), ("facts", "version"), "0.0.1")
     assert not refused(document, sites[0])
+    assert not refused(edited(document, ("value", "metrics", "auc", "value"), 0.99), sites[0])  # as verify says
     assert refused(edited(document, (*TABLE, "noise_scale"), 0.001), sites[0])
+
+
+@pytest.mark.parametrize(("version", "figures"), [
+    (None, "recomputed"), ("0.0.1", "not recomputed, made by dpbo 0.0.1"),
+    ("0.0.1; figures: recomputed\n", "not recomputed, made by an unknown version"),
+    (7, "not recomputed, made by an unknown version"),
+], ids=["own", "other", "hostile", "a number"])  # fmt: skip
+def test_verify_says_which_figures_were_computed_anew(dpbo, here, sites, version, figures):
+    document = sites[1].to_json()
+    document = document if version is None else edited(document, ("facts", "version"), version)
+    (here / "release.json").write_text(json.dumps(document))
+    code, out, err = dpbo("verify", "release.json")
+    assert (code, err, f"Figures: {figures}." in " ".join(out.split())) == (0, "", True)
+    code, out, _ = dpbo("verify", "release.json", "--json")
+    said = json.loads(out)
+    assert (code, said["figures"], said["release_id"]) == (0, figures, sites[1].release_id)
+    assert said["epsilon"] == pytest.approx(sites[1].guarantee.epsilon)
+    pooled = pool([sites[0], read_certificate(document, CERTIFIED)])
+    assert [site["figures"] for site in pooled["sites"]] == ["recomputed", figures]
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("each")
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        yield each_release(folder)
+
+
+KINDS = (*REPORTS, "tune", "watch", "objective", "curate")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_mutated_release_of_any_kind_is_an_error_of_another_kind(releases, sites, kind):
+    """Verify refuses it or says what it is worth, and a pool of reports refuses what verify does."""
+    rng, release = random.Random(kind), releases[kind]
+    assert not refused_by_verify(release.to_json())
+    for part in ("facts", "value", "release_id", "released_at"):
+        assert refused_by_verify(release.to_json() | {part: 7})
+    if kind in REPORTS:
+        twin = replace(release, dataset="elsewhere")
+        assert not refused(release.to_json(), twin)
+        assert sum(refused(grown(release.to_json(), rng), twin) for _ in range(25)) > 15
+    else:
+        assert refused(release.to_json(), sites[0], pooled_alone=True)
+        for _ in range(60):
+            refused_by_verify(grown(release.to_json(), rng))
+
+
+@pytest.mark.parametrize("kind", REPORTS)
+def test_no_figure_of_a_report_of_any_kind_can_be_edited(releases, kind):
+    document = releases[kind].to_json()
+    names = {"positive_class", "groups", "classes"}  # no figures
+    paths = [path for path in leaves(document["value"]) if not names & set(map(str, path))]
+    for place in np.random.default_rng(1).choice(len(paths), 15, replace=False):
+        path = ("value", *paths[place])
+        edit = edited(document, path, lambda n: n + 0.125 if type(n) is float else "x")
+        assert refused_by_verify(edit), path
 
 
 def test_no_mutated_report_is_an_error_of_another_kind(sites):

@@ -730,3 +730,32 @@ def test_a_pool_names_files_that_hold_the_time(place):
     for table in (None, "day.csv", "s3://bucket/day-{date}.parquet"):
         with pytest.raises(StudyInvalid, match="a pool reads the newest files"):
             place.look("monday", replace(POOL, table=table))
+
+
+def test_a_pool_of_persons_that_lacks_a_file_is_refused_before_its_look(tmp_path, monkeypatch):
+    """Whoever is in it would count as nothing: by its number at the first look, and by its name after another."""
+    spec, ledger = tuned_kind(tmp_path, monkeypatch, "persons")
+    section = replace(POOL, epsilon=20.0, least_records=100)
+    lines = (tmp_path / "validation.csv").read_text().splitlines()[1:]
+    in_days(tmp_path, [lines[:75], lines[75:150], lines[150:225], lines[225:]])
+    ledger.allow("clinic", file_source(tmp_path / "day-{date}.csv"))
+    place = {"ledger": ledger, "folder": tmp_path, "vaults": tmp_path / "vaults", "section": section}
+    days = [tmp_path / f"day-2026-03-0{day}.csv" for day in (1, 2, 3, 4)]
+    kept = [day.read_bytes() for day in days]
+    spent = ledger.accounts("clinic")[0].spent
+    for day in days[:2]:
+        day.unlink()
+    with pytest.raises(StudyInvalid, match=r"only day-2026-03-03\.csv, day-2026-03-04\.csv is there"):
+        look_once(spec, name="monday", **place)
+    assert ledger.accounts("clinic")[0].spent == spent
+    for day, content in zip(days, kept, strict=True):
+        day.write_bytes(content)
+    look_once(spec, name="monday", **place)
+    days[2].unlink()  # three are left, and one of them is too old
+    with pytest.raises(StudyInvalid, match=r"day-2026-03-03\.csv is not there"):
+        look_once(spec, name="tuesday", **place)
+    days[2].write_bytes(kept[2])
+    (tmp_path / "day-2026-03-05.csv").write_bytes(kept[0])
+    days[0].unlink()  # too old by now: nobody asks for it
+    assert look_once(spec, name="tuesday", **place).number == 2
+    assert look_once(spec, name="monday", **place).replayed

@@ -19,7 +19,7 @@ from dpbo_core.privacy.certified import (
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.evaluation.certified_table import figures_agree
+from dpbo_core.queries.evaluation.certified_table import figures_agree, figures_in_words
 from dpbo_core.queries.evaluation.request import DRAW
 from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
 from dpbo_core.queries.objective_for_a_loop.price import CHOICE, number_name, score_name
@@ -41,7 +41,12 @@ def report_shown(release: Release) -> CertificateRules:
         raise ValueError("value")
     moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
     return CertificateRules(
-        {DRAW: tuple(LaplaceHistogram.WORTH)}, moved, units=UNITS, relations=MEANS, agrees=figures_agree
+        {DRAW: tuple(LaplaceHistogram.WORTH)},
+        moved,
+        units=UNITS,
+        relations=MEANS,
+        agrees=figures_agree,
+        figures=figures_in_words(release),
     )
 
 

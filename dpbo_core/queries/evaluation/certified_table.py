@@ -1,6 +1,7 @@
 """A report in a stranger's hands: whether its table can be one, and its figures are what the table gives."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +62,15 @@ def figures_agree(release: Release) -> bool:
     if release.facts.get("version") != library_version():  # whose figures may be computed otherwise
         return set(expected) == set(release.value)
     return _alike(expected, release.value)
+
+
+def figures_in_words(release: Release) -> str:
+    """Whether `figures_agree` computes a report's figures anew: "recomputed", or not and who made them."""
+    version = release.facts.get("version")
+    if version == library_version():
+        return "recomputed"
+    stated = type(version) is str and re.fullmatch(r"[\w.+!-]{1,40}", version, re.ASCII)
+    return f"not recomputed, made by dpbo {version}" if stated else "not recomputed, made by an unknown version"
 
 
 def _alike(expected: Any, shown: Any) -> bool:

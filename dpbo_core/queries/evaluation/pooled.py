@@ -27,6 +27,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.queries.evaluation.certified_table import figures_in_words
 from dpbo_core.queries.evaluation.evaluated_model import KINDS
 from dpbo_core.queries.evaluation.noised_table import AT_ONCE, SEED, NoisedTable, report, simulated_noise
 from dpbo_core.queries.evaluation.report_kind import Reals
@@ -120,7 +121,8 @@ def _site(release: Release) -> dict[str, Any]:
     """A site's entry in the pooled report, as JSON: its release's names, guarantee and metrics, no table."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
-    return {name: document[name] for name in names} | {"metrics": dict(release.value["metrics"])}
+    figures = {"metrics": dict(release.value["metrics"]), "figures": figures_in_words(release)}
+    return {name: document[name] for name in names} | figures
 
 
 def _names_model(release: Release) -> bool:

@@ -18,10 +18,12 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.advice.advise import enough
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import MODEL, file_source
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.preparation.preconditions import check_accepted, paying_account
+from dpbo_core.preparation.data_split import check_headers, identified_sources
+from dpbo_core.preparation.preconditions import check_accepted, check_policy, paying_account
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import OS_NOISE, Run
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -41,6 +43,7 @@ from dpbo_core.queries.evaluation.request import (
     check_header,
     expected_errors,
     last_step,
+    not_released,
     request_of,
 )
 from dpbo_core.queries.query import charged, replay
@@ -158,6 +161,29 @@ def run_and_evaluate(
     run, resolved = Run(ledger, folder, source or OS_NOISE), resolve(study, folder)
     tuned = open_study(resolved, run, follow_up=last_step(resolved, run)).run()
     return tuned, evaluate_study(study, ledger=ledger, folder=folder, source=source)
+
+
+def check_evaluation(
+    study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
+) -> None:
+    """Refuse, before anything is trained, an evaluation that text, headers, policy or budget rule out.
+
+    An evaluation of that name and edition that was charged before is not asked for its room again.
+
+    Raises: as `open_evaluation`; nothing is charged.
+    """
+    check_policy(study, run, *(() if model is None else (file_source(model, MODEL),)))
+    problem = resolve(study, run.folder).problem
+    query = EvaluationQuery.of(study, problem, epsilon)
+    if model is None and run.ledger.study_as_released(study.privacy.dataset, study.name, study.edition) is None:
+        raise not_released(study, run.ledger)
+    check_headers(study, run.folder, problem)
+    if run.ledger.editions(f"{study.name}/{KIND}", edition=query.edition):
+        return
+    unlisted = problem.unlisted if model is None else ""
+    price = query.plan(unlisted)
+    check_accepted(study, price, unlisted)
+    run.ledger.check_room(query.priced(query.key("", None), price, identified_sources(study, run.folder)))
 
 
 def open_evaluation(

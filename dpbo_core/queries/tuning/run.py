@@ -20,7 +20,13 @@ from dpbo_core.ledger.takeover import MARKS
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.preparation.data_split import FileSplit, check_headers, is_partitioned, public_sources, sources_of
+from dpbo_core.preparation.data_split import (
+    FileSplit,
+    check_headers,
+    identified_sources,
+    is_partitioned,
+    public_sources,
+)
 from dpbo_core.preparation.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.preparation.precomputed import (
     Chunks,
@@ -223,7 +229,11 @@ def check_first(spec: StudySpec, run: Run) -> None:
         return
     check_accepted(spec, plan, resolved.problem.unlisted)
     charge = PrivateQuery(
-        resolved.key(""), plan, sources_of(spec, run.folder), opening_cap(spec), spec.privacy.max_records_per_person
+        resolved.key(""),
+        plan,
+        identified_sources(spec, run.folder),
+        opening_cap(spec),
+        spec.privacy.max_records_per_person,
     )
     run.ledger.check_room(charge)
     useless = why_useless(resolved.method, resolved.problem)

@@ -43,6 +43,7 @@ from dpbo_core.queries.watch.recorded_looks import (
     check_next,
     history_of,
     recorded_look,
+    tables_read,
 )
 from dpbo_core.queries.watch.terms import THRESHOLD, Terms, look_of, noise_of
 from dpbo_core.queries.watch.todays_table import TodaysTable, todays_table
@@ -100,7 +101,8 @@ def open_look(
         return look
     check_going_on(name, history)
     check_accepted(study, watch.price, watch.public.problem.unlisted)
-    table = todays_table(study, run.folder, watch.public, section, watch.terms)
+    before = tables_read(run.ledger, watch.key.fingerprint)
+    table = todays_table(study, run.folder, watch.public, section, watch.terms, before)
     if table.n < watch.terms.least_records:
         raise StudyInvalid(
             f"today's table has {table.n:,} records, and this watch needs {watch.terms.least_records:,}",
@@ -196,7 +198,8 @@ class OpenLook:
         contents = vault.opened(lambda: mechanism.draw_threshold(source))
         contents = vault.begun(contents, name, lambda: mechanism.draw_comparison(source))
         look = contents.looks[name]
-        begun = charge.record(_spend(watch, noise_of(name)), lambda: {"noise": look.identity})
+        tables = {"tables": list(self.table.pooled)} if self.table.pooled else {}
+        begun = charge.record(_spend(watch, noise_of(name)), lambda: {"noise": look.identity} | tables)
         if begun["noise"] != look.identity:
             raise vault_rolled_back()
         above = self._compare(contents, charge.recorded(THRESHOLD))

@@ -72,6 +72,12 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
     return tuple(sorted(looks, key=lambda look: look.number))
 
 
+def tables_read(ledger: PrivacyLedger, fingerprint: str) -> frozenset[str]:
+    """The files that the looks of the watch with this fingerprint pooled, as their studies named them."""
+    outcomes = (outcome for outcome, _ in ledger.drawn(fingerprint).values())
+    return frozenset(str(name) for outcome in outcomes for name in outcome.get("tables", ()))
+
+
 def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
     """The recorded result of check `name`, None if none; records an alarm's release if a killed run did not."""
     over = next((look for look in history if look.alarm), None)

@@ -18,7 +18,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
-from dpbo_core.preparation.data_split import check_presence, each_file, sensitive_half, sources_of
+from dpbo_core.preparation.data_split import check_presence, each_file, identified_sources, sensitive_half
 from dpbo_core.preparation.headers import check_distinct
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.sizes import n_validation
@@ -47,7 +47,7 @@ class TodaysTable:
 
     def sources(self) -> tuple[Source, ...]:
         """The files and addresses that the table's records come from, to be checked by the owner's policy."""
-        every = [sources_of(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
+        every = [identified_sources(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
         return tuple(dict.fromkeys(chain.from_iterable(every)))
 
     def opened(self, public: PublicHalf) -> Callable[[], Scorer]:
@@ -56,7 +56,12 @@ class TodaysTable:
 
 
 def todays_table(
-    spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
+    spec: StudySpec,
+    folder: str | Path,
+    public: PublicHalf,
+    section: WatchSection,
+    terms: Terms,
+    read_before: Collection[str] = (),
 ) -> TodaysTable:
     """The table that today's private check reads, its presence and columns checked, of any size; no record is read.
 
@@ -66,13 +71,14 @@ def todays_table(
         public: its public half.
         section: names today's file, or the files of a pool; the study's own validation file where it does not.
         terms: of the watch.
+        read_before: the files that earlier looks of the watch pooled.
 
     Raises:
         StudyInvalid: it is missing, or has other columns. No record's content was looked at.
     """
     files, named = spec.data, section.table
     if terms.pool > 1 and isinstance(files, PublicFiles | PersonFiles):
-        return _pool(spec, folder, public, section, terms)
+        return _pool(spec, folder, public, section, terms, read_before)
     if isinstance(files, PublicFiles | PersonFiles) and named is not None:
         files = replace(files, validation=named)
     elif named is not None:
@@ -89,7 +95,12 @@ def todays_table(
 
 
 def _pool(
-    spec: StudySpec, folder: str | Path, public: PublicHalf, section: WatchSection, terms: Terms
+    spec: StudySpec,
+    folder: str | Path,
+    public: PublicHalf,
+    section: WatchSection,
+    terms: Terms,
+    read_before: Collection[str],
 ) -> TodaysTable:
     """The newest files that a pattern names, to be read as one table.
 
@@ -103,6 +114,9 @@ def _pool(
             cause="a pool is the newest files whose names hold the time: day-{date}.csv; or none is there yet",
             remedy=f'give --pool {terms.pool} --table "day-{{date}}.csv", or the same under [watch]',
         )
+    if isinstance(spec.data, PersonFiles):
+        fitting = [name for name in read_before if values_in(str(section.table), Path(name).as_posix()) is not None]
+        _check_whole(names, section.pool, [name for name in fitting if not (Path(folder) / name).exists()])
     n = 0
     for one in each_file(spec, names):
         files = one.data
@@ -118,6 +132,28 @@ def _pool(
         files = replace(files, n_validation=n)
     today = replace(spec, data=files)
     return TodaysTable(today, folder, stated_size(today), names)
+
+
+def _check_whole(names: tuple[str, ...], pool: int, gone: list[str]) -> None:
+    """Refuse a pool of persons that lacks a file: whoever is in it would count as nothing, which looks like a fall.
+
+    Args:
+        names: of the files that are there, oldest first.
+        pool: how many there are to be.
+        gone: files that an earlier look read and that are not there.
+
+    Raises:
+        StudyInvalid: there are fewer files, or one of the time of these is gone.
+    """
+    missing = sorted(name for name in gone if name > names[0])
+    if missing or len(names) < pool:
+        what = f"{', '.join(missing)} is not there" if missing else f"only {', '.join(names)} is there"
+        raise StudyInvalid(
+            f"the last {pool} tables are read as one, and {what}",
+            cause="a file was removed, moved or renamed, or was not written yet; how many persons are in a pool is "
+            "stated and not counted, so whoever is in a missing file would be missing from the score",
+            remedy="put the file back; or look when the tables of the pool are there",
+        )
 
 
 def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:

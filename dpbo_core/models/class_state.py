@@ -1,0 +1,172 @@
+"""State outside its instances that an estimator of others changes while it predicts: put back afterwards.
+
+What such a class keeps of sensitive rows would reach whatever it does next in this process, such as the public
+training of a later study. Put back are the attributes of the classes that the estimator is made of and of those
+beside them in their modules, and the globals that their methods name, with what plain containers in these, and in
+the methods' default arguments and closures, hold. State elsewhere (an object, a file, a large array) is not seen:
+`rowwise = "enforced"` leaves none anywhere.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import CodeType, FunctionType
+from typing import Any, cast
+
+import numpy as np
+
+_OURS = ("builtins", "collections", "dpbo", "dpbo_core", "joblib", "numpy", "pandas", "scipy", "sklearn")
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple)
+_CONTAINERS = (list, dict, set, deque, bytearray, np.ndarray)
+MAX_OBJECTS = 10_000  # that are looked through in an estimator, or in what its classes hold
+MAX_BYTES = 2**24  # of a container: a larger one is a table to look things up in, and is not copied
+_ABSENT = object()
+
+
+def foreign_classes(estimator: Any) -> tuple[type, ...]:
+    """The classes of others that an estimator and its parts are made of, and those beside them in their modules."""
+    classes = {kind for part in _parts(estimator) for kind in type.mro(type(part)) if _is_foreign(kind)}
+    spaces = {module: vars(sys.modules[module]) for module in map(_module_of, classes) if module in sys.modules}
+    beside = [
+        kind
+        for module, space in spaces.items()
+        for kind in tuple(space.values())
+        if issubclass(type(kind), type) and _module_of(kind) == module
+    ]
+    return tuple(dict.fromkeys((*classes, *beside)))
+
+
+@contextmanager
+def restored(classes: tuple[type, ...]) -> Iterator[None]:
+    """Context after which the classes' attributes, and the globals that their methods name, are as before."""
+    if not classes:
+        yield
+        return
+    before = [(kind, dict(_namespace(kind))) for kind in classes]
+    functions = list(_functions(classes))
+    modules = [
+        (f.__globals__, {name: f.__globals__.get(name, _ABSENT) for name in _names(f.__code__)}) for f in functions
+    ]
+    parts = [part for function in functions for part in _parts_of_function(function)]
+    held = _contents([*parts, *(value for _, items in (*before, *modules) for value in items.values())])
+    try:
+        yield
+    finally:
+        for kind, attributes in before:
+            _put_back(kind, attributes)
+        for space, items in modules:
+            for name, value in items.items():
+                if value is _ABSENT:
+                    space.pop(name, None)
+                elif type(value) in _PLAIN or type(value) in _CONTAINERS:
+                    space[name] = value
+        for container, content in held:
+            with suppress(Exception):  # whatever an element says of itself
+                _refill(container, content)
+
+
+def _namespace(kind: type) -> Mapping[str, Any]:
+    """A class's own attributes; its metaclass is not asked."""
+    return cast("Mapping[str, Any]", type.__dict__["__dict__"].__get__(kind))
+
+
+def _module_of(kind: type) -> str:
+    """The module that a class made by Python code is of; "" where that is not said."""
+    name = _namespace(kind).get("__module__")
+    return name if type(name) is str else ""
+
+
+def _is_foreign(kind: type) -> bool:
+    """Whether a class can hold state and is of no library that is known to keep none."""
+    return _module_of(kind).partition(".")[0] not in ("", *_OURS)
+
+
+def _parts(estimator: Any) -> Iterator[Any]:
+    """The estimator and what its attributes hold, each object once, up to `MAX_OBJECTS`; none of it is called."""
+    seen: dict[int, Any] = {}
+    waiting = [estimator]
+    while waiting and len(seen) < MAX_OBJECTS:
+        part = waiting.pop()
+        kind = type(part)
+        if id(part) in seen or kind in (*_PLAIN[:-1], np.ndarray, FunctionType) or issubclass(kind, type):
+            continue
+        seen[id(part)] = part
+        yield part
+        if kind is dict:
+            waiting.extend(part.values())
+        elif kind in (list, tuple, set):
+            waiting.extend(part)
+        else:
+            with suppress(AttributeError):
+                waiting.extend(dict.values(object.__getattribute__(part, "__dict__")))
+
+
+def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
+    """The functions that the classes' methods, class and static methods and properties are made of."""
+    for kind in classes:
+        for value in tuple(_namespace(kind).values()):
+            function = value
+            if type(value) in (classmethod, staticmethod, property):
+                function = value.fget if type(value) is property else value.__func__
+            if type(function) is FunctionType:
+                yield function
+
+
+def _parts_of_function(function: FunctionType) -> Iterator[Any]:
+    """What a function keeps between two calls: its attributes, default arguments and closure."""
+    yield from (function.__dict__, *(function.__defaults__ or ()), function.__kwdefaults__)
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            yield cell.cell_contents
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names of globals and attributes in a function's code, and in those that are defined in it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _names(constant)
+
+
+def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
+    """Each plain container among the values, and inside others, with a copy of its content."""
+    held: dict[int, tuple[Any, Any]] = {}
+    waiting = list(values)
+    while waiting and len(held) < MAX_OBJECTS:
+        value = waiting.pop()
+        if type(value) not in _CONTAINERS or id(value) in held or _n_bytes(value) > MAX_BYTES:
+            continue
+        held[id(value)] = (value, value.copy())
+        if type(value) is dict:
+            waiting.extend(value.values())
+        elif type(value) in (list, deque):
+            waiting.extend(value)
+    return list(held.values())
+
+
+def _n_bytes(container: Any) -> int:
+    """The bytes of a container's own content: its numbers, or a pointer for each element."""
+    return int(container.nbytes) if type(container) is np.ndarray else 8 * len(container)
+
+
+def _refill(container: Any, content: Any) -> None:
+    """Give a container the content that it had, in place."""
+    if type(container) is np.ndarray:
+        container[...] = content
+    elif type(container) in (list, bytearray):
+        container[:] = content
+    else:
+        container.clear()
+        (container.extend if type(container) is deque else container.update)(content)
+
+
+def _put_back(kind: type, before: Mapping[str, Any]) -> None:
+    """Set what was changed or removed of a class, and remove what was added, but for what Python keeps there."""
+    now = dict(_namespace(kind))
+    for name in {*before, *now} - {"__dict__", "__weakref__", "_abc_impl"}:
+        with suppress(Exception):  # a class that lets nobody change it was not changed
+            if name not in before:
+                type.__delattr__(kind, name)
+            elif now.get(name, _ABSENT) is not before[name]:
+                type.__setattr__(kind, name, before[name])
