@@ -23,7 +23,7 @@ def report_of(release, **intervals):
     return replace(release, value={"metrics": metrics})
 
 
-def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, here):  # noqa: F811
+def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, here, monkeypatch):  # noqa: F811
     client, run, release = shown(method="private_grid", registered=True)
     (output,) = run.outputs.model_outputs
     logged = client.get_logged_model(output.model_id)
@@ -38,7 +38,7 @@ def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, 
     assert logged.artifact_location.startswith("mlruns/artifacts")
     (version,) = client.search_model_versions("name = 'trial'")
     assert version.run_id == run.info.run_id
-    mlflow.set_tracking_uri(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     for address in (f"models:/{logged.model_id}", "models:/trial@champion", f"runs:/{run.info.run_id}/model"):
         model = mlflow.pyfunc.load_model(address)
         example = pd.DataFrame(model.input_example)

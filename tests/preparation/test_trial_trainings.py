@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import NuSVC
 
-from dpbo.flows.cli.release_screen import untrained_words
+from dpbo.tasks.reporting.certificate_words import untrained_words
 from dpbo_core import PrivacyLedger, PrivateObjective, PrivateSearch, Real, StudySpec, run_study
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.precomputed import PublicWork
