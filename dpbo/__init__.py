@@ -1,12 +1,14 @@
-"""Private hyperparameter search as Prefect flows: what a program calls, and the `dpbo` command.
+"""Private hyperparameter search as Prefect flows: everything that a program calls, and the `dpbo` command.
 
-What is listed here is the public interface, beside that of `dpbo_core`. `flows/` and `tasks/` lie at the top of the
-sources; links in this folder give them the names that they have when installed. Everything is imported on first
-use, so that `import dpbo` costs next to nothing.
+What is listed here is the public interface. What needs no Prefect lies in `dpbo_core`, and has this name too.
+`flows/` and `tasks/` lie at the top of the sources; links in this folder give them the names that they have when
+installed. Everything is imported on first use, so that `import dpbo` costs next to nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import dpbo_core
 
 if TYPE_CHECKING:
     from dpbo.flows.evaluate import Evaluated as Evaluated
@@ -23,6 +25,40 @@ if TYPE_CHECKING:
     from dpbo.flows.watch import tune_and_watch as tune_and_watch
     from dpbo.flows.watch import watch_privately as watch_privately
     from dpbo.flows.watch_schedule import watch_on_schedule as watch_on_schedule
+    from dpbo_core import AssumptionNotAccepted as AssumptionNotAccepted
+    from dpbo_core import BudgetExceeded as BudgetExceeded
+    from dpbo_core import BudgetRefused as BudgetRefused
+    from dpbo_core import Categorical as Categorical
+    from dpbo_core import DpboError as DpboError
+    from dpbo_core import EvaluationResult as EvaluationResult
+    from dpbo_core import FinalModel as FinalModel
+    from dpbo_core import Integer as Integer
+    from dpbo_core import LedgerDamaged as LedgerDamaged
+    from dpbo_core import Look as Look
+    from dpbo_core import NoBudget as NoBudget
+    from dpbo_core import NoScoresLeft as NoScoresLeft
+    from dpbo_core import PrivacyBudget as PrivacyBudget
+    from dpbo_core import PrivacyLedger as PrivacyLedger
+    from dpbo_core import PrivateObjective as PrivateObjective
+    from dpbo_core import PrivateSearch as PrivateSearch
+    from dpbo_core import PrivateSelection as PrivateSelection
+    from dpbo_core import Real as Real
+    from dpbo_core import Release as Release
+    from dpbo_core import Sealed as Sealed
+    from dpbo_core import StudyInvalid as StudyInvalid
+    from dpbo_core import StudyResult as StudyResult
+    from dpbo_core import StudySpec as StudySpec
+    from dpbo_core import WatchSection as WatchSection
+    from dpbo_core import advise_study as advise_study
+    from dpbo_core import evaluate_study as evaluate_study
+    from dpbo_core import look_once as look_once
+    from dpbo_core import open_study as open_study
+    from dpbo_core import plan_evaluation as plan_evaluation
+    from dpbo_core import plan_study as plan_study
+    from dpbo_core import plan_watch as plan_watch
+    from dpbo_core import read_study as read_study
+    from dpbo_core import run_and_evaluate as run_and_evaluate
+    from dpbo_core import run_study as run_study
 
 _HOME = {
     "Evaluated": "evaluate",
@@ -40,12 +76,14 @@ _HOME = {
     "watch_on_schedule": "watch_schedule",
     "watch_privately": "watch",
 }
-__all__ = list(_HOME)
+__all__ = [*_HOME, *dpbo_core.__all__]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"dpbo.flows.{_HOME[name]}"), name)
+    if name in dpbo_core.__all__:
+        return getattr(dpbo_core, name)
     raise AttributeError(f"module 'dpbo' has no attribute {name!r}")
 
 

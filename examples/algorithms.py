@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from dpbo_core import PrivacyBudget, PrivacyLedger, plan_study, run_study
+from dpbo import PrivacyBudget, PrivacyLedger, plan_study, run_study
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.study_file.toml_file import read_study
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from sklearn.tree import ExtraTreeClassifier
 
-from dpbo_core import PrivateObjective
+from dpbo import PrivateObjective
 
 SUBMISSIONS, RECORDS, PUBLIC, FEATURES, EPSILON = 500, 2000, 400, 40, 1.0
 

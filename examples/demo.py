@@ -86,7 +86,7 @@ class Place:
 
     def objective(self, name):
         """The private objective of a study file of this place."""
-        from dpbo_core import PrivateObjective
+        from dpbo import PrivateObjective
 
         return PrivateObjective.from_study(self.folder / name, f"sqlite:///{self.folder}/mlruns/ledger.db")
 
@@ -102,7 +102,7 @@ def say(text):
 
 def vendor_models(home):
     """Eight vendors' models, each trained on the public file and chosen on patients of the vendor's own."""
-    from dpbo_core import FinalModel, PrivacyLedger, StudySpec, run_study
+    from dpbo import FinalModel, PrivacyLedger, StudySpec, run_study
 
     ledger = PrivacyLedger(f"sqlite:///{home / 'vendors.db'}")
     for seed, (vendor, columns) in enumerate(VENDORS.items(), 20):
@@ -139,7 +139,7 @@ def hospitals(home):
 
 def vendors_compete(home, a, truth):
     """Exact and private accuracy of each vendor's model on hospital A's patients."""
-    from dpbo_core import FinalModel
+    from dpbo import FinalModel
 
     rows = pd.read_csv(a.folder / "patients.csv")
     exact = {

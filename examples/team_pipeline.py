@@ -11,10 +11,18 @@ from pathlib import Path
 
 from prefect import flow, get_run_logger, task
 
-from dpbo import owners_terminal, tune_privately
+from dpbo import (
+    FinalModel,
+    PrivacyLedger,
+    Release,
+    StudySpec,
+    advise_study,
+    owners_terminal,
+    read_study,
+    tune_privately,
+)
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.tasks.tuning import publish, train
-from dpbo_core import FinalModel, PrivacyLedger, Release, StudySpec, advise_study, read_study
 
 STUDY = """\
 [study]

@@ -9,7 +9,7 @@ import pytest
 from audit import boards, verdict
 from pages import PAGES
 
-import dpbo_core
+import dpbo
 from dpbo.flows.cli.app import VERBS
 from dpbo_core.queries.objective_for_a_loop.released_score import Score
 
@@ -33,10 +33,10 @@ def test_an_example_is_made_of_public_commands_and_documented_names_alone(name):
     imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
     modules = [node.module for node in imports]
     modules += [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
-    assert {one for one in modules if one.partition(".")[0] in ("dpbo", "dpbo_core")} == {"dpbo_core"}
-    names = {one.name for node in imports if node.module == "dpbo_core" for one in node.names}
+    assert {one for one in modules if one.partition(".")[0] in ("dpbo", "dpbo_core")} == {"dpbo"}
+    names = {one.name for node in imports if node.module == "dpbo" for one in node.names}
     pages = "".join(page.read_text() for page in PAGES)
-    assert [one for one in names if one not in dpbo_core.__all__ or one not in pages] == []
+    assert [one for one in names if one not in dpbo.__all__ or one not in pages] == []
     assert [node.attr for node in nodes if isinstance(node, ast.Attribute) and re.match("_[^_]", node.attr)] == []
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     first = [call.args[0] for call in calls if call.func.attr in ("run", "json") and call.args]
