@@ -375,6 +375,8 @@ def test_the_exact_law_of_an_adaptive_loop_keeps_its_promise_on_every_neighbour(
     assert 0.0 < worst <= delta
     bound = 2.0 * from_units(largest_rho(epsilon, delta))
     assert order_two <= bound * (1.0 + 1e-9)
+    priced = sum((each.sensitivity / each.scale) ** 2 for each in (of_number, *mechanisms))
+    assert priced <= bound * (1.0 + 1e-9)  # whatever moves by all of its sensitivity
     moved = [
         ((all_pairs(D) - all_pairs(E)) / of_number.scale) ** 2
         + ((counted(1, D) - counted(1, E)) / mechanisms[0].scale) ** 2
