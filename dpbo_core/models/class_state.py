@@ -16,7 +16,17 @@ from typing import Any, cast
 
 import numpy as np
 
-_OURS = ("builtins", "collections", "dpbo", "dpbo_core", "joblib", "numpy", "pandas", "scipy", "sklearn")
+_LIBRARY_PACKAGES = (
+    "builtins",
+    "collections",
+    "dpbo",
+    "dpbo_core",
+    "joblib",
+    "numpy",
+    "pandas",
+    "scipy",
+    "sklearn",
+)
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple)
 _CONTAINERS = (list, dict, set, deque, bytearray, np.ndarray)
 MAX_OBJECTS = 10_000  # that are looked through in an estimator, or in what its classes hold
@@ -79,7 +89,7 @@ def _module_of(kind: type) -> str:
 
 def _is_foreign(kind: type) -> bool:
     """Whether a class can hold state and is of no library that is known to keep none."""
-    return _module_of(kind).partition(".")[0] not in ("", *_OURS)
+    return _module_of(kind).partition(".")[0] not in ("", *_LIBRARY_PACKAGES)
 
 
 def _parts(estimator: Any) -> Iterator[Any]:
