@@ -38,6 +38,7 @@ from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import evaluate_study
@@ -131,14 +132,14 @@ class Clock:
 def watched(seed: int, folder: Path) -> Year:
     """The year with a watch: a tune at the start, and in each month in which an alarm was raised."""
     year, ledger = Year(), world(seed, folder)
-    scheduled = Run(ledger, folder, scheduled=True)
+    scheduled = QueryContext(ledger, folder, scheduled=True)
     edition, used, asked = "", 0.0, True
     for day, reliable in enumerate(reliabilities(seed)):
         records(np.random.default_rng((seed, day)), PEOPLE, reliable).to_parquet(folder / "panel.parquet")
         month = f"{BEGIN + timedelta(days=day):%Y-%m}"
         with at(day):
             if asked and month != edition:
-                found = tried(lambda: open_study(study(month), scheduled).run())  # noqa: B023
+                found = tried(lambda: open_study(Run.of(study(month), scheduled)).run())  # noqa: B023
                 if found is None:
                     year.refused.append(day)
                 else:
@@ -189,7 +190,9 @@ def changing(seed: int, folder: Path) -> tuple[list[list[str]], list[float]]:
         now = BEGIN + timedelta(days=day)
         rng = np.random.default_rng((seed, day, 1))
         records(rng, PEOPLE, drift[day]).to_parquet(folder / f"patients-{now:%Y-%m}.parquet")
-        release = open_study(edition_at(served, now), Run(ledger, folder, scheduled=True)).run().release
+        release = (
+            open_study(Run.of(edition_at(served, now), QueryContext(ledger, folder, scheduled=True))).run().release
+        )
         begun.append([item["edition"] for item in release.facts["learned_from"]])
         (account,) = ledger.accounts(release.dataset)
         spent.append(account.spent_epsilon[0])

@@ -24,7 +24,7 @@ from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, tak
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import PrivateAnswers
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.modeler.session import Progress, where
 from dpbo_core.queries.publication.answers import Curator
 from dpbo_core.queries.publication.curator import Publication
@@ -73,7 +73,7 @@ def curate(terms: Outsourcing) -> None:
     stores.make_folder()
     with alive(stores.running):
         ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
-        run = Run(ledger, caller=caller(ledger))
+        run = QueryContext(ledger, caller=caller(ledger))
         publish_table(terms.publication, Path(terms.data), table, run, stores.vaults)
         curator = Curator(run, stores.vaults, names_rows=False)
         for t in range(1, terms.steps + 1):

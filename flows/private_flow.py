@@ -1,26 +1,23 @@
-"""How every private flow begins: Prefect is set up safely, the stores are open, the owner's policy is asked.
+"""How every private flow begins: Prefect is set up safely, the stores are open, and it is known who asks.
 
 What fails beside a release is a warning here, and never a reason to keep the release from whoever paid for it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import Self, TypeVar
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.prefect_runtime.owner import asked_by, at_the_terminal, caller, refuse_job_variables
 from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
-from dpbo.flows.useless_spend import ask_or_refuse, refuse
+from dpbo.flows.useless_spend import consent
 from dpbo.tasks.reporting.mlflow_lookup import check_target
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import MODEL, file_source
-from dpbo_core.preparation.preconditions import check_policy
-from dpbo_core.preparation.run import Run
-from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.study_file import StudySpec
 
 T = TypeVar("T")
@@ -59,57 +56,68 @@ class PrivateFlow:
     """One private flow under way.
 
     Attributes:
-        study: as written.
-        run: which ledger pays, who asks, in which folder.
+        context: which ledger pays, who asks, in which folder.
         stores: where the ledger, the vaults and MLflow's store are.
         warnings: what could not be done beside the release.
         registers: whether the final model becomes a version of MLflow's registered model of the study's name.
     """
 
-    study: StudySpec
-    run: Run
+    context: QueryContext
     stores: Stores
     warnings: Warnings
     registers: bool = False
 
     @classmethod
-    def begin(cls, study: StudySpec, folder: str, time_quantum: float = 0.0, *, model: str | None = None) -> Self:
-        """Check Prefect's settings and the owner's policy, and begin a study's flow; no data is opened yet.
-
-        Nothing will be charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
+    def begin(cls, folder: str | Path, time_quantum: float = 0.0, *, registers: bool = False) -> Self:
+        """Check Prefect's settings and who started the run, and begin its flow; no data is opened yet.
 
         Args:
-            study: as written.
-            folder: the folder that its data paths are relative to.
+            folder: the folder that a study's data paths are relative to.
             time_quantum: seconds; tasks on sensitive data take a whole number of them.
-            model: the folder of a saved model that is evaluated in the place of the study's own.
+            registers: as the attribute.
 
         Raises:
-            DpboError: Prefect's settings would show what is private. PolicyRefused: the owner's policy says no.
+            DpboError: Prefect's settings would show what is private.
+            PolicyRefused: the run was started with job variables of its own.
         """
         check_prefect_settings()
-        stores, warnings = Stores(), Warnings()
+        stores = Stores()
         stores.make_folder()
         ledger = PrivacyLedger(stores.ledger)
-        run = Run(
+        context = QueryContext(
             ledger,
             folder,
             caller=caller(ledger),
             time_quantum=time_quantum,
-            before_charge=lambda: warnings.add(check_target(study.privacy.dataset, stores.tracking)),
-            consent=partial(ask_or_refuse if at_the_terminal() else refuse, study),
+            if_useless=IfUseless.REFUSE,
             asked_by=asked_by(),
             steps_seen=current_flow_run() is not None and not is_temporary(),
         )
-        if run.caller is not Caller.OWNER:
+        if context.caller is not Caller.OWNER:
             refuse_job_variables()
-        check_policy(study, run, *(() if model is None else (file_source(model, MODEL),)))
-        return cls(study, run, stores, warnings)
+        return cls(context, stores, Warnings(), registers)
 
     def on_schedule(self) -> Self:
         """This flow as a schedule's run, whose search begins with earlier runs' releases."""
-        return replace(self, run=replace(self.run, scheduled=True))
+        return replace(self, context=replace(self.context, scheduled=True))
 
-    def scored_by(self, workers: Workers | None) -> Run:
-        """This flow's `Run`, with `workers` (None: this process) to score a validation set of many files."""
-        return replace(self.run, workers=workers)
+    def before_charge(self, study: StudySpec, context: QueryContext, *queries: PrivateQuery) -> QueryContext:
+        """What a first charge of some queries waits for: the context in which they may be charged.
+
+        Nothing is charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
+
+        Args:
+            study: which they are of.
+            context: that asks for them.
+            queries: charged together; the first one's charge may be recorded already, which asks for nothing.
+
+        Raises:
+            SpendUseless: their plans expect mostly noise, and nobody agreed. DpboError: MLflow can show nothing.
+        """
+        if context.ledger.reserved(queries[0].key.fingerprint) is not None:
+            return context
+        if context.if_useless is not IfUseless.SPEND:
+            agreed = consent(study, together(*queries), may_ask=at_the_terminal())
+            context = replace(context, if_useless=agreed)
+        self.warnings.add(check_target(study.privacy.dataset, self.stores.tracking))
+        return context

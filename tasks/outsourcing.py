@@ -5,7 +5,7 @@ from pathlib import Path
 from dpbo.tasks import policies
 from dpbo.tasks.policies import private_task
 from dpbo_core.methods.outsourced.box import PrivateAnswers
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Answer, Query
@@ -15,7 +15,7 @@ from dpbo_core.queries.publication.curator import Publication, publish
 
 
 @private_task(name="publish table", **policies.SENSITIVE_TASK)
-def publish_table(publication: Publication, data: Path, out: Path, run: Run, vaults: Path) -> StudyResult:
+def publish_table(publication: Publication, data: Path, out: Path, run: QueryContext, vaults: Path) -> StudyResult:
     """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one."""
     return publish(publication, data, out, run, vaults=vaults)
 

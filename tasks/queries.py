@@ -13,6 +13,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.study_series import log_looks
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation
@@ -24,29 +25,29 @@ from dpbo_core.study_file import StudySpec, WatchSection
 
 
 @private_task(name="prepare evaluation", **policies.SENSITIVE_TASK)
-def prepare(
-    study: StudySpec, run: Run, model: str | None, epsilon: float | None
-) -> OpenEvaluation | EvaluationResult:
+def prepare(run: Run, model: str | None, epsilon: float | None) -> OpenEvaluation | EvaluationResult:
     """Prepare an evaluation of the saved `model`, or (None) the released one, uncharged; or its recorded report."""
-    return open_evaluation(study, run, model=model, epsilon=epsilon)
+    return open_evaluation(run, model=model, epsilon=epsilon)
 
 
 @private_task(name="evaluate", **policies.SENSITIVE_TASK)
-def evaluate(opened: OpenEvaluation, run: Run) -> EvaluationResult | BudgetRefused:
+def evaluate(opened: OpenEvaluation, context: QueryContext) -> EvaluationResult | BudgetRefused:
     """Charge, count the records, noise and record the report; a refusal of the ledger is returned, not raised."""
-    return policies.or_refused(lambda: opened.finish(run))
+    return policies.or_refused(lambda: opened.finish(context))
 
 
 @private_task(name="prepare look", **policies.SENSITIVE_TASK)
-def prepare_look(study: StudySpec, run: Run, vaults: Path, name: str, section: WatchSection) -> OpenLook | Look:
+def prepare_look(
+    study: StudySpec, run: QueryContext, vaults: Path, name: str, section: WatchSection
+) -> OpenLook | Look:
     """Make a look (private check) ready, uncharged, or read the recorded one; destroys a finished watch's noise."""
-    return open_look(study, run, name=name, section=section, vaults=vaults)
+    return open_look(study, context, name=name, section=section, vaults=vaults)
 
 
 @private_task(name="look", **policies.SENSITIVE_TASK)
-def look(opened: OpenLook, run: Run, vaults: Path) -> Look | BudgetRefused:
+def look(opened: OpenLook, context: QueryContext, vaults: Path) -> Look | BudgetRefused:
     """Charge the watch once, draw noise, compare today's score, record the result; a refusal is returned."""
-    return policies.or_refused(lambda: opened.finish(run, vaults))
+    return policies.or_refused(lambda: opened.finish(context, vaults))
 
 
 @private_task(name="show the looks", **policies.PUBLISHING_TASK)

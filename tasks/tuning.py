@@ -22,11 +22,11 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused, printable
 from dpbo_core.final_model.train import FinalModel
 from dpbo_core.methods.contract import Released
-from dpbo_core.preparation.precomputed import Precomputed, PublicWork
-from dpbo_core.preparation.resolve import ResolvedStudy
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.precomputed import PublicWork
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.queries.tuning.run import FollowUp, ReplayedStudy, StudyRun, open_study
+from dpbo_core.queries.query import PrivateQuery
+from dpbo_core.queries.tuning.run import ReadyStudy, ReplayedStudy, StudyRun
 from dpbo_core.study_file import StudySpec
 
 
@@ -56,10 +56,10 @@ def try_out(work: PublicWork, indices: tuple[int, ...]) -> int:
 
 @private_task(name="reserve the budget", **policies.SENSITIVE_TASK)
 def reserve(
-    study: ResolvedStudy, run: Run, precomputed: Precomputed | None, follow_up: FollowUp | None
-) -> StudyRun | ReplayedStudy | BudgetRefused:
-    """Charge a study's plan and `follow_up`, open its records, or replay its release; a refusal is returned."""
-    return policies.or_refused(lambda: open_study(study, run, precomputed=precomputed, follow_up=follow_up))
+    ready: ReadyStudy, follow_ups: Sequence[PrivateQuery], context: QueryContext
+) -> StudyRun | BudgetRefused:
+    """Charge a study's plan and its `follow_ups`, and open its records; a refusal is returned, not raised."""
+    return policies.or_refused(lambda: ready.charge(*follow_ups, context=context))
 
 
 @private_task(name="search step", **policies.SENSITIVE_TASK)

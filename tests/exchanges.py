@@ -8,7 +8,7 @@ import numpy as np
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
-from dpbo_core.preparation.run import OS_NOISE, Run
+from dpbo_core.preparation.context import OS_NOISE, QueryContext
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.modeler import session
 from dpbo_core.queries.modeler.messages import Query, read_message, write_message
@@ -46,7 +46,7 @@ class World:
             publication,
             self.folder / "X.csv",
             self.folder / out,
-            Run(self.ledger, source=source or OS_NOISE),
+            QueryContext(self.ledger, source=source or OS_NOISE),
             vaults=self.vaults,
         )
 
@@ -55,7 +55,7 @@ class World:
 
     def answer(self, state="S", *, private=None, accepts=("answers_public",), source=None):
         query = read_message(Query, self.folder / f"Q-{state}.json")
-        curator = Curator(Run(self.ledger, source=source or OS_NOISE), self.vaults)
+        curator = Curator(QueryContext(self.ledger, source=source or OS_NOISE), self.vaults)
         given = curator.answer(query, self.folder / "Y.csv", private=private, accepts=accepts)
         write_message(given, self.folder / f"A-{state}.json")
         return given

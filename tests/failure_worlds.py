@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 
 LIMIT = 1e6  # of the caps: thousands of editions fit
 BASE = {
@@ -371,7 +371,7 @@ def worlds(folder):
             space={"C": {"low": 0.1, "high": 1.0}},
             objective={"scores": 1},
         )
-        run = Run(PrivacyLedger(f"sqlite:///{folder / 'ledger-asked.db'}"), folder)
+        run = QueryContext(PrivacyLedger(f"sqlite:///{folder / 'ledger-asked.db'}"), folder)
         session = ScoreSession(objective_of_study(StudySpec.from_dict(tables), run), run)
         session.ask({"C": 0.5})
         return session.close()
@@ -385,10 +385,10 @@ def worlds(folder):
         vaults = folder / "vaults"
         publication = Publication(box, "rows", edition)
         release = publish(
-            publication, folder / "rows.csv", folder / "z.parquet", Run(ledger), vaults=vaults
+            publication, folder / "rows.csv", folder / "z.parquet", QueryContext(ledger), vaults=vaults
         ).release
         query = Query(publication=release.release_id, session="0" * 16, step=1, row=2)
-        return Curator(Run(ledger), vaults).answer(
+        return Curator(QueryContext(ledger), vaults).answer(
             query, folder / "answers.csv", private=PrivateAnswers(-1.0, 1.0, 1.0, 1e-6)
         )
 

@@ -5,7 +5,7 @@ at; its content is read by `sensitive_half` alone. Where the training set is sen
 the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source
 from dpbo_core.models.import_path import function_at
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.headers import (
     PublicHeader,
     check_distinct,
@@ -43,10 +44,9 @@ from dpbo_core.preparation.public_half import (
     sealed_half,
 )
 from dpbo_core.preparation.resolve import facts_of, planning_problem
-from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.preparation.trained_models import memory_limit
-from dpbo_core.preparation.training_set import fingerprint_with, named_prototype
+from dpbo_core.preparation.training_set import TrainingReading, fingerprint_with, named_prototype, training_digest
 from dpbo_core.preparation.training_set import training_table as training_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
@@ -77,21 +77,31 @@ class FileSplit:
         folder: the folder that its paths are relative to.
         workers: who scores the parts of a folder; this process where None.
         allowed_score: the import path of the score function that the dataset's owner allowed, if any.
+        reading: the training table, once it was read for its digest, until the public half is made of it.
     """
 
     spec: StudySpec
     folder: str | Path
     workers: Workers | None = None
     allowed_score: str | None = None
+    reading: TrainingReading = field(default_factory=TrainingReading, compare=False, repr=False)
 
     @classmethod
-    def of(cls, spec: StudySpec, run: Run) -> "FileSplit":
+    def of(cls, spec: StudySpec, context: QueryContext) -> "FileSplit":
         """A study's files, with the folder and workers of `run`, and its score function if the owner allowed it."""
-        return cls(spec, run.folder, run.workers, allowed_score(spec, run.ledger))
+        return cls(spec, context.folder, context.workers, allowed_score(spec, context.ledger))
 
     def public(self, problem: Problem) -> "PublicHalf":
         """The public training set with preprocessing and trainer, read; of a sensitive one what is declared."""
-        return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score)
+        return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score, reading=self.reading)
+
+    def digest(self) -> str:
+        """A hash of the PUBLIC training data, read for it; "" where there are none, or they are sensitive."""
+        return training_digest(self.spec, self.folder, self.reading)
+
+    def scored_by(self, workers: Workers | None) -> "FileSplit":
+        """These files, with `workers` (None: this process) to score the parts of a folder."""
+        return replace(self, workers=workers)
 
     def public_table(self) -> Table:
         """The public records with their raw cells, read from one file; refused where they are not in one."""
@@ -174,7 +184,12 @@ def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
 
 
 def public_half(
-    spec: StudySpec, folder: str | Path, problem: Problem | None = None, *, allowed_score: str | None = None
+    spec: StudySpec,
+    folder: str | Path,
+    problem: Problem | None = None,
+    *,
+    allowed_score: str | None = None,
+    reading: TrainingReading | None = None,
 ) -> PublicHalf:
     """The public training set, read, its preprocessing and a trainer; of a sensitive one what the study declares. A
     user's score function is imported if it is `allowed_score`, else refused.
@@ -185,12 +200,13 @@ def public_half(
         problem: the problem it poses; worked out from the study where None.
         allowed_score: the import path of the score function that the dataset's owner allowed, if any. The study's
             is imported where it is this one, and at no other time.
+        reading: of the training table, if it was begun.
 
     Raises:
         StudyInvalid: the training data cannot be used as the study says.
         PolicyRefused: nobody allowed the study's score function.
     """
-    function = None
+    function, reading = None, reading or TrainingReading()
     if isinstance(spec.model, FunctionSection):
         if spec.model.score != allowed_score:
             raise unallowed_score(spec.model.score, spec.privacy.dataset)
@@ -199,13 +215,13 @@ def public_half(
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
     if isinstance(spec.data, PredictionTable):
-        table = None if spec.data.public is None else training_table(spec, folder)[0]
+        table = None if spec.data.public is None else reading.take(spec, folder)[0]
         return prediction_half(spec, problem, table)
     parts = training_parts(spec, folder)
     if parts is not None:
         return half_of_parts(spec, problem, *parts)
     prototype = named_prototype(spec, folder)
-    table, target = training_table(spec, folder)
+    table, target = reading.take(spec, folder)
     fitted = (named_map if spec.model.takes_columns else fitted_map)(spec, table, target)
     public = fitted_half(spec, problem, table, fitted, OwnParts(prototype, function))
     return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))

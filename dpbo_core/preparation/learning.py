@@ -18,7 +18,7 @@ from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.contract import Method
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
 from dpbo_core.space.candidates import EarlierEdition, ReleasedScore
@@ -28,15 +28,15 @@ EDITIONS, NOTHING = "editions", "nothing"
 MOST = 8  # editions that a search begins with: at a slow drift older ones add little
 
 
-def learns(spec: StudySpec, method: Method, run: Run) -> bool:
+def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
     """Whether the study learns from editions, or later ones from it: as it asks, or by default in a schedule.
 
     Args:
         spec: the study.
         method: its own, or what the advice chose.
-        run: one of a schedule learns unless the study says otherwise.
+        context: one of a schedule learns unless the study says otherwise.
     """
-    asked = spec.search.learn_from or (EDITIONS if run.scheduled else NOTHING)
+    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NOTHING)
     return asked == EDITIONS and method.traits.released_scores is not None
 
 

@@ -34,10 +34,11 @@ from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear_trainer import LinearTrainer
-from dpbo_core.preparation.data_split import public_half
+from dpbo_core.preparation.data_split import allowed_score, public_half
 from dpbo_core.preparation.preconditions import check_accepted
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
 from dpbo_core.preparation.trial_trainings import check_parameters, to_try_out, uncharged
 from dpbo_core.privacy.sealing import attempted
@@ -266,20 +267,17 @@ class PublicWork:
 
     def __init__(
         self,
-        study: ResolvedStudy,
-        folder: str | Path,
+        run: Run,
         processes: Processes | None = None,
-        *,
-        allowed_score: str | None = None,
     ) -> None:
-        """Nothing done; `processes` share it once it takes long; `allowed_score` as `public_half` has it.
+        """Nothing done; `processes` share it once it takes long.
 
         Raises:
             StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
         """
+        study, half = run.study, run.public
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
-        half = public_half(study.spec, folder, study.problem, allowed_score=allowed_score)
         check_accepted(study.spec, study.plan, half.problem.unlisted)
         self._study, self._trained = study, TrainedModels(memory_limit(study.spec))
         self._problem = remembering(half.problem, Precomputed(trained=self._trained))
@@ -288,7 +286,7 @@ class PublicWork:
         self._scores: dict[int, float] = {}
         self._steps: dict[int, NDArray[np.int64]] = {}
         self._processes, self._seconds = processes, 0.0
-        self._elsewhere = study.spec, Path(folder).resolve(), allowed_score
+        self._elsewhere = study.spec, Path(run.folder).resolve(), allowed_score(study.spec, run.ledger)
 
     @property
     def to_cross_validate(self) -> Chunks:

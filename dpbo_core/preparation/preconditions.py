@@ -23,8 +23,8 @@ from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 from dpbo_core.models.import_path import file_beside
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import allowed_score, public_sources, sources_of
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -141,7 +141,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
             yield Code(f"method.{key}", value)
 
 
-def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
+def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> None:
     """Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 
     To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
@@ -149,16 +149,16 @@ def check_policy(spec: StudySpec, run: Run, *beside: Source) -> None:
 
     Args:
         spec: the study.
-        run: who asks, in which folder, of which ledger.
+        context: who asks, in which folder, of which ledger.
         beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
 
     Raises:
         PolicyRefused: it does not.
     """
-    if run.caller is not Caller.OWNER:
-        run.ledger.check_allowed(spec.privacy.dataset, references_of(spec, run.folder, *beside))
-        refuse_beside(spec, run.folder)
-    check_public_sources((*public_sources(spec, run.folder), *beside), run.ledger)
+    if context.caller is not Caller.OWNER:
+        context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))
+        refuse_beside(spec, context.folder)
+    check_public_sources((*public_sources(spec, context.folder), *beside), context.ledger)
 
 
 def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:

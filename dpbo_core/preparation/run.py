@@ -1,81 +1,146 @@
-"""One run of a private query: which ledger pays, who asks, where noise comes from, how durations are padded."""
+"""A study resolved once, with whoever asks for it: every station of its way takes it, and resolves nothing again.
 
-import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+    run = Run.of(spec, QueryContext(ledger, folder))    the policy is asked; nothing is opened or charged
+    run.plan, run.method, run.problem                   what it will draw, and how
+    run.public                                          the public half of its data, read at its first use
+    run.key, run.recorded()                             what the ledger knows it by, and its release if any
+
+A `Run` stays in its process: it is no parameter of a Prefect flow, which would be stored.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.charge import Caller
+from dpbo_core.advice.advise import why_useless
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise
-from dpbo_core.scoring.partitioned import Workers
-
-OS_NOISE = OperatingSystemNoise()
-LONGEST_QUANTUM = 3600.0  # seconds: a task of any size ends
-
-
-def at_once() -> None:
-    """Do nothing before a first charge: the default in place of a confirmation."""
-
-
-def warn(useless: str) -> None:
-    """Issue a Python warning that the study about to be charged is useless."""
-    warnings.warn(useless, stacklevel=2)
+from dpbo_core.ledger.sources import Source
+from dpbo_core.methods import AnyMethod
+from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.preconditions import check_policy, check_public_sources
+from dpbo_core.preparation.public_half import DataSplit, PublicHalf
+from dpbo_core.preparation.resolve import ResolvedStudy, resolve
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sensitive import Opaque
+from dpbo_core.problem.problem import Problem
+from dpbo_core.study_file import StudySpec
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Run:
-    """Everything about a private query that is not the query: decided once, at the front door.
+class Run(Opaque):
+    """One study, resolved, and the context that asks for it.
 
     Attributes:
-        ledger: where budgets, draws and releases are.
-        folder: the folder that a study's data paths are relative to.
-        source: where noise comes from; the operating system unless a test says otherwise.
-        caller: who asks; what only the owner may do is refused to an operator.
-        time_quantum: seconds; what is done with sensitive records takes a whole number of them, so that durations
-            tell less; 0 for none.
-        workers: who scores the parts of a partitioned validation set; this process where None.
-        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
-        before_charge: called before a first charge; refuses by raising.
-        consent: called before a first charge that its own plan calls useless, with why; refuses by raising.
-        asked_by: who asks, in words, for the ledger.
-        steps_seen: whether others see when each step begins and ends, as on a Prefect server that was there before.
-
-    Raises:
-        StudyInvalid: the quantum is no number of seconds up to an hour.
+        study: resolved from what was written.
+        context: which ledger pays, who asks, where noise comes from.
+        data: the split of the data into their public and their sensitive half.
     """
 
-    ledger: PrivacyLedger
-    folder: str | Path = "."
-    source: NoiseSource = OS_NOISE
-    caller: Caller = Caller.OWNER
-    time_quantum: float = 0.0
-    workers: Workers | None = None
-    scheduled: bool = False
-    before_charge: Callable[[], None] = at_once
-    consent: Callable[[str], object] = warn
-    asked_by: str = ""
-    steps_seen: bool = False
+    __slots__ = ("_public", "context", "data", "study")
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.time_quantum <= LONGEST_QUANTUM:
-            raise StudyInvalid(
-                f"tasks cannot take whole multiples of {self.time_quantum:g} s",
-                cause="a longer one would keep the deployment busy, and whoever waits for it",
-                remedy=f"give 0 for none, or at most {LONGEST_QUANTUM:g} s",
-            )
+    def __init__(
+        self, study: ResolvedStudy, context: QueryContext, data: DataSplit, public: PublicHalf | None = None
+    ) -> None:
+        self.study, self.context, self.data, self._public = study, context, data, public
 
-    @contextmanager
-    def padded(self) -> Iterator[None]:
-        """Context that sleeps at its end, also after an error, until a whole number of time quanta (seconds) has
-        passed; none for quantum 0.
+    @classmethod
+    def of(cls, spec: StudySpec, context: QueryContext, *beside: Source) -> Self:
+        """The run of a study on the files it names, refused where the owner's policy says no; opens no data.
+
+        Args:
+            spec: as written.
+            context: which ledger pays, who asks, in which folder the study's paths begin.
+            beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+
+        Raises:
+            PolicyRefused: the policy refuses. StudyInvalid: the study cannot be used as written.
         """
-        begun = time.monotonic()
-        try:
-            yield
-        finally:
-            if self.time_quantum > 0.0:
-                time.sleep(self.time_quantum - (time.monotonic() - begun) % self.time_quantum)
+        check_policy(spec, context, *beside)
+        return cls(resolve(spec, context.folder), context, FileSplit.of(spec, context))
+
+    @classmethod
+    def in_memory(cls, study: ResolvedStudy, context: QueryContext, data: DataSplit) -> Self:
+        """The run of a resolved study on tables in memory, refused if they lie in a dataset's sensitive file.
+
+        Raises:
+            PolicyRefused: they do.
+        """
+        check_public_sources(data.sources(), context.ledger)
+        return cls(study, context, data)
+
+    @property
+    def spec(self) -> StudySpec:
+        """The study as written."""
+        return self.study.spec
+
+    @property
+    def problem(self) -> Problem:
+        """The study's public facts, without its training set."""
+        return self.study.problem
+
+    @property
+    def method(self) -> AnyMethod:
+        """The study's method, or what "auto" became."""
+        return self.study.method
+
+    @property
+    def plan(self) -> PrivacyPlan:
+        """The study's price, worked out once."""
+        return self.study.plan
+
+    @property
+    def ledger(self) -> PrivacyLedger:
+        """The ledger that pays."""
+        return self.context.ledger
+
+    @property
+    def folder(self) -> str | Path:
+        """The folder that the study's paths are relative to."""
+        return self.context.folder
+
+    @property
+    def public(self) -> PublicHalf:
+        """The public half of the data, read at its first use; of a sensitive training set what the study states.
+
+        Raises:
+            StudyInvalid: the training data cannot be used as the study says.
+        """
+        if self._public is None:
+            self._public = self.data.public(self.study.problem)
+        return self._public
+
+    @property
+    def key(self) -> QueryKey:
+        """What the ledger knows the study by; the public training data are read for it."""
+        if self._public is None and isinstance(self.data, FileSplit):
+            return self.study.key(self.data.digest())
+        return self.study.key(self.public.fingerprint)
+
+    @property
+    def useless(self) -> str:
+        """Why the study's plan expects mostly noise, by the public half too; "" where it does not."""
+        return why_useless(self.method, self.public.problem)
+
+    def recorded(self) -> Release | None:
+        """The release that the ledger has of exactly this study; None if there is none.
+
+        The public training data are read only where the ledger has a release under the study's name and edition.
+
+        Raises:
+            StudyInvalid: the training data cannot be read. LedgerDamaged: the ledger cannot be read.
+        """
+        editions = self.ledger.editions(self.spec.name, edition=self.spec.edition)
+        if all(edition.release is None for edition in editions):
+            return None
+        return self.ledger.release_of(self.key.fingerprint)
+
+    def under(self, context: QueryContext) -> "Run":
+        """This run as another context asks for it: its noise, its workers, its schedule; nothing is read again."""
+        data = self.data if not isinstance(self.data, FileSplit) else self.data.scored_by(context.workers)
+        return Run(self.study, context, data, self._public)
+
+    def as_charged(self, reserved: Mapping[str, Any]) -> "Run":
+        """This run with the choices that the ledger recorded when it was charged, whatever is advised today."""
+        return Run(self.study.as_charged(reserved), self.context, self.data, self._public)

@@ -49,8 +49,26 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
     return table, section.target
 
 
-def training_digest(spec: StudySpec, folder: str | Path) -> str:
-    """A hash of the PUBLIC training data, read for it; "" where there are none, or they are sensitive.
+class TrainingReading:
+    """The one reading of a study's training table: kept from its digest until the public half is made of it."""
+
+    def __init__(self) -> None:
+        self._read: tuple[Table, str] | None = None
+
+    def peek(self, spec: StudySpec, folder: str | Path) -> Table:
+        """The table, read unless it was, and kept."""
+        if self._read is None:
+            self._read = training_table(spec, folder)
+        return self._read[0]
+
+    def take(self, spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+        """The table and the target's name, read unless it was, and kept no longer."""
+        read, self._read = self._read or training_table(spec, folder), None
+        return read
+
+
+def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReading | None = None) -> str:
+    """A hash of the PUBLIC training data, read for it unless by `reading`; "" where none are, or sensitive ones.
 
     Raises:
         StudyInvalid: they cannot be read.
@@ -62,8 +80,8 @@ def training_digest(spec: StudySpec, folder: str | Path) -> str:
     parts = training_parts(spec, folder)
     if parts is not None:
         return parts_fingerprint(parts[0].without(left_out(spec)))
-    table, prototype = training_table(spec, folder)[0].without(left_out(spec)), named_prototype(spec, folder)
-    return fingerprint_with(data.fingerprint(table), prototype)
+    table = (reading or TrainingReading()).peek(spec, folder).without(left_out(spec))
+    return fingerprint_with(data.fingerprint(table), named_prototype(spec, folder))
 
 
 def fingerprint_with(table: str, prototype: Prototype | None) -> str:

@@ -1,8 +1,8 @@
 """A private query: whatever is asked of sensitive records, and the one way from its price to its release.
 
     query = PrivateQuery(key, plan, draws=…, sources=…)
-    release = replay(key, run)                  asked before: the same release, which costs nothing
-    charge = charged(query, run)                the whole price, durably, before any record's content is used
+    release = replay(key, context)                 asked before: the same release, which costs nothing
+    charge = charged(query, context)               the whole price, durably, before any record's content is used
     outcome = charge.draw(spend, mechanism, exact)   drawn once, recorded with its spend before it is shown
     charge.conclude(query.release(value, charge.standing))   recorded once
 
@@ -24,7 +24,7 @@ from dpbo_core.ledger.ledger import Reservation
 from dpbo_core.ledger.reservation import Check
 from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
 from dpbo_core.methods.contract import Draws
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import Spend
@@ -161,37 +161,39 @@ def fingerprint_of(facts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def replay(key: QueryKey, run: Run) -> Release | None:
+def replay(key: QueryKey, context: QueryContext) -> Release | None:
     """The recorded release of the query with this key; None if there is none. Nothing is spent."""
-    return run.ledger.release_of(key.fingerprint)
+    return context.ledger.release_of(key.fingerprint)
 
 
-def charged(query: PrivateQuery, run: Run, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query and its follow-ups, or resume a charged one; of a useless one `run.consent` warns or refuses.
+def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuery) -> Charged:
+    """Charge a query and its follow-ups, or resume a charged one; a useless one as its context says.
 
     Args:
         query: whose public part is done; no record's content was used.
-        run: which ledger pays, who asks, where noise comes from.
+        context: which ledger pays, who asks, where noise comes from.
         follow_ups: what will be asked of the same records afterwards: charged together, or nothing is.
 
     Raises:
         BudgetRefused, PolicyRefused, AssumptionNotAccepted, StudyInvalid, LedgerDamaged: nothing was charged.
         MechanismRefused: its draws cost more than its plan guarantees; nothing was charged.
-        DpboError: `run.consent` or `run.before_charge` refuses; nothing was charged.
+        SpendUseless: its plan expects mostly noise, and the context refuses that; nothing was charged.
     """
     for one in (query, *follow_ups):
         _check_guarantee(one)
         try_out(one.draws)
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
-    if run.ledger.reserved(query.key.fingerprint) is None:
-        useless = "; ".join(one.useless for one in (query, *follow_ups) if one.useless)
-        if useless:
-            run.consent(useless)
-        run.before_charge()
-    reservation = run.ledger.reserve(
-        query, *follow_ups, noise=standing_of(run.source), caller=run.caller, asked_by=run.asked_by
+    if context.ledger.reserved(query.key.fingerprint) is None:
+        context.if_useless.check(together(query, *follow_ups))
+    reservation = context.ledger.reserve(
+        query, *follow_ups, noise=standing_of(context.source), caller=context.caller, asked_by=context.asked_by
     )
-    return Charged(reservation, Noise(run.source, reservation))
+    return Charged(reservation, Noise(context.source, reservation))
+
+
+def together(*queries: PrivateQuery) -> str:
+    """Why the plans of some queries expect mostly noise, in one text; "" where none does."""
+    return "; ".join(query.useless for query in queries if query.useless)
 
 
 def _check_guarantee(query: PrivateQuery) -> None:
@@ -209,11 +211,11 @@ def _check_guarantee(query: PrivateQuery) -> None:
         )
 
 
-def resumed(key: QueryKey, run: Run) -> Charged:
+def resumed(key: QueryKey, context: QueryContext) -> Charged:
     """A charged query by its key, only to record its conclusion; costs nothing, raises if it was never charged.
 
     Raises:
         LedgerDamaged: it was never charged, or the history is not what the tables say.
     """
-    reservation = run.ledger.resumed(key)
-    return Charged(reservation, Noise(run.source, reservation))
+    reservation = context.ledger.resumed(key)
+    return Charged(reservation, Noise(context.source, reservation))

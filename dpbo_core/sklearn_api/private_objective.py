@@ -14,8 +14,8 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem
-from dpbo_core.preparation.run import Run
 from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective, open_objective
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
@@ -123,7 +123,7 @@ class PrivateObjective(ObjectiveHandle):
             StudyInvalid: something cannot be used as it is. Nothing inside a validation record is ever an error.
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
-        run = Run(PrivacyLedger(ledger_url(self.ledger)))
+        run = QueryContext(PrivacyLedger(ledger_url(self.ledger)))
         tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, ledger=run.ledger)
         split = split_of(self, tables, run.ledger)
         problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())

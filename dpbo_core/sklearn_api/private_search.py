@@ -25,8 +25,10 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.problem.reading import number_of, number_or_none, whole_number_of
@@ -222,7 +224,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         study = resolve(spec, unlisted=prototype.unlisted())
         with step_shown(self, study.n_steps) as shown:
             progress = Progress(loud=bool(self.verbose), shown=shown)
-            result = run_search(study, split, ledger, n_jobs=self.n_jobs, progress=progress)
+            run = Run.in_memory(study, QueryContext(ledger), split)
+            result = run_search(run, n_jobs=self.n_jobs, progress=progress)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
@@ -372,7 +375,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             released = replace(released, data=replace(released.data, n_validation=m))
         study = resolve(released, unlisted=split.prototype.unlisted())
         split = replace(split, spec=replace(split.spec, evaluation=section))
-        return evaluate_search(study, split, ledger)
+        return evaluate_search(study, split, QueryContext(ledger))
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:

@@ -21,10 +21,12 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem, resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.problem.model import PREDICTIONS, read_model
 from dpbo_core.problem.reading import number_of, whole_number_of
-from dpbo_core.queries.tuning.run import run_study
+from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
@@ -145,7 +147,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         ledger = PrivacyLedger(ledger_url(self.ledger))
         marks = RowMarks.of(ledger, self.dataset)
         split = PredictionSplit(spec, predictions, y, functions, public, TARGET, aliased=shared, marks=marks)
-        result = run_study(resolve(spec), ledger=ledger, data=split)
+        result = open_study(Run.in_memory(resolve(spec), QueryContext(ledger), split)).run()
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]

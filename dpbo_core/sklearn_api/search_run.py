@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from joblib import Parallel, delayed
 
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Released
 from dpbo_core.models.estimators import Model
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.precomputed import Precomputed, required_public_scores, required_trainings
-from dpbo_core.preparation.public_half import DataSplit, PublicHalf
+from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
@@ -77,45 +77,38 @@ def can_overwrite() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
-def run_search(
-    study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger, *, n_jobs: int | None, progress: Progress
-) -> StudyResult:
+def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResult:
     """Run a search step by step and charge the ledger: its release, or at no price the one recorded before.
 
     Args:
-        study: resolved.
-        data: its split.
-        ledger: where budgets are kept.
+        run: of the study, on its tables.
         n_jobs: processes for the public work that is known beforehand, −1 for all processors; None for this one.
         progress: is told how far the search is.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
-    progress.say(f"{study.method.kind}: training on the public rows")
-    precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), study, data, ledger)
-    opened = open_study(study, Run(ledger), data=data, precomputed=precomputed)
+    progress.say(f"{run.method.kind}: training on the public rows")
+    precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), run)
+    opened = open_study(run, precomputed=precomputed)
     progress.n_steps = opened.n_steps
     return opened.run(progress.step)
 
 
-def precompute(n_jobs: int, study: ResolvedStudy, data: DataSplit, ledger: PrivacyLedger) -> Precomputed | None:
+def precompute(n_jobs: int, run: Run) -> Precomputed | None:
     """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released.
 
     Args:
         n_jobs: processes, −1 for all processors.
-        study: resolved.
-        data: its split; the public half alone is looked at.
-        ledger: where a release would be recorded.
+        run: of the study; the public half of its data alone is looked at.
 
     Raises:
         StudyInvalid: a candidate cannot be trained.
     """
-    public = data.public(study.problem)
-    if ledger.release_of(study.key(public.fingerprint).fingerprint) is not None:
+    problem = run.public.problem
+    if run.ledger.release_of(run.key.fingerprint) is not None:
         return None
-    problem = public.problem
-    scored, trained = required_public_scores(study), required_trainings(study)
+    scored, trained = required_public_scores(run.study), required_trainings(run.study)
     with Parallel(n_jobs=n_jobs) as parallel:
         scores = parallel(delayed(problem.public_score)(index) for index in scored)
         models = parallel(delayed(_trained)(problem, index) for index in trained)
@@ -153,20 +146,18 @@ class FrameTable:
         return count_table(self.split.spec, counter, *self.split.records())
 
 
-def evaluate_search(study: ResolvedStudy, split: FrameSplit, ledger: PrivacyLedger) -> EvaluationResult:
+def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:
     """The private report on the model that a search released, for one spend; a recorded report at no price.
 
     Args:
         study: of the search, as it was released.
         split: both tables, with a study that asks by [evaluation]; its records may be others than were searched on.
-        ledger: where budgets are kept.
+        context: who asks, of which ledger.
 
     Raises: as `evaluate_study`.
     """
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
-    run = Run(ledger)
-    opened = open_request(request_of_released(study, query, public, FrameTable(split), run), run)
-    if isinstance(opened, EvaluationResult):
-        return opened
-    return opened.finish(run)
+    run = Run(study, context, split, public)
+    opened = open_request(request_of_released(run, query, public, FrameTable(split)), context)
+    return opened if isinstance(opened, EvaluationResult) else opened.finish(context)

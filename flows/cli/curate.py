@@ -15,7 +15,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
 from dpbo_core.methods.outsourced.utility import Expected, Utility, utility
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -63,7 +63,7 @@ def publish(
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, centre=_numbers(centre), **numbers)
     publication = Publication(box, dataset, edition)
-    published = publish_table(publication, data, out, Run(own_ledger()), vaults=Stores().vaults)
+    published = publish_table(publication, data, out, QueryContext(own_ledger()), vaults=Stores().vaults)
     release = published.release
     print_result(
         lambda: release.to_json() | {"replayed": published.replayed, "file": str(out)},
@@ -141,7 +141,7 @@ def answer(
         raise StudyInvalid(
             "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
         )
-    curator = Curator(Run(own_ledger()), Stores().vaults)
+    curator = Curator(QueryContext(own_ledger()), Stores().vaults)
     message = curator.answer_file(query, answers, out, private=noised, accepts=tuple(accept or ()))
     print_result(
         lambda: asdict(message), lambda: typer.echo(f"step {message.step}: row {message.row} answered in {out}")

@@ -19,7 +19,7 @@ from dpbo.flows.results import Evaluated
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.run import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
@@ -104,7 +104,7 @@ def run(
     replay = reported(study, folder, epsilon=epsilon, model=model)
     if replay is not None:
         return replay
-    check_evaluation(study, Run(own_ledger(), folder), model=model, epsilon=epsilon)
+    check_evaluation(study, QueryContext(own_ledger(), folder), model=model, epsilon=epsilon)
     before, saved = _report_ids(study), None if model is None else str(model)
 
     def flow() -> Callable[..., Evaluated]:
@@ -137,7 +137,7 @@ def reported(
     if ledger_here() is None:
         return None
     ledger = own_ledger()
-    result = recorded_report(study, Run(ledger, folder), model=model, epsilon=epsilon)
+    result = recorded_report(study, QueryContext(ledger, folder), model=model, epsilon=epsilon)
     tracked = None if result is None else mlflow_lookup(result.release)
     if result is None or tracked is None:
         return None

@@ -19,7 +19,7 @@ from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MODEL, Source, file_source
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.release import NO_SCORE, StudyResult
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of, read_parameters
@@ -90,7 +90,7 @@ def _session(path: Path, *models: Source) -> ScoreSession:
     """The private objective of the study in `path`, ready to score (`models` too); the first score pays for all."""
     spec = study_of_one_run(path)
     announce_stage(spec.name, "reading what is public; the first time its scores are paid for")
-    run = Run(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
+    run = QueryContext(own_ledger(), path.parent, consent=partial(ask_or_refuse, spec))
     return ScoreSession(objective_of_study(spec, run, *models), run)
 
 

@@ -30,7 +30,7 @@ from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, recorded_release
 from dpbo_core.study_file import StudySpec
@@ -112,7 +112,7 @@ def run(
     if replay is not None:
         return replay
     useless: list[str] = []
-    check_first(study, Run(own_ledger(), folder, consent=useless.append))
+    check_first(study, QueryContext(own_ledger(), folder, consent=useless.append))
     if useless:
         study = ask_or_refuse(study, useless[0])
 

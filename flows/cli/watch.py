@@ -20,7 +20,7 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.watch.looks import open_look
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.queries.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
@@ -151,7 +151,7 @@ def run(
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
     """What the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
     try:
-        look = open_look(study, Run(own_ledger(), folder), name=name, section=section)
+        look = open_look(study, QueryContext(own_ledger(), folder), name=name, section=section)
     except DpboError:
         return None
     if not isinstance(look, Look):

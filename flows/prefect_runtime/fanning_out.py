@@ -8,19 +8,14 @@ from functools import partial
 
 from dpbo.flows.prefect_runtime.progress import Progress
 from dpbo.tasks.tuning import cross_validate_chunk, search_publicly, train_chunk, try_out
-from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.data_split import allowed_score
 from dpbo_core.preparation.precomputed import Precomputed, PublicWork
-from dpbo_core.preparation.resolve import ResolvedStudy
-from dpbo_core.queries.tuning.run import recorded_release
+from dpbo_core.preparation.run import Run
 from dpbo_core.scoring.processes import Processes
 
 PIECES = "pieces of public work"
 
 
-def prepared(
-    study: ResolvedStudy, folder: str, ledger: PrivacyLedger, processes: Processes | None = None
-) -> tuple[Precomputed | None, int]:
+def prepared(run: Run, processes: Processes | None = None) -> tuple[Precomputed | None, int]:
     """Train and cross-validate on public data before any charge: results (None: none needed), number of tasks.
 
     None are needed for a sensitive training set, or a study that was released before.
@@ -28,17 +23,16 @@ def prepared(
     Raises:
         StudyInvalid, PolicyRefused, AssumptionNotAccepted: nothing was charged.
     """
-    if study.problem.training is not None or recorded_release(study.spec, ledger=ledger, folder=folder) is not None:
+    if run.problem.training is not None or run.recorded() is not None:
         return None, 0
-    score = allowed_score(study.spec, ledger)
-    work = PublicWork(study, folder, processes, allowed_score=score)
+    work = PublicWork(run, processes)
     pieces: list[Callable[[], object]] = [
         partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
     ]
     pieces += [partial(search_publicly, work)] * work.searches
     pieces += [partial(train_chunk, work, part) for part in work.to_train]
     pieces += [partial(try_out, work, part) for part in work.to_try]
-    with Progress(study.spec.name, len(pieces), PIECES) as progress:
+    with Progress(run.spec.name, len(pieces), PIECES) as progress:
         for piece in pieces:
             piece()
             progress.show(None)

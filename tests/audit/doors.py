@@ -28,6 +28,7 @@ from sklearn.preprocessing import FunctionTransformer
 from audit.enumerator import Door, Place, Row, Unit, World
 from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection, StudySpec
 from dpbo_core.ledger.charge import Caller
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
@@ -414,9 +415,9 @@ def asked_by_file(
     spec = study_of(world, validation, n_persons, **changes)
     if caller is Caller.OPERATOR:
         approve_study(spec, ledger=place.ledger, folder=folder)
-    run = Run(place.ledger, folder, caller=caller)
-    shown = {"release": shown_release(open_study(spec, run).run().release)}
-    opened = open_evaluation(spec, run)
+    run = QueryContext(place.ledger, folder, caller=caller)
+    shown = {"release": shown_release(open_study(Run.of(spec, run)).run().release)}
+    opened = open_evaluation(Run.of(spec, run))
     report = opened.finish(run) if isinstance(opened, OpenEvaluation) else opened
     shown["report"] = shown_release(report.release)
     if watched:
@@ -431,12 +432,12 @@ def asked_by_file(
 def turned_by_file(place: Place, world: World, *, form: str) -> dict[str, str]:
     """What one dataset is scored on is named as the public training file of another."""
     folder, validation = written(place, world, form, person=False)
-    run = Run(place.ledger, folder)
-    shown = {"first": shown_release(open_study(study_of(world, validation), run).run().release)}
+    run = QueryContext(place.ledger, folder)
+    shown = {"first": shown_release(open_study(Run.of(study_of(world, validation), run)).run().release)}
     shutil.copy(folder / "train.csv", folder / "other.csv")
     turned = {"data": {"training": validation}, "privacy": {"dataset": "ward"}}
     spec = study_of(tuple((row,) for row in public_rows()), "other.csv", **turned)
-    second = open_study(spec, run).run()
+    second = open_study(Run.of(spec, run)).run()
     return shown | {"second": shown_release(second.release)}
 
 

@@ -30,8 +30,8 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
@@ -209,7 +209,7 @@ def exchange(folder: Path, door: str) -> Target:
         "state": ((folder / "S").read_bytes(), b'{"format": 1}'),
     }[door.removesuffix(", answered")]
     path, ledger = folder / "given", made.ledger
-    curator = Curator(Run(ledger), made.vaults)
+    curator = Curator(QueryContext(ledger), made.vaults)
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)

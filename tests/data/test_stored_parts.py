@@ -25,6 +25,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.named_sources import named_source
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
@@ -173,7 +174,7 @@ def test_whatever_becomes_of_a_part_after_the_charge_is_one_message(
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     with object_store(objects, quoted=CANARY) as (server, _):
         spec = study(f"s3://clinic/day/?scheme=http&region=x&endpoint_override={server}")
-        run = open_study(spec, Run(ledger, folder=here))
+        run = open_study(Run.of(spec, QueryContext(ledger, folder=here)))
         if what == "gone":
             del objects["clinic/day/03.parquet"]
         elif what == "no right any more":

@@ -45,6 +45,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.models import linear_trainer
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.publication.curator import Publication
@@ -230,8 +231,9 @@ def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables,
     """Of 70 candidates, and a task says which; a trajectory of 40 steps has a task for each."""
     tables["space"]["lambda"]["points"], tables["search"]["steps"] = 70, 40
     Stores().make_folder()
+    context = QueryContext(PrivacyLedger(Stores().ledger))
     of_list, of_steps = (
-        open_study(StudySpec.from_dict(with_method(tables, kind)), Run(PrivacyLedger(Stores().ledger))).tasks
+        open_study(Run.of(StudySpec.from_dict(with_method(tables, kind)), context)).tasks
         for kind in ("private_grid", "private_trajectory")
     )
     assert [len(task) for task in of_list] == [3] * 6 + [2] * 26

@@ -16,6 +16,7 @@ from dpbo.flows.cli import running  # noqa: F401  loaded as it is by every comma
 from dpbo.flows.cli.interrupted import stopped
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.study_file import StudySpec
@@ -39,7 +40,7 @@ def test_it_says_what_was_charged_and_how_to_go_on(spec):
     assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
     ledger = PrivacyLedger(Stores().ledger)
     assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
-    open_study(spec, Run(ledger))
+    open_study(Run.of(spec, QueryContext(ledger)))
     message = stopped(WORDS).message()
     assert "charged and not released yet: clinic (ε = 1)" in message
     assert "run the same command again: it continues, and pays nothing twice" in message

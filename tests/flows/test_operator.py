@@ -21,7 +21,7 @@ from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import WatchSection
 
@@ -139,7 +139,7 @@ def test_no_run_is_made_that_would_wait_longer(here):
     """A quantum of 1e9 s blocked a deployment for ever; at most an hour."""
     for seconds in (1e9, 3601.0, float("inf"), float("nan"), -1.0):
         with pytest.raises(StudyInvalid, match="at most 3600 s"):
-            Run(ledger(), time_quantum=seconds)
+            QueryContext(ledger(), time_quantum=seconds)
 
 
 def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):

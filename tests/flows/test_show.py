@@ -19,6 +19,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.study_file import StudySpec
@@ -107,7 +108,7 @@ def test_what_is_not_tuned_yet_is_exit_2_and_makes_nothing(dpbo, here, tables):
 def test_an_unfinished_study_says_that_it_continues(dpbo, here, tables):
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
-    open_study(StudySpec.from_dict(tables), Run(ledger)).step()
+    open_study(Run.of(StudySpec.from_dict(tables), QueryContext(ledger))).step()
     for word in ("study.toml", "trial", "trial:1"):
         code, _, err = dpbo("show", word)
         assert code == 2

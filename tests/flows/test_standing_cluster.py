@@ -26,6 +26,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study
@@ -191,7 +192,7 @@ class Search:
         self.steps = []
 
     def opened(self, pool):
-        return open_study(self.spec, Run(self.ledger, source=self.noise, workers=pool))
+        return open_study(Run.of(self.spec, QueryContext(self.ledger, source=self.noise, workers=pool)))
 
     def finished(self, pool):
         run = self.opened(pool)

@@ -16,6 +16,7 @@ from dpbo.flows.watch_schedule import serve_watch
 from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
@@ -80,11 +81,11 @@ def charges():
 
 
 def by_tune(spec, asked):
-    open_study(spec, asked)
+    open_study(Run.of(spec, asked))
 
 
 def by_evaluation(spec, asked):
-    opened = open_evaluation(spec, asked)
+    opened = open_evaluation(Run.of(spec, asked))
     if isinstance(opened, OpenEvaluation):
         opened.finish(asked)
 
@@ -107,13 +108,13 @@ def test_what_its_plan_calls_useless_is_charged_only_where_somebody_says_anyway(
     before, study = charges(), spec(epsilon)
     for consent in (ask_or_refuse, refuse):
         with pytest.raises(SpendUseless, match="--anyway") as refused:
-            spend(study, Run(book(), consent=partial(consent, study)))
+            spend(study, QueryContext(book(), consent=partial(consent, study)))
         assert refused.value.exit_code == 3
         assert charges() == before
     said = spec(epsilon, anyway=True)
-    spend(said, Run(book(), consent=partial(refuse, said)))
+    spend(said, QueryContext(book(), consent=partial(refuse, said)))
     assert charges() == before + 1
-    spend(study, Run(book(), consent=partial(refuse, study)))  # the same query, charged before: it goes on
+    spend(study, QueryContext(book(), consent=partial(refuse, study)))  # the same query, charged before: it goes on
     assert charges() == before + 1
 
 
@@ -124,7 +125,7 @@ def test_a_terminal_is_asked(spec, monkeypatch, answer, charged):
         stream.isatty = lambda: True
         monkeypatch.setattr(f"sys.{name}", stream)
     try:
-        by_tune(study, Run(book(), consent=partial(ask_or_refuse, study)))
+        by_tune(study, QueryContext(book(), consent=partial(ask_or_refuse, study)))
     except SpendUseless:
         assert not charged
     assert charges() == before + charged
@@ -150,4 +151,4 @@ def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):  
 
 def test_a_caller_from_python_is_warned(spec):
     with pytest.warns(UserWarning, match="would be noise"):
-        by_tune(spec(BAD), Run(book()))
+        by_tune(spec(BAD), QueryContext(book()))

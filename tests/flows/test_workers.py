@@ -23,6 +23,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.public_search import search_on_public_data
 from dpbo_core.preparation import data_split, precomputed
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.precomputed import (
     Precomputed,
     PublicWork,
@@ -391,7 +392,9 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
     def released(work, edition):
         book = PrivacyLedger(f"sqlite:///{here / edition}.db")
         book.set_budget(PrivacyBudget.without_limit("people"))
-        run = open_study(spec, Run(book, source=InjectedNoise(np.random.default_rng(3))), precomputed=work)
+        run = open_study(
+            Run.of(spec, QueryContext(book, source=InjectedNoise(np.random.default_rng(3)))), precomputed=work
+        )
         steps = [run.step() for _ in range(run.n_steps)]
         return steps, run.finish().release.value
 

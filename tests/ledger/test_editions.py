@@ -30,8 +30,9 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.preparation import learning
+from dpbo_core.preparation.context import OS_NOISE, QueryContext
 from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.preparation.run import OS_NOISE, Run
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning import run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.space.candidates import EarlierEdition
@@ -217,7 +218,7 @@ def ledger(tmp_path):
 
 def run_scheduled(study, ledger, folder=".", source=OS_NOISE):
     """One run of a schedule, whose search begins with what earlier runs released."""
-    return open_study(study, Run(ledger, folder, source, scheduled=True)).run()
+    return open_study(Run.of(study, QueryContext(ledger, folder, source, scheduled=True))).run()
 
 
 def editions_of(release):
@@ -271,10 +272,10 @@ def test_what_searches_begin_with_is_verified_and_not_read_again_by_each_charge(
 def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothing(ledger):
     """An edition that was charged, and drew its first step, goes on with what it began with."""
     run_scheduled(spec("0"), ledger)
-    begun = open_study(spec("1"), Run(ledger, scheduled=True))
+    begun = open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))
     first = begun.step()
     run_scheduled(spec("2"), ledger)
-    again = open_study(spec("1"), Run(ledger))  # by hand, in another process
+    again = open_study(Run.of(spec("1"), QueryContext(ledger)))  # by hand, in another process
     assert again.step() == first
     for _ in range(2):
         again.step()
@@ -291,11 +292,11 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
         found = looked(*arguments)
         monkeypatch.undo()
         run_scheduled(spec("other"), ledger)
-        open_study(spec("1"), Run(ledger, scheduled=True))  # charges it, having found one more
+        open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))  # charges it, having found one more
         return found
 
     monkeypatch.setattr(run, "to_learn_from", late)
-    begun = open_study(spec("1"), Run(ledger, scheduled=True))
+    begun = open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))
     for _ in range(3):
         begun.step()
     assert editions_of(begun.finish().release) == ["0", "other"]
@@ -304,7 +305,7 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
 def test_what_was_charged_by_hand_goes_on_afresh(ledger):
     """A study that was charged to begin with nothing has no such fact; a schedule's rerun of it begins so too."""
     run_scheduled(spec("0"), ledger)
-    open_study(spec("1"), Run(ledger)).step()
+    open_study(Run.of(spec("1"), QueryContext(ledger))).step()
     assert editions_of(run_scheduled(spec("1"), ledger).release) is None
 
 

@@ -11,6 +11,7 @@ from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import plan_study, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
@@ -84,7 +85,7 @@ def test_what_is_said_is_believed_and_makes_no_other_study(tables):
 def test_a_study_that_was_charged_goes_on_by_the_number_of_then(tables, tmp_path, method, charged, today):
     then, now = (study(tables, method=method, editions=n) for n in (charged, today))
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
-    open_study(then, Run(ledger))
+    open_study(Run.of(then, QueryContext(ledger)))
     released = run_study(now, ledger=ledger).release
     assert released.spends == resolve(then).plan.spends != resolve(now).plan.spends
     assert len(ledger.accounts("d")[0].entries) == 1

@@ -11,6 +11,7 @@ from dpbo_core import PrivacyLedger, StudySpec
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, StudyInvalid
 from dpbo_core.ledger import audit, recovery
 from dpbo_core.ledger.reservation import Reservation
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning import run as tuning
 from dpbo_core.queries.tuning.run import StudyRun, open_study
@@ -46,7 +47,7 @@ def charged_only(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(Reservation, "open", kill)
             with pytest.raises(Killed):
-                open_study(spec, Run(PrivacyLedger(url)))
+                open_study(Run.of(spec, QueryContext(PrivacyLedger(url))))
 
     return start
 
@@ -59,12 +60,12 @@ def spent(url):
 def test_a_corrected_study_pays_nothing_more_and_the_first_is_closed(spec, ledger_url, charged_only):
     charged_only(spec, ledger_url)
     before = spent(ledger_url)
-    result = open_study(corrected(spec), Run(PrivacyLedger(ledger_url))).run()
+    result = open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(ledger_url)))).run()
     assert spent(ledger_url)[:2] == before[:2]
     assert result.release.guarantee.epsilon == 1.0
     with pytest.raises(StudyInvalid, match="taken over by a corrected study"):
-        open_study(spec, Run(PrivacyLedger(ledger_url)))
-    assert open_study(corrected(spec), Run(PrivacyLedger(ledger_url))).run().replayed
+        open_study(Run.of(spec, QueryContext(PrivacyLedger(ledger_url))))
+    assert open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(ledger_url)))).run().replayed
     account = PrivacyLedger(ledger_url).accounts()[0]
     assert [entry.taken_over for entry in account.entries] == [True, False]
     assert audit.verify(ledger_url, audit.read_export(audit.export(ledger_url)))
@@ -74,7 +75,7 @@ def test_a_corrected_study_that_is_killed_goes_on(spec, url, charged_only, monke
     charged_only(spec, url)
     charged_only(corrected(spec), url)
     before = spent(url)
-    assert open_study(corrected(spec), Run(PrivacyLedger(url))).run().release.released_at
+    assert open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url)))).run().release.released_at
     assert spent(url) == before
 
 
@@ -89,10 +90,12 @@ def test_what_was_opened_is_not_taken_over_though_nothing_was_drawn(spec, url, m
     with monkeypatch.context() as patch:
         patch.setattr(FileSplit, "sensitive", kill)
         with pytest.raises(BaseException):  # noqa: B017, PT011  sealed or not
-            open_study(spec, Run(PrivacyLedger(url)))
+            open_study(Run.of(spec, QueryContext(PrivacyLedger(url))))
     with pytest.raises(BudgetExceeded):
-        open_study(corrected(spec), Run(PrivacyLedger(url)))
-    assert open_study(spec, Run(PrivacyLedger(url))).run().release.released_at  # its own rerun goes on
+        open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url))))
+    assert (
+        open_study(Run.of(spec, QueryContext(PrivacyLedger(url)))).run().release.released_at
+    )  # its own rerun goes on
 
 
 def test_the_mark_is_durable_before_anything_is_opened(spec, url, monkeypatch):
@@ -106,7 +109,7 @@ def test_the_mark_is_durable_before_anything_is_opened(spec, url, monkeypatch):
         return whole(self, public)
 
     monkeypatch.setattr(FileSplit, "sensitive", look)
-    open_study(spec, Run(PrivacyLedger(url)))
+    open_study(Run.of(spec, QueryContext(PrivacyLedger(url))))
     assert ["opened" in facts for facts in seen] == [True]
 
 
@@ -115,12 +118,14 @@ def test_the_first_study_that_still_runs_cannot_open_afterwards(spec, ledger_url
 
     def late(self):
         monkeypatch.setattr(Reservation, "open", whole)
-        open_study(corrected(spec), Run(PrivacyLedger(ledger_url)))  # meanwhile, in another process
+        open_study(
+            Run.of(corrected(spec), QueryContext(PrivacyLedger(ledger_url)))
+        )  # meanwhile, in another process
         whole(self)
 
     monkeypatch.setattr(Reservation, "open", late)
     with pytest.raises(StudyInvalid, match="taken over"):
-        open_study(spec, Run(PrivacyLedger(ledger_url)))
+        open_study(Run.of(spec, QueryContext(PrivacyLedger(ledger_url))))
 
 
 def test_of_two_takers_at_once_one_takes_it(spec, ledger_url, charged_only):
@@ -131,7 +136,7 @@ def test_of_two_takers_at_once_one_takes_it(spec, ledger_url, charged_only):
         ledger = PrivacyLedger(ledger_url)
         barrier.wait()
         try:
-            outcomes.append(open_study(corrected(spec, lowest), Run(ledger)))
+            outcomes.append(open_study(Run.of(corrected(spec, lowest), QueryContext(ledger))))
         except BudgetExceeded as error:
             outcomes.append(error)
 
@@ -155,11 +160,11 @@ def test_of_two_takers_at_once_one_takes_it(spec, ledger_url, charged_only):
 def test_another_kind_or_more_is_not_taken_over(spec, url, charged_only, change):
     charged_only(spec, url)
     if "dataset" in change:
-        open_study(corrected(spec, **change), Run(PrivacyLedger(url)))
+        open_study(Run.of(corrected(spec, **change), QueryContext(PrivacyLedger(url))))
         assert len(PrivacyLedger(url).accounts()) == 2
     else:
         with pytest.raises((BudgetRefused, BudgetExceeded)):
-            open_study(corrected(spec, **change), Run(PrivacyLedger(url)))
+            open_study(Run.of(corrected(spec, **change), QueryContext(PrivacyLedger(url))))
     assert not any(entry.taken_over for account in PrivacyLedger(url).accounts() for entry in account.entries)
 
 
@@ -167,7 +172,7 @@ def test_another_name_or_edition_is_not_taken_over(spec, url, charged_only):
     charged_only(spec, url)
     for other in (replace(spec, name="other"), replace(spec, edition="2")):
         with pytest.raises(BudgetExceeded):
-            open_study(other, Run(PrivacyLedger(url)))
+            open_study(Run.of(other, QueryContext(PrivacyLedger(url))))
 
 
 def test_less_is_taken_over_and_what_was_taken_over_is_not_again(spec, url, charged_only):
@@ -175,7 +180,7 @@ def test_less_is_taken_over_and_what_was_taken_over_is_not_again(spec, url, char
     charged_only(corrected(spec, epsilon=0.75), url)
     before = spent(url)
     with pytest.raises(BudgetExceeded):  # neither the first, which is closed, nor the second, which paid nothing
-        open_study(corrected(spec, 3e-4, epsilon=0.75), Run(PrivacyLedger(url)))
+        open_study(Run.of(corrected(spec, 3e-4, epsilon=0.75), QueryContext(PrivacyLedger(url))))
     assert spent(url) == before
 
 
@@ -184,17 +189,17 @@ def test_a_charge_of_a_version_that_marks_nothing_is_not_taken_over(spec, url, c
     charged_only(spec, url)
     monkeypatch.undo()
     with pytest.raises(BudgetExceeded):
-        open_study(corrected(spec), Run(PrivacyLedger(url)))
+        open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url))))
 
 
 def test_in_a_ledger_that_was_recovered_nothing_is_taken_over(spec, url, charged_only, tables, tmp_path):
     charged_only(spec, url)
     other = f"sqlite:///{tmp_path / 'other.db'}"
     tables["privacy"]["dataset"] = "elsewhere"
-    open_study(StudySpec.from_dict(tables), Run(PrivacyLedger(other)))
+    open_study(Run.of(StudySpec.from_dict(tables), QueryContext(PrivacyLedger(other))))
     recovery.recover(url, audit.read_export(audit.export(other)))
     with pytest.raises(BudgetExceeded):
-        open_study(corrected(spec), Run(PrivacyLedger(url)))
+        open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url))))
 
 
 def test_a_taker_that_was_lost_is_recovered_at_its_own_price(spec, url, charged_only, tmp_path):
@@ -204,8 +209,8 @@ def test_a_taker_that_was_lost_is_recovered_at_its_own_price(spec, url, charged_
     for guard in tmp_path.glob("ledger.db*generation"):
         (tmp_path / guard.name.replace("ledger.db", "copy.db")).write_bytes(guard.read_bytes())
     copy = f"sqlite:///{tmp_path / 'copy.db'}"
-    open_study(corrected(spec), Run(PrivacyLedger(url))).run()
-    open_study(spec, Run(PrivacyLedger(copy))).run()
+    open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url)))).run()
+    open_study(Run.of(spec, QueryContext(PrivacyLedger(copy)))).run()
     one = spent(copy)[0]
     recovery.recover(copy, audit.read_export(audit.export(url)))
     assert spent(copy)[0] == 2 * one
@@ -216,7 +221,7 @@ def test_an_export_in_which_a_closed_charge_goes_on_is_found(spec, url, charged_
     from dpbo_core.ledger.takeover import unsound_takeovers
 
     charged_only(spec, url)
-    open_study(corrected(spec), Run(PrivacyLedger(url))).run()
+    open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url)))).run()
     entries = [json.loads(line) for line in audit.export(url)]
     rows = [(one["sequence"], one["about"], one["row"]) for one in entries]
     assert list(unsound_takeovers(rows)) == []

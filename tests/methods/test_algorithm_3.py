@@ -14,6 +14,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models import linear_trainer
+from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import check_first, open_study, run_study
@@ -63,12 +64,12 @@ def public(book, spec):
 
 
 def test_all_of_lambda_is_trained_before_the_charge_or_each_step_trains_one_model(spec, book, trained):
-    ahead = open_study(spec["lipschitz_ahead"], Run(book))
+    ahead = open_study(Run.of(spec["lipschitz_ahead"], QueryContext(book)))
     assert len(trained) == len(set(trained)) == POINTS
     ahead.run()
     assert len(trained) == POINTS
     trained.clear()
-    steps = open_study(replace(spec["lipschitz_step"], edition="2"), Run(book))
+    steps = open_study(Run.of(replace(spec["lipschitz_step"], edition="2"), QueryContext(book)))
     assert len(trained) == 1  # the trial, which costs nothing where it fails
     for step in range(1, STEPS + 1):
         assert steps.step() is None
@@ -115,7 +116,7 @@ def test_a_training_that_fails_in_a_step_scores_the_constant_and_raises_nothing(
     one = public(book, spec["lipschitz_step"])
     whole = run_study(one, ledger=book, source=quiet()).release
     for edition, where in (("all", lambda _: True), ("some", lambda value: value > 1.0)):
-        run = open_study(replace(one, edition=edition), Run(book, source=quiet()))
+        run = open_study(Run.of(replace(one, edition=edition), QueryContext(book, source=quiet())))
         scored.clear()
         with monkeypatch.context() as patch:
             fail(patch, error, where)
@@ -130,11 +131,11 @@ def test_a_training_that_fails_in_a_step_scores_the_constant_and_raises_nothing(
 
 
 def test_a_path_that_trained_ahead_trains_nothing_in_its_steps(spec, book, monkeypatch):
-    run = open_study(spec["lipschitz_ahead"], Run(book))
+    run = open_study(Run.of(spec["lipschitz_ahead"], QueryContext(book)))
     fail(monkeypatch, StudyInvalid("at lambda = 0.777"))
     assert run.run().release.value["score"] is not None
     with pytest.raises(StudyInvalid, match="nothing was charged"):
-        open_study(replace(spec["lipschitz_ahead"], edition="2"), Run(book))
+        open_study(Run.of(replace(spec["lipschitz_ahead"], edition="2"), QueryContext(book)))
     assert len(book.accounts("people")[0].entries) == 1
 
 
@@ -170,16 +171,16 @@ def test_training_in_steps_is_taken_on_by_name_by_the_study_and_by_the_cap(spec,
 
 
 def test_where_others_see_the_steps_nothing_is_charged(spec, book, trained):
-    seen = Run(book, steps_seen=True)
+    seen = QueryContext(book, steps_seen=True)
     with pytest.raises(StudyInvalid, match="did not start") as refused:
-        open_study(spec["lipschitz_step"], seen)
+        open_study(Run.of(spec["lipschitz_step"], seen))
     assert "--direct" in str(refused.value.remedy)
     assert book.accounts() == ()
     assert trained == []
-    assert open_study(spec["lipschitz_ahead"], seen).run().release.value["score"] is not None
+    assert open_study(Run.of(spec["lipschitz_ahead"], seen)).run().release.value["score"] is not None
     released = run_study(replace(spec["lipschitz_step"], edition="2"), ledger=book).release
     assert (
-        open_study(replace(spec["lipschitz_step"], edition="2"), seen).run().release == released
+        open_study(Run.of(replace(spec["lipschitz_step"], edition="2"), seen)).run().release == released
     )  # and a replay is
 
 
@@ -211,11 +212,11 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("algorithm_*.tom
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_as_it_stands(path, book):
     """Within its cap, under what it accepts, and not stopped for being useless."""
-    spec, stopped = read_study(path), []
-    run = Run(book, consent=stopped.append)
-    check_first(spec, run)
-    release = open_study(spec, run).run().release
-    assert bool(stopped) == bool(spec.privacy.anyway)
+    spec = read_study(path)
+    run = Run.of(spec, QueryContext(book, if_useless=IfUseless.SPEND))
+    check_first(run)
+    release = open_study(run).run().release
+    assert bool(run.useless) == bool(spec.privacy.anyway)
     assert release.guarantee.epsilon == spec.privacy.epsilon
     assert release.guarantee.evidence.standing == "corrected"
     assert set(release.guarantee.assumptions) == set(spec.accepts)

@@ -19,6 +19,7 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.space.candidates import grid, sobol
@@ -210,5 +211,5 @@ def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatc
     monkeypatch.setattr("dpbo_core.models.linear_trainer.train", fails)
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="converge"):
-        open_study(StudySpec.from_dict(tables), Run(book))
+        open_study(Run.of(StudySpec.from_dict(tables), QueryContext(book)))
     assert book.accounts() == ()

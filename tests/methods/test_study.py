@@ -22,6 +22,7 @@ from dpbo_core.methods.public import Public
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation import resolve as resolving
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.precomputed import Precomputed, required_trainings, train_candidates
 from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
 from dpbo_core.preparation.run import Run
@@ -187,7 +188,7 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
         on_files["model"] = {"estimator": estimator, "score": "accuracy", "params": {"n_estimators": 5}}
         on_files["space"] = {"max_depth": {"low": 1, "high": 6, "integer": True}}
     spec = StudySpec.from_dict(with_method(on_files, "private_trajectory"))
-    run = open_study(spec, Run(ledger(tmp_path), folder=tmp_path))
+    run = open_study(Run.of(spec, QueryContext(ledger(tmp_path), folder=tmp_path)))
     release = run.run().release
     afresh = FinalModel.of_release(spec, tmp_path, release)
     monkeypatch.setattr("dpbo_core.final_model.train.public_half", None)
@@ -221,7 +222,8 @@ def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_
     assert len(models) == 2
     unasked = models[0].estimator._tree.get_tree_stats()
     run = open_study(
-        spec, Run(ledger(tmp_path), folder=tmp_path), precomputed=Precomputed(models=models) if elsewhere else None
+        Run.of(spec, QueryContext(ledger(tmp_path), folder=tmp_path)),
+        precomputed=Precomputed(models=models) if elsewhere else None,
     )
     final = FinalModel.of_release(spec, tmp_path, run.run().release, run.public)
     assert final.model.estimator._tree.get_tree_stats() == unasked
@@ -249,7 +251,7 @@ def test_a_study_trains_each_model_once_while_there_is_room(on_files, tmp_path, 
     if gigabytes is not None:
         on_files["data"]["memory_limit"] = gigabytes
     spec = StudySpec.from_dict(with_method(on_files, "private_grid"))
-    run = open_study(spec, Run(ledger(tmp_path), folder=tmp_path))
+    run = open_study(Run.of(spec, QueryContext(ledger(tmp_path), folder=tmp_path)))
     result = run.run()
     final = FinalModel.of_release(spec, tmp_path, result.release, run.public)
     chosen = result.release.value["hyperparameters"]["max_depth"]
@@ -260,7 +262,9 @@ def test_a_study_trains_each_model_once_while_there_is_room(on_files, tmp_path, 
 @pytest.mark.parametrize("kind", ["noisy_gp", "dp_hypo"])
 def test_a_private_path_fits_no_estimator_in_a_step(on_files, tmp_path, kind, trained):
     """A fit takes longer at some points than at others, and a step's duration is seen."""
-    run = open_study(StudySpec.from_dict(with_method(on_files, kind)), Run(ledger(tmp_path), folder=tmp_path))
+    run = open_study(
+        Run.of(StudySpec.from_dict(with_method(on_files, kind)), QueryContext(ledger(tmp_path), folder=tmp_path))
+    )
     assert trained == [1, 2, 3]
     run.run()
     assert trained == [1, 2, 3]
@@ -271,7 +275,7 @@ def test_a_failure_on_sensitive_data_is_sealed(tables, tmp_path, monkeypatch):
         raise ValueError("record 17 has income 123456789")
 
     monkeypatch.setattr(Objective, "evaluate", fails)
-    run = open_study(StudySpec.from_dict(tables), Run(ledger(tmp_path)))
+    run = open_study(Run.of(StudySpec.from_dict(tables), QueryContext(ledger(tmp_path))))
     with pytest.raises(Sealed) as sealed:
         run.step()
     error = sealed.value
@@ -287,7 +291,7 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
     spec = StudySpec.from_dict(tables)
     path = {"evaluate": "path"}
     for kind, options, raised in (("lipschitz", path, Sealed), ("private_trajectory", {}, StudyInvalid)):
-        run = open_study(replace(spec, method=kind, options=options), Run(ledger(tmp_path)))
+        run = open_study(Run.of(replace(spec, method=kind, options=options), QueryContext(ledger(tmp_path))))
         with monkeypatch.context() as patch:
 
             def refuse(self, model):
@@ -343,10 +347,10 @@ def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, mo
 def test_what_is_padded_takes_a_whole_number_of_its_seconds(monkeypatch, working, whole):
     now = [100.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr("dpbo_core.preparation.run.time", clock)
+    monkeypatch.setattr("dpbo_core.preparation.context.time", clock)
     for ends in (nullcontext(), pytest.raises(Sealed)):
         begun = now[0]
-        with ends, Run(None, time_quantum=2.0).padded():
+        with ends, QueryContext(None, time_quantum=2.0).padded():
             clock.sleep(working)
             if not isinstance(ends, nullcontext):
                 raise Sealed
@@ -394,7 +398,7 @@ def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path,
 
     monkeypatch.setattr(linear_trainer, "minimise", counted)
     tables["study"]["method"], tables["method"] = "noisy_gp", {}
-    run = open_study(StudySpec.from_dict(tables), Run(ledger(tmp_path)))
+    run = open_study(Run.of(StudySpec.from_dict(tables), QueryContext(ledger(tmp_path))))
     assert len(trained) == len(set(trained)) == 16
     run.step()
     assert len(trained) == 16
@@ -428,7 +432,7 @@ def test_what_was_charged_goes_on_with_the_method_that_it_was_resolved_to(tables
         asked = replace(spec, name=name, method=name)
         with monkeypatch.context() as patch:
             patch.setattr(resolving, "choose", lambda *_, chosen=chosen: (chosen, "it was so"))
-            open_study(asked, Run(book))
+            open_study(Run.of(asked, QueryContext(book)))
             begun = resolve(asked).plan
         assert resolve(asked).method != chosen
         release = run_study(asked, ledger=book).release

@@ -20,6 +20,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import public_sources
 from dpbo_core.preparation.precomputed import train_candidates
 from dpbo_core.preparation.preconditions import approve_study, check_policy
@@ -84,7 +85,7 @@ def allow_all(study, ledger, folder):
 DOORS = {
     "tune": lambda study, ledger, folder: run_study(study, ledger=ledger, folder=folder),
     "an operator": lambda study, ledger, folder: open_study(
-        study, Run(ledger, folder=folder, caller=Caller.OPERATOR)
+        Run.of(study, QueryContext(ledger, folder=folder, caller=Caller.OPERATOR))
     ),
     "evaluate": lambda study, ledger, folder: evaluate_study(study, ledger=ledger, folder=folder, epsilon=1.0),
     "watch": lambda study, ledger, folder: look_once(
@@ -133,9 +134,9 @@ def test_no_acquisition_that_an_operator_names_is_imported_before_its_owner_said
             approve_study(spec, ledger=ledger, folder=here)
     opened(spec, stores, "pip.main")
     allow_all(spec, stores, here)
-    check_policy(spec, Run(stores, here, caller=Caller.OPERATOR))
+    check_policy(spec, QueryContext(stores, here, caller=Caller.OPERATOR))
     with pytest.raises(StudyInvalid, match="gives no number for each candidate"):
-        open_study(spec, Run(stores, folder=here, caller=Caller.OPERATOR))
+        open_study(Run.of(spec, QueryContext(stores, folder=here, caller=Caller.OPERATOR)))
 
 
 def test_neither_before_there_is_a_cap(study, ledger, here):

@@ -23,6 +23,7 @@ from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 
 HERE = Path(__file__).parent
@@ -97,7 +98,7 @@ def test_no_part_of_an_estimator_of_others_runs_in_the_process_that_opens_the_re
     ledger = PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-5))
     spec = study_of_files({"estimator": "meddling.Meddling", "rowwise": "enforced"}, {"C": {"values": [1.0]}})
-    study = open_study(spec, Run(ledger, folder=tmp_path))
+    study = open_study(Run.of(spec, QueryContext(ledger, folder=tmp_path)))
     release = study.run().release
     assert release.guarantee.assumptions == ()
     model = FinalModel.of_release(spec, tmp_path, release, study.public)

@@ -20,6 +20,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.models.linear.signed_rows import stored
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.queries.evaluation.evaluated_model import file_model, model_at
@@ -129,7 +130,7 @@ def test_a_study_on_parts_releases_what_one_on_a_table_does(world, here):
         book.set_budget(PrivacyBudget.without_limit("people"))
         spec = replace(world(training), budget=None)
         noise = InjectedNoise(np.random.default_rng(3))
-        study = open_study(spec, Run(book, folder=here, source=noise))
+        study = open_study(Run.of(spec, QueryContext(book, folder=here, source=noise)))
         assert study.public.fingerprint == training_digest(spec, here)
         steps = [study.step() for _ in range(study.n_steps)]
         told.append((steps, study.finish().release.value))
@@ -195,7 +196,7 @@ def test_a_broken_part_is_a_message_and_no_charge(world, here, damage, says):
     damage(here / "train3" / "02.parquet")
     book = PrivacyLedger(f"sqlite:///{here / 'ledger'}.db")
     with pytest.raises(StudyInvalid, match=says):
-        open_study(world("train3"), Run(book, folder=here))
+        open_study(Run.of(world("train3"), QueryContext(book, folder=here)))
     assert not book.accounts("people")
 
 

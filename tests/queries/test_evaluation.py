@@ -23,14 +23,15 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.counting import FileTable
-from dpbo_core.queries.evaluation.request import last_step
-from dpbo_core.queries.tuning.run import open_study, run_study
+from dpbo_core.queries.evaluation.request import own_evaluation
+from dpbo_core.queries.tuning.run import ready_study, run_study
 from dpbo_core.study_file import EvaluationSection, StudySpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
@@ -497,9 +498,9 @@ def test_what_cannot_be_evaluated_is_not_tuned_either(tables, ledger, changes):
 
 
 def test_an_evaluation_that_is_not_finished_is_said_to_be_asked_for_again(dpbo, here, tables):
-    resolved = resolve(StudySpec.from_dict(tables))
     ledger = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
-    open_study(resolved, Run(ledger), follow_up=last_step(resolved, Run(ledger)))
+    ready = ready_study(Run.of(StudySpec.from_dict(tables), QueryContext(ledger)))
+    ready.charge(own_evaluation(ready))
     code, out, err = dpbo("show", "trial/evaluation")
     assert (code, out) == (2, "")
     assert "run dpbo evaluate with it again" in " ".join(err.split())

@@ -22,7 +22,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
@@ -63,7 +63,7 @@ class Place:
 
     @property
     def run(self):
-        return Run(self.ledger, self.folder)
+        return QueryContext(self.ledger, self.folder)
 
     def published(self, edition):
         publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", edition)
@@ -190,7 +190,7 @@ def test_draws_that_cost_more_than_the_guarantee_are_refused_before_the_charge(t
     """The likeliest mistake of a new kind: a second draw, and the guarantee of one."""
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("groups", epsilon=10.0, delta=0.0))
-    half, run = 5 * 10**11, Run(ledger)
+    half, run = 5 * 10**11, QueryContext(ledger)
     honest = counts(1.0, half, half)
     for wrong, words in (
         (counts(0.75, half, half), r"cost \(ε, δ\) = \(1, 0\), and their plan guarantees \(0.75, 0\)"),

@@ -37,7 +37,7 @@ from dpbo_core.methods.outsourced.geometry import (
     public_projection,
     spectral_norm_bound,
 )
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.queries.modeler.messages import read_published
 from dpbo_core.queries.publication import curator
@@ -401,7 +401,7 @@ def test_a_row_has_one_answer_at_whichever_step_of_whichever_search(tmp_path):
     forget(w)
     for step, row in ((1, (query.row + 1) % 60), (2, query.row)):
         other = replace(query, session="0" * 16, step=step, row=row)
-        answer = Curator(Run(w.ledger), w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
+        answer = Curator(QueryContext(w.ledger), w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
     assert answer.value == first.value
 
 

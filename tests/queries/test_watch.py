@@ -27,7 +27,7 @@ from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.tuning.run import run_study
@@ -214,7 +214,9 @@ def test_a_study_that_released_no_model_has_nothing_to_watch(place):
 
 
 def _draws(place):
-    return place.ledger.drawn(looks.watching(place.spec, Run(place.ledger, place.folder), SURE).key.fingerprint)
+    return place.ledger.drawn(
+        looks.watching(place.spec, QueryContext(place.ledger, place.folder), SURE).key.fingerprint
+    )
 
 
 class Killed(BaseException):
@@ -622,7 +624,7 @@ def test_a_plan_of_pairs_states_the_share_that_it_assumes(tmp_path, monkeypatch,
 
 def u_today(spec, ledger, folder, section):
     """What is compared with the threshold, of the files as they are now; and the Δ that is charged."""
-    asked = looks.watching(spec, Run(ledger, folder), section)
+    asked = looks.watching(spec, QueryContext(ledger, folder), section)
     measure, model, terms = asked.measure, asked.model(), asked.terms
 
     def u():

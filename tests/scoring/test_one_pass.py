@@ -20,6 +20,7 @@ from dpbo_core.models import estimators
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import check_one_pass
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
@@ -185,7 +186,9 @@ def run(spec, here, name, **options):
     book = PrivacyLedger(f"sqlite:///{here / name}.db")
     book.set_budget(PrivacyBudget.without_limit("people"))
     spec = replace(spec, budget=None, **options)
-    under_way = open_study(spec, Run(book, folder=here, source=InjectedNoise(np.random.default_rng(3))))
+    under_way = open_study(
+        Run.of(spec, QueryContext(book, folder=here, source=InjectedNoise(np.random.default_rng(3))))
+    )
     steps = [under_way.step() for _ in range(under_way.n_steps)]
     return steps, under_way.finish().release.value
 
@@ -247,8 +250,8 @@ def test_a_line_says_what_is_read_again_and_what_would_end_it(world, here, monke
     def line(validation="parts", *, one_pass=None, **words):
         spec = world(validation, **words)
         spec = replace(spec, search=replace(spec.search, one_pass=one_pass))
-        run = Run(PrivacyLedger(f"sqlite:///{here / f'{next(number)}.db'}"), folder=here)
-        return open_study(spec, run).rereading_notice
+        run = QueryContext(PrivacyLedger(f"sqlite:///{here / f'{next(number)}.db'}"), folder=here)
+        return open_study(Run.of(spec, run)).rereading_notice
 
     again = "trial: 2.3e-06 of 1.2e-05 GB of encoded records are read again at each of"
     keeps = "[data] memory_limit = 0.1 keeps them in memory"

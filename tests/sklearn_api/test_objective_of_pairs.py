@@ -12,7 +12,7 @@ from test_private_objective import session
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle
 from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
@@ -44,7 +44,7 @@ def opened(folder, sensitive, *, paid_alone, **settings):
     one = session(
         f"sqlite:///{folder}/l.db", source, sensitive, estimator=LogisticRegression(), n_scores=3, **settings
     )
-    return PayAsYouGo(one.opened, Run(one._run.ledger, source=source)) if paid_alone else one
+    return PayAsYouGo(one.opened, QueryContext(one._run.ledger, source=source)) if paid_alone else one
 
 
 @pytest.mark.parametrize("paid_alone", [False, True])

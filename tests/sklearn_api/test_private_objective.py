@@ -23,8 +23,8 @@ from dpbo_core.errors import BudgetRefused, DpboError, LedgerDamaged, Sealed
 from dpbo_core.ledger.recovery import accept
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.queries.evaluation.certified import CERTIFIED
@@ -65,7 +65,7 @@ def session(url, source, sensitive=(Z, TRUTH), **settings):
         settings.pop("estimator", DecisionTreeClassifier()),
         **{"epsilon": 1.0, "delta": 1e-2, "dataset": "open", "n_scores": 2, "ledger": url} | settings,
     )
-    run = Run(PrivacyLedger(url), source=source)
+    run = QueryContext(PrivacyLedger(url), source=source)
     split = split_of(asked, TwoTables(X, Y, *sensitive), run.ledger)
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     return ScoreSession(open_objective(split.spec, split, problem, asked.section, run), run)

@@ -41,7 +41,7 @@ from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
 from dpbo_core.errors import AssumptionNotAccepted
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 
 BOTH = ("public_models", "rowwise_predictions")
@@ -63,7 +63,7 @@ def without_noise(url, tables=(X, Y, Z, TRUTH), **settings):
 def drawn_from(source, asked):
     """The same objective, its noise from another source."""
     ledger = PrivacyLedger(asked.ledger)
-    asked.session_ = ScoreSession(asked.session_.opened, Run(ledger, source=source))
+    asked.session_ = ScoreSession(asked.session_.opened, QueryContext(ledger, source=source))
     return asked
 
 

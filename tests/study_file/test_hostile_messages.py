@@ -23,7 +23,7 @@ from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.publication.curator import Publication, publish
 from dpbo_core.queries.tuning.run import run_study
@@ -155,7 +155,13 @@ def test_a_name_too_long_for_a_file_is_a_letter_and_charges_nothing(tmp_path):
     made = world(tmp_path)
     publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", "1")
     with pytest.raises(DpboError):
-        publish(publication, tmp_path / ("x" * 400), tmp_path / "Z.parquet", Run(made.ledger), vaults=made.vaults)
+        publish(
+            publication,
+            tmp_path / ("x" * 400),
+            tmp_path / "Z.parquet",
+            QueryContext(made.ledger),
+            vaults=made.vaults,
+        )
 
 
 def test_an_invisible_character_on_the_command_line_is_refused(monkeypatch, capsys, here):

@@ -27,9 +27,9 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.headers import left_out
-from dpbo_core.preparation.preconditions import check_accepted, check_policy, opening_cap
+from dpbo_core.preparation.preconditions import check_accepted, opening_cap
 from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.resolve import ResolvedStudy, resolve
+from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
@@ -49,7 +49,7 @@ from dpbo_core.queries.evaluation.evaluated_model import (
 from dpbo_core.queries.evaluation.histogram_cells import OTHER, WEIGHT, Grouping
 from dpbo_core.queries.evaluation.report_kind import ExpectedErrors, ReportKind, TableSize
 from dpbo_core.queries.query import PrivateQuery, fingerprint_of, replay
-from dpbo_core.queries.tuning.run import FollowUp
+from dpbo_core.queries.tuning.run import ReadyStudy
 from dpbo_core.study_file import (
     BundledData,
     EvaluationSection,
@@ -293,19 +293,26 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
     return evaluated.kind.expected(evaluated.public, query.size(grouping), query.section.bins)
 
 
-def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
+def saved(model: str | Path | None) -> tuple[Source, ...]:
+    """What an evaluation of a saved `model` reads beside its study's files; nothing for None, the released one."""
+    return () if model is None else (file_source(model, MODEL),)
+
+
+def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
     """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read.
 
-    Raises:
-        PolicyRefused: the training file, or the model's, is what a dataset is scored on.
+    Args:
+        run: the study's, begun with what `saved` says of the model.
+        model: the folder of a saved final model, or None.
+        epsilon: ε of the report, in the place of evaluation.epsilon.
     """
-    check_policy(spec, run, *(() if model is None else (file_source(model, MODEL),)))
-    resolved = resolve(spec, run.folder)
-    query = EvaluationQuery.of(spec, resolved.problem, epsilon)
-    split = FileSplit.of(spec, run)
-    public, table = split.public(resolved.problem), FileTable(split)
+    spec, public = run.spec, run.public
+    query = EvaluationQuery.of(spec, run.problem, epsilon)
+    if not isinstance(run.data, FileSplit):
+        raise TypeError("a table in memory has a request of its own")
+    table = FileTable(run.data)
     if model is None:
-        return request_of_released(resolved, query, public, table, run)
+        return request_of_released(run, query, public, table)
     if isinstance(spec.data, SensitiveData):
         raise StudyInvalid(
             "a saved model cannot be evaluated by a study whose training set is sensitive",
@@ -318,17 +325,16 @@ def request_of(spec: StudySpec, run: Run, model: str | Path | None, epsilon: flo
 
 
 def request_of_released(
-    resolved: ResolvedStudy, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable, run: Run
+    run: Run, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable
 ) -> EvaluationRequest:
     """The evaluation of the model that a study released (refused before it has), on `table`, with its ledger key.
 
     Raises:
         StudyInvalid: it released nothing yet.
     """
-    spec, study = resolved.spec, resolved.key(public.fingerprint)
-    tuned, digest = replay(study, run), digest_of_released(study)
+    tuned, digest = replay(run.key, run.context), digest_of_released(run.key)
     if tuned is None:
-        raise not_released(spec, run.ledger)
+        raise not_released(run.spec, run.ledger)
     grouping = query.grouping(public.preprocessing)
     return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned, digest)
 
@@ -420,25 +426,20 @@ def of_a_candidate(
     return query, evaluated, query.grouping(public.preprocessing)
 
 
-def last_step(resolved: ResolvedStudy, run: Run) -> FollowUp:
-    """A function that trains a candidate on the public half to check the study's own evaluation, and gives that as
-    a query, to be charged with the study.
+def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
+    """The evaluation that a study asks for in its [evaluation], to be charged together with the study.
 
-    Args:
-        resolved: a study with [evaluation].
-        run: in whose folder its data are.
+    It is checked on the model of one candidate, trained on the public half.
+
+    Raises:
+        StudyInvalid, AssumptionNotAccepted: it cannot be evaluated so; nothing is charged here.
     """
-
-    def evaluation(public: PublicHalf) -> tuple[PrivateQuery, ...]:
-        """The study's own evaluation as a query, checked from public facts; a tuple of one."""
-        spec, problem = resolved.spec, public.problem
-        query, evaluated, grouping = of_a_candidate(resolved, public)
-        plan = query.plan(problem.unlisted)
-        check_accepted(spec, plan, problem.unlisted)
-        split = FileSplit(spec, run.folder)
-        check_header(query, FileTable(split), public, grouping, evaluated.columns)
-        useless = expected_errors(query, evaluated, grouping).warning
-        key = query.key(digest_of_released(resolved.key(public.fingerprint)), grouping)
-        return (query.priced(key, plan, split.sources(), useless=useless),)
-
-    return evaluation
+    run, public = ready.run, ready.public
+    query, evaluated, grouping = of_a_candidate(run.study, public)
+    plan = query.plan(public.problem.unlisted)
+    check_accepted(run.spec, plan, public.problem.unlisted)
+    split = FileSplit(run.spec, run.folder)
+    check_header(query, FileTable(split), public, grouping, evaluated.columns)
+    useless = expected_errors(query, evaluated, grouping).warning
+    key = query.key(digest_of_released(run.key), grouping)
+    return query.priced(key, plan, split.sources(), useless=useless)

@@ -1,7 +1,7 @@
 """A study's model evaluated: reserve, count once, noise once, and the whole report from what was released.
 
     evaluate_study(spec, ledger=…)       the released model, or another public one; asked again, the same release
-    open_evaluation(spec, ledger=…)      the same in pieces, for a scheduler: .plan, then .finish(run)
+    open_evaluation(Run.of(…))           the same in pieces, for a scheduler: .plan, then .finish(context)
     plan_evaluation(spec, ledger=…)      the price and what to expect of it; no sensitive file is opened
 
 Reserving comes before any record's content is used; the draw is recorded before it is shown, with the edges of its
@@ -18,14 +18,13 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.advice.advise import enough
 from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import MODEL, file_source
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
+from dpbo_core.preparation.context import OS_NOISE, QueryContext
 from dpbo_core.preparation.data_split import check_headers, identified_sources
-from dpbo_core.preparation.preconditions import check_accepted, check_policy, paying_account
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import OS_NOISE, Run
+from dpbo_core.preparation.preconditions import check_accepted, paying_account
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
@@ -42,12 +41,13 @@ from dpbo_core.queries.evaluation.request import (
     EvaluationRequest,
     check_header,
     expected_errors,
-    last_step,
     not_released,
+    own_evaluation,
     request_of,
+    saved,
 )
-from dpbo_core.queries.query import charged, replay
-from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.queries.query import PrivateQuery, charged, replay
+from dpbo_core.queries.tuning.run import ReplayedStudy, ready_study
 from dpbo_core.study_file import LinearSection, StudySpec
 
 ENOUGH = 20_000  # public records that an ε is looked for with: every so many of more
@@ -99,7 +99,8 @@ def plan_evaluation(
 
     Args, Raises: as `evaluate_study`.
     """
-    request, account = request_of(study, Run(ledger, folder), model, epsilon), paying_account(study, ledger)
+    run = Run.of(study, QueryContext(ledger, folder), *saved(model))
+    request, account = request_of(run, model, epsilon), paying_account(study, ledger)
     return planned(request.query, request.evaluated_model(), request.grouping, account)
 
 
@@ -146,9 +147,9 @@ def evaluate_study(
         BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    run = Run(ledger, folder, source or OS_NOISE)
-    opened = open_evaluation(study, run, model=model, epsilon=epsilon)
-    return opened if isinstance(opened, EvaluationResult) else opened.finish(run)
+    run = Run.of(study, QueryContext(ledger, folder, source or OS_NOISE), *saved(model))
+    opened = open_evaluation(run, model=model, epsilon=epsilon)
+    return opened if isinstance(opened, EvaluationResult) else opened.finish(run.context)
 
 
 def run_and_evaluate(
@@ -158,22 +159,19 @@ def run_and_evaluate(
 
     Args, Raises: as `run_study` and `evaluate_study`.
     """
-    run, resolved = Run(ledger, folder, source or OS_NOISE), resolve(study, folder)
-    tuned = open_study(resolved, run, follow_up=last_step(resolved, run)).run()
-    return tuned, evaluate_study(study, ledger=ledger, folder=folder, source=source)
+    ready = ready_study(Run.of(study, QueryContext(ledger, folder, source or OS_NOISE)))
+    opened = ready if isinstance(ready, ReplayedStudy) else ready.charge(own_evaluation(ready))
+    return opened.run(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
 
 
-def check_evaluation(
-    study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
-) -> None:
-    """Refuse, before anything is trained, an evaluation that text, headers, policy or budget rule out.
+def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: float | None = None) -> None:
+    """Refuse, before anything is trained, an evaluation that text, headers or budget rule out.
 
     An evaluation of that name and edition that was charged before is not asked for its room again.
 
     Raises: as `open_evaluation`; nothing is charged.
     """
-    check_policy(study, run, *(() if model is None else (file_source(model, MODEL),)))
-    problem = resolve(study, run.folder).problem
+    study, problem = run.spec, run.problem
     query = EvaluationQuery.of(study, problem, epsilon)
     if model is None and run.ledger.study_as_released(study.privacy.dataset, study.name, study.edition) is None:
         raise not_released(study, run.ledger)
@@ -187,43 +185,43 @@ def check_evaluation(
 
 
 def open_evaluation(
-    study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
+    run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> "OpenEvaluation | EvaluationResult":
     """Prepare an evaluation (model trained, price known, nothing charged); if it is recorded already, its result.
 
     Args:
-        study: as written; its [evaluation] says what is asked.
-        run: which ledger pays, who asks, where the study's paths begin.
+        run: of the study, whose [evaluation] says what is asked; begun with what `saved` says of the model.
         model: the folder of a saved final model; the model that the study released where None.
         epsilon: ε of the report, in the place of evaluation.epsilon.
 
     Raises: as `evaluate_study`. Nothing is charged.
     """
-    return open_request(request_of(study, run, model, epsilon), run)
+    return open_request(request_of(run, model, epsilon), run.context)
 
 
 def recorded_report(
-    study: StudySpec, run: Run, *, model: str | Path | None = None, epsilon: float | None = None
+    run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
     """The recorded result of an evaluation with these inputs; None if there is none, or a repair is asked for.
 
     Args, Raises: as `open_evaluation`.
     """
+    study = run.spec
     if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
         return None
     if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{KIND}")):
         return None
-    request = request_of(study, run, model, epsilon)
-    release = replay(request.key, run)
+    request = request_of(run, model, epsilon)
+    release = replay(request.key, run.context)
     return None if release is None else _read(request.query, release, replayed=True)
 
 
-def open_request(request: EvaluationRequest, run: Run) -> "OpenEvaluation | EvaluationResult":
+def open_request(request: EvaluationRequest, context: QueryContext) -> "OpenEvaluation | EvaluationResult":
     """Prepare a requested evaluation (model trained, nothing charged); if it is recorded already, its result.
 
     Raises: as `open_evaluation`.
     """
-    query, release = request.query, replay(request.key, run)
+    query, release = request.query, replay(request.key, context)
     if release is not None:
         recorded = _read(query, release, replayed=True)
         return _repaired(request, request.evaluated_model(), recorded) if query.section.repair else recorded
@@ -247,33 +245,34 @@ class OpenEvaluation:
     counter: Counter
     plan: EvaluationPlan
 
-    def finish(self, run: Run) -> EvaluationResult:
+    @property
+    def query(self) -> PrivateQuery:
+        """What is charged: the evaluation at its price, and why its plan expects mostly noise if it does."""
+        request, plan = self.request, self.plan
+        return request.query.priced(
+            request.key, plan.price, request.table.split.sources(), self.counter.size, plan.expected.warning
+        )
+
+    def finish(self, context: QueryContext) -> EvaluationResult:
         """Charge the price, count the records, add noise and record the release: the evaluation's result.
 
         Raises: as `evaluate_study`.
         """
-        with run.padded():
-            release = self._charge_and_release(run)
+        with context.padded():
+            release = self._charge_and_release(context)
         result = _read(self.request.query, release, replayed=False)
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 
-    def _charge_and_release(self, run: Run) -> Release:
+    def _charge_and_release(self, context: QueryContext) -> Release:
         """Charge the price, count the records, add noise and record the release."""
         request, query, cells = self.request, self.request.query, self.counter.cells
-        priced = query.priced(
-            request.key,
-            self.plan.price,
-            request.table.split.sources(),
-            self.counter.size,
-            self.plan.expected.warning,
-        )
-        edges = json.dumps(cells.edges)
-        charge = charged(priced, run)
+        priced, edges = self.query, json.dumps(cells.edges)
+        charge = charged(priced, context)
         ((spend, mechanism),) = priced.draws
         outcome = charge.draw(
             spend,
             mechanism,
-            lambda: request.table.count(self.counter, run.workers),
+            lambda: request.table.count(self.counter, context.workers),
             message=messages(*request.table.tells),
             edges=edges,
         )

@@ -11,11 +11,11 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Source
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
 from dpbo_core.preparation.public_half import TableSplit
 from dpbo_core.preparation.resolve import planning_problem
-from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
@@ -41,7 +41,7 @@ from dpbo_core.study_file import ObjectiveSection, StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
 
-def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObjective:
+def objective_of_study(spec: StudySpec, run: QueryContext, *beside: Source) -> OpenObjective:
     """A study's [objective], checked and ready for private scores, nothing charged; `beside`: further sources read.
 
     Args:
@@ -70,7 +70,7 @@ def objective_of_study(spec: StudySpec, run: Run, *beside: Source) -> OpenObject
 
 
 def open_objective(
-    spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: Run
+    spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: QueryContext
 ) -> OpenObjective:
     """Check a private objective from public facts alone: one that is ready to give scores, nothing charged yet.
 
@@ -216,7 +216,7 @@ class StudyObjective(ObjectiveHandle):
     def _session(self) -> ScoreSession:
         """The session of the study file's objective, opened at first use."""
         if self._opened is None:
-            run = Run(PrivacyLedger(ledger_url(self.ledger)), Path(self.path).parent)
+            run = QueryContext(PrivacyLedger(ledger_url(self.ledger)), Path(self.path).parent)
             self._opened = ScoreSession(objective_of_study(read_study(Path(self.path)), run), run)
         return self._opened
 

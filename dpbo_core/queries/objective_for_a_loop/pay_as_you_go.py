@@ -19,7 +19,7 @@ import numpy as np
 from dpbo_core.accounting.composition import Total, largest_rho
 from dpbo_core.errors import NoScoresLeft, StudyInvalid
 from dpbo_core.methods.pricing import too_small
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
@@ -55,7 +55,7 @@ class PayAsYouGo:
     """
 
     opened: OpenObjective
-    run: Run
+    run: QueryContext
 
     def __post_init__(self) -> None:
         if self.opened.price.choice_share != 0.0:

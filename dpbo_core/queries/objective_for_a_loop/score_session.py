@@ -27,8 +27,8 @@ from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, pairs_r
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.sealing import Message, sealed
@@ -105,7 +105,7 @@ class ScoreSession(Opaque):
 
     __slots__ = ("_charge", "_lock", "_mechanisms", "_run", "_scorer", "_spends", "opened")
 
-    def __init__(self, opened: OpenObjective, run: Run) -> None:
+    def __init__(self, opened: OpenObjective, run: QueryContext) -> None:
         self.opened, self._run = opened, run
         self._mechanisms = opened.price.scores()
         self._spends = {spend.what: spend for spend in opened.price.plan().spends}

@@ -20,7 +20,7 @@ from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Se
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.methods.outsourced.box import PrivateAnswers
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages, sealed
@@ -35,12 +35,12 @@ class Curator:
     """Who answers: in one run, from one folder of vaults.
 
     Attributes:
-        run: which ledger pays, who asks, where noise comes from.
+        context: which ledger pays, who asks, where noise comes from.
         vaults: the curator's folder.
         names_rows: whether a message may tell which row of the curator's own file is asked about.
     """
 
-    run: Run
+    context: QueryContext
     vaults: Path
     names_rows: bool = True
 
@@ -85,7 +85,7 @@ class Curator:
         release = self._published(query, vault)
         with vault.locked():
             record = vault.answers() or {"steps": {}, "rows": {}}
-            _check_way(self.run.ledger.way_of_answers(release.dataset, query.publication), private)
+            _check_way(self.context.ledger.way_of_answers(release.dataset, query.publication), private)
             earlier = _recorded_answer(record, query)
             if earlier is not None:
                 return earlier
@@ -109,11 +109,11 @@ class Curator:
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
         """
-        _check_way(self.run.ledger.fix_answers(table.dataset, publication, _terms(private)), private)
+        _check_way(self.context.ledger.fix_answers(table.dataset, publication, _terms(private)), private)
 
     def _published(self, query: Query, vault: Vault) -> Release:
         """The release of the published table that the query names; refused if it, or that row, is not here."""
-        release = self.run.ledger.release_named(query.publication)
+        release = self.context.ledger.release_named(query.publication)
         if release is None or not vault.table.exists():
             raise StudyInvalid(
                 "the query is about a table that was not published from here",
@@ -142,7 +142,7 @@ class Curator:
         spend = replace(plan.spends[0], what=f"answer of row {query.row}")
         sources = (file_source(answers, "answers"),)
         private_query = PrivateQuery(key, plan, sources, draws=((plan.spends[0], mechanism),))
-        charge = charged(private_query, self.run)
+        charge = charged(private_query, self.context)
         sealed(  # after the charge: no library's words leave, though no answer was read yet
             lambda: self._fix_way(table, query.publication, private),
             failure=lambda: Sealed("a step on the curator's answers failed"),

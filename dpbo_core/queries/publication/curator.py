@@ -23,7 +23,7 @@ from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.outsourced.geometry import algorithm_1_rows, image, in_order
-from dpbo_core.preparation.run import Run
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import messages, sealed
@@ -62,14 +62,14 @@ class Publication:
         return PrivateQuery(self.key(*shape), plan, (file_source(data, "rows"),), draws=draws)
 
 
-def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults: Path) -> StudyResult:
+def publish(publication: Publication, data: Path, out: Path, context: QueryContext, *, vaults: Path) -> StudyResult:
     """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no price.
 
     Args:
         publication: what to publish, at which price.
         data: the candidates' rows, CSV or Parquet, all columns numeric.
         out: the file for the modeller.
-        run: which ledger pays, and who asks.
+        context: which ledger pays, and who asks.
         vaults: the curator's folder.
 
     Raises:
@@ -83,10 +83,10 @@ def publish(publication: Publication, data: Path, out: Path, run: Run, *, vaults
     shape = (header.n_records, len(header.columns))
     query = publication.query(data, shape)
     vault = Vault(vaults / query.key.fingerprint[:16])
-    recorded = release = replay(query.key, run)
+    recorded = release = replay(query.key, context)
     if release is None:
         with vault.locked():
-            charge = charged(query, run)
+            charge = charged(query, context)
             release = sealed(
                 lambda: _draw(publication.box, query, data, shape, vault, charge),
                 failure=lambda: Sealed("a step on the curator's rows failed"),

@@ -1,7 +1,8 @@
 """A study from its file to its release, without Prefect: plan, reserve, step by step, conclude.
 
-    run_study(spec, ledger=…)        the plain loop
-    open_study(spec, Run(ledger))    the same in pieces, for a scheduler: study.step() … study.finish()
+    run_study(spec, ledger=…)           the plain loop
+    open_study(Run.of(spec, context))   the same in pieces, for a scheduler: study.step() … study.finish()
+    ready_study(run).charge()           the same, where something is to be asked before the charge
 
 Reserving comes before any validation record's content is used; every draw is recorded before it is shown; the same
 study asked twice gives the same release and draws nothing.
@@ -20,12 +21,12 @@ from dpbo_core.ledger.takeover import MARKS
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.preparation.context import OS_NOISE, QueryContext
 from dpbo_core.preparation.data_split import (
     FileSplit,
     check_headers,
     identified_sources,
     is_partitioned,
-    public_sources,
 )
 from dpbo_core.preparation.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.preparation.precomputed import (
@@ -39,18 +40,11 @@ from dpbo_core.preparation.precomputed import (
     steps_train,
     trained_first,
 )
-from dpbo_core.preparation.preconditions import (
-    check_accepted,
-    check_policy,
-    check_public_sources,
-    check_step_times,
-    opening_cap,
-)
-from dpbo_core.preparation.public_half import DataSplit, PublicHalf
-from dpbo_core.preparation.resolve import ResolvedStudy, check_one_pass, resolve
-from dpbo_core.preparation.run import OS_NOISE, Run
+from dpbo_core.preparation.preconditions import check_accepted, check_step_times, opening_cap
+from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.resolve import check_one_pass
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
-from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.preparation.trial_trainings import check_trainable, uncharged
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import Message, messages, sealed
@@ -63,7 +57,6 @@ from dpbo_core.study_file import PublicFiles, StudySpec
 
 MOST_UNTRAINED = 20  # candidates that a release names
 
-FollowUp = Callable[[PublicHalf], tuple[PrivateQuery, ...]]
 OnStep = Callable[[int, Released | None], None]
 
 
@@ -94,20 +87,19 @@ class ReplayedStudy:
 class StudyRun(Opaque):
     """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
 
-    __slots__ = ("_charge", "_objective", "_public", "_remembering", "_run", "_search", "_study")
+    __slots__ = ("_charge", "_objective", "_public", "_remembering", "_run", "_search")
 
     def __init__(
         self,
-        study: ResolvedStudy,
-        public: PublicHalf,
         run: Run,
+        public: PublicHalf,
         charge: Charged,
         search: Search,
         objective: Scorer,
         remembering: Remembering | None = None,
     ) -> None:
         self._remembering = remembering
-        self._study, self._public, self._run = study, public, run
+        self._run, self._public = run, public
         self._charge, self._search, self._objective = charge, search, objective
 
     @property
@@ -118,7 +110,7 @@ class StudyRun(Opaque):
     @property
     def n_steps(self) -> int:
         """The public number of steps that the search makes."""
-        return self._study.n_steps
+        return self._run.study.n_steps
 
     @property
     def tasks(self) -> Chunks:
@@ -129,7 +121,7 @@ class StudyRun(Opaque):
     @property
     def _fixed_path(self) -> bool:
         """Whether the candidates of all steps are fixed in public beforehand, whatever is scored."""
-        method = self._study.method
+        method = self._run.method
         return method.public_path and method.traits.fixed_path is not None
 
     @property
@@ -138,7 +130,7 @@ class StudyRun(Opaque):
 
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
-        spec, problem, method = self._study.spec, self._public.problem, self._study.method
+        spec, problem, method = self._run.spec, self._public.problem, self._run.method
         if not isinstance(spec.data, PublicFiles) or not is_partitioned(spec, self._run.folder):
             return ""
         limit, together = memory_limit(spec), problem.scored_together
@@ -171,7 +163,7 @@ class StudyRun(Opaque):
                 released = self._search.step(self._objective, self._charge.noise)
             return released
 
-        with self._run.padded():
+        with self._run.context.padded():
             return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
@@ -186,14 +178,14 @@ class StudyRun(Opaque):
 
     def finish(self) -> StudyResult:
         """Draw what noise is left, as for the final choice, and record the release: the study's result."""
-        with self._run.padded():
+        with self._run.context.padded():
             release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
             return StudyResult(self._charge.conclude(release), replayed=False)
 
     def _with_untrained(self, release: Release) -> Release:
         """The release, which names the candidates that could not be trained: public facts, as the path is."""
         trainer = self._remembering
-        if trainer is None or not self._study.method.public_path:
+        if trainer is None or not self._run.method.public_path:
             return release
         points = trainer.could_not_train([step["hyperparameters"] for step in release.value.get("trajectory", ())])
         if not points:
@@ -208,144 +200,171 @@ class StudyRun(Opaque):
 
         Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
         """
-        if not self._study.method.public_path:
+        if not self._run.method.public_path:
             return None
         return messages(StudyInvalid) if self._public.problem.rowwise else _training_refused
 
 
-def check_first(spec: StudySpec, run: Run) -> None:
-    """Refuse, before training, what text, headers, policy or budget rule out; if useless, `run.consent` is asked.
+def check_first(run: Run) -> None:
+    """Refuse, before training, what headers, assumptions or budget rule out.
 
-    A study of that name and edition that was charged before is not asked for its room again. Where it is useless by
-    its words alone, consent is asked for here; where the PUBLIC file says so too, before the charge.
+    A study of that name and edition that was charged before is not asked for its room again.
 
     Raises: as `open_study`; nothing was charged.
     """
-    check_policy(spec, run)
-    resolved = resolve(spec, run.folder)
-    plan = resolved.plan
-    check_headers(spec, run.folder, resolved.problem)
-    if run.ledger.editions(spec.name, edition=spec.edition):
+    spec, plan = run.spec, run.plan
+    check_headers(spec, run.folder, run.problem)
+    if was_charged(run):
         return
-    check_accepted(spec, plan, resolved.problem.unlisted)
-    charge = PrivateQuery(
-        resolved.key(""),
+    check_accepted(spec, plan, run.problem.unlisted)
+    query = PrivateQuery(
+        run.study.key(""),
         plan,
         identified_sources(spec, run.folder),
         opening_cap(spec),
         spec.privacy.max_records_per_person,
     )
-    run.ledger.check_room(charge)
-    useless = why_useless(resolved.method, resolved.problem)
-    if useless:
-        run.consent(useless)
+    run.ledger.check_room(query)
 
 
-def open_study(
-    study: StudySpec | ResolvedStudy,
-    run: Run,
-    *,
-    precomputed: Precomputed | None = None,
-    data: DataSplit | None = None,
-    follow_up: FollowUp | None = None,
-) -> StudyRun | ReplayedStudy:
-    """Do a study's public work and charge it: a run ready for its steps. If its release is recorded, nothing is
-    charged and the run repeats it.
+def was_charged(run: Run) -> bool:
+    """Whether the ledger has a charge under the study's name and edition, this study's or another's."""
+    return bool(run.ledger.editions(run.spec.name, edition=run.spec.edition))
+
+
+class ReadyStudy(Opaque):
+    """A study whose public work is done, and of which nothing is charged: its price is known, its search begun.
+
+    Attributes:
+        run: the study, and who asks for it; with the choices of its charge where it was charged before.
+        public: its public half, by whose trainer whatever is released is trained.
+        query: what is to be charged.
+        charged_before: whether the ledger has its charge already, so that charging it again costs nothing.
+    """
+
+    __slots__ = ("_problem", "_published", "_search", "charged_before", "public", "query", "run")
+
+    def __init__(
+        self,
+        run: Run,
+        problem: Problem,
+        search: Search,
+        query: PrivateQuery,
+        *,
+        published: PublicHalf,
+        charged_before: bool,
+    ) -> None:
+        self.run, self.query, self.charged_before = run, query, charged_before
+        self.public = replace(run.public, problem=replace(problem, trainer=run.public.problem.trainer))
+        self._problem, self._search, self._published = problem, search, published
+
+    def charge(self, *follow_ups: PrivateQuery, context: QueryContext | None = None) -> StudyRun:
+        """Charge the study and open its records: a study ready for its steps.
+
+        Args:
+            follow_ups: what will be asked of the same records afterwards: charged together, or nothing is.
+            context: who asks, as the run's own says where None.
+
+        Raises:
+            BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        """
+        run, problem, search, query = self.run, self._problem, self._search, self.query
+        context = context or run.context
+        method, plan, ledger = run.method, run.plan, run.ledger
+        with context.padded():
+            charge = charged(query, context, *follow_ups)
+            if (
+                charge.warm_start != query.warm_start
+            ):  # another process charged it first: what that began with stands
+                earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, ledger))
+                search = sealed(lambda: method.start(replace(problem, earlier=earlier), plan))
+            sealed(lambda: charge.noise.prepare_draws(query.draws))
+            # a file holds bytes, whose reader says sizes alone; an object in a table in memory may say anything
+            message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
+            charge.open()
+            objective = sealed(lambda: run.data.sensitive(run.public), message=message)
+            trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
+            if trainer is not None:
+                trainer.charged = True
+            return StudyRun(run, self._published, charge, search, objective, trainer)
+
+
+def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStudy | ReplayedStudy:
+    """Do a study's public work: a study ready to be charged. If its release is recorded, that is repeated.
 
     Args:
-        study: as written, or resolved.
-        run: which ledger pays, who asks, where the data's paths begin.
+        run: the study, and who asks for it.
         precomputed: public work that was done elsewhere.
-        data: the split of the data where they do not come from the files it names.
-        follow_up: what will be asked of the same records afterwards, from the public half: reserved together with
-            the study, or neither is.
 
     Raises:
-        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        StudyInvalid, AssumptionNotAccepted: the study cannot run; nothing is charged here.
     """
-    with run.padded():
-        spec = study if isinstance(study, StudySpec) else study.spec
-        if data is None:
-            check_policy(spec, run)
-        else:
-            check_public_sources(data.sources(), run.ledger)
-        resolved = resolve(study, run.folder) if isinstance(study, StudySpec) else study
-        data = data or FileSplit.of(resolved.spec, run)
-        public = data.public(resolved.problem)
-        key = resolved.key(public.fingerprint)
-        release = replay(key, run)
+    with run.context.padded():
+        spec, public, key = run.spec, run.public, run.key
+        release = replay(key, run.context)
         if release is not None:
             return ReplayedStudy(release, public)
         reserved = run.ledger.reserved(key.fingerprint)
         if reserved is not None:  # what was charged goes on as it began
-            warm_start, resolved = run.ledger.warm_start(key.fingerprint), resolved.as_charged(reserved)
+            warm_start, run = run.ledger.warm_start(key.fingerprint), run.as_charged(reserved)
         else:
-            warm_start = _new_warm_start(resolved, run)
-        check_accepted(spec, resolved.plan, public.problem.unlisted)
-        check_step_times(resolved.plan, seen=run.steps_seen)
+            warm_start = _new_warm_start(run)
+        method, plan = run.method, run.plan
+        check_accepted(spec, plan, public.problem.unlisted)
+        check_step_times(plan, seen=run.context.steps_seen)
         done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
-        problem = replace(remembering(public.problem, done), advice=resolved.why)
-        problem = _do_public_work(resolved.method, problem, done.trained)
-        if (
-            reserved is None
-            and not done.tried
-            and problem.training is None
-            and not trained_first(resolved.method, problem)
-        ):
-            check_trainable(
-                resolved.method, problem, public.problem.trainer
-            )  # what cannot be trained costs nothing
-        if steps_train(resolved.method):
+        problem = replace(remembering(public.problem, done), advice=run.study.why)
+        problem = _do_public_work(method, problem, done.trained)
+        if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
+            check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
+        if steps_train(method):
             problem = anew(problem, public.problem.trainer)
-        data.check(public)
-        draws = resolved.method.draws(problem)
+        run.data.check(public)
+        draws = method.draws(problem)
         problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
-        search = resolved.method.start(problem, resolved.plan)
-        plain = replace(problem, trainer=public.problem.trainer)  # what is evaluated is trained by it
+        search = method.start(problem, plan)
         published = replace(public, problem=publishing(public.problem, done.trained))
         query = PrivateQuery(
             key,
-            resolved.plan,
-            data.sources(),
+            plan,
+            run.data.sources(),
             opening_cap(spec),
             spec.privacy.max_records_per_person,
             warm_start,
-            {**resolved.to_json(), MARKS: True},
+            {**run.study.to_json(), MARKS: True},
             draws,
-            why_useless(resolved.method, public.problem),
+            why_useless(method, public.problem),
         )
-        charge = charged(query, run, *(() if follow_up is None else follow_up(replace(public, problem=plain))))
-        if charge.warm_start != warm_start:  # another process charged it first, and what that began with stands
-            earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, run.ledger))
-            search = sealed(lambda: resolved.method.start(replace(problem, earlier=earlier), resolved.plan))
-        sealed(lambda: charge.noise.prepare_draws(draws))
-        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
-        message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
-        charge.open()
-        objective = sealed(lambda: data.sensitive(public), message=message)
-        trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
-        if trainer is not None:
-            trainer.charged = True
-        return StudyRun(resolved, published, run, charge, search, objective, trainer)
+        return ReadyStudy(run, problem, search, query, published=published, charged_before=reserved is not None)
+
+
+def open_study(run: Run, *, precomputed: Precomputed | None = None) -> StudyRun | ReplayedStudy:
+    """Do a study's public work and charge it: ready for its steps. If its release is recorded, nothing is charged.
+
+    Args: as `ready_study`.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+    """
+    ready = ready_study(run, precomputed=precomputed)
+    return ready if isinstance(ready, ReplayedStudy) else ready.charge()
 
 
 def run_study(
-    study: StudySpec | ResolvedStudy,
+    study: StudySpec,
     *,
     ledger: PrivacyLedger,
     folder: str | Path = ".",
     source: NoiseSource | None = None,
-    data: DataSplit | None = None,
     on_step: OnStep | None = None,
 ) -> StudyResult:
     """As the data's owner run a whole study, or repeat its release; `on_step` gets each step's number and release.
 
     Args:
-        study: as written, or resolved.
+        study: as written.
         ledger: where budgets are.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
-        data: the split of the data where they do not come from the files it names.
         on_step: called after each step.
 
     Raises: as `open_study`, and Sealed: a step failed; run it again and it continues.
@@ -368,39 +387,16 @@ def run_study(
         >>> sorted(result.release.value), run_study(spec, ledger=ledger).replayed
         (['hyperparameters', 'interval', 'metric', 'score'], True)
     """
-    return open_study(study, Run(ledger, folder, source or OS_NOISE), data=data).run(on_step)
+    return open_study(Run.of(study, QueryContext(ledger, folder, source or OS_NOISE))).run(on_step)
 
 
-def recorded_release(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".") -> Release | None:
-    """The release that the ledger has of exactly this study; None if there is none.
-
-    Of the data only the PUBLIC training set is read, whose content is part of the study, and only where the ledger
-    has a release under the study's name and edition. Nothing is encoded, fitted or trained.
-
-    Args:
-        spec: the study.
-        ledger: where it was recorded.
-        folder: the folder that its data paths are relative to.
-
-    Raises:
-        StudyInvalid: the training data cannot be read.
-        PolicyRefused: they are a dataset's sensitive records.
-        LedgerDamaged: the ledger cannot be read.
-    """
-    if all(edition.release is None for edition in ledger.editions(spec.name, edition=spec.edition)):
-        return None
-    check_public_sources(public_sources(spec, folder), ledger)
-    return ledger.release_of(study_fingerprint(spec, training_digest(spec, folder)))
-
-
-def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
+def _new_warm_start(run: Run) -> WarmStart | None:
     """The releases an uncharged study begins with, None if it never learns; refuses settings its method lacks."""
-    check_lengthscale(study.method, study.problem)
-    check_learns(study.spec, study.method)
-    check_one_pass(study.spec, study.method)
-    if not learns(study.spec, study.method, run):
-        return None
-    return to_learn_from(study.spec, study.method, run.ledger)
+    spec, method = run.spec, run.method
+    check_lengthscale(method, run.problem)
+    check_learns(spec, method)
+    check_one_pass(spec, method)
+    return to_learn_from(spec, method, run.ledger) if learns(spec, method, run.context) else None
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:

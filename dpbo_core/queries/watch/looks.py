@@ -27,8 +27,8 @@ from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded, VaultContents
 from dpbo_core.models.estimators import Model
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.preconditions import check_accepted, opening_cap
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
@@ -76,13 +76,18 @@ def look_once(
         DpboError: the secret noise is not here, or is older than the ledger's last look.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    run = Run(ledger, folder)
-    opened = open_look(study, run, name=name, section=section, vaults=vaults)
-    return opened if isinstance(opened, Look) else opened.finish(run, vaults)
+    context = QueryContext(ledger, folder)
+    opened = open_look(study, context, name=name, section=section, vaults=vaults)
+    return opened if isinstance(opened, Look) else opened.finish(context, vaults)
 
 
 def open_look(
-    study: StudySpec, run: Run, *, name: str, section: WatchSection | None = None, vaults: str | Path | None = None
+    study: StudySpec,
+    context: QueryContext,
+    *,
+    name: str,
+    section: WatchSection | None = None,
+    vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
     """Prepare a private check, uncharged, or read its result; with `vaults`, destroys a finished watch's noise.
 
@@ -91,18 +96,18 @@ def open_look(
     """
     check_name("the look", name)
     section = section_of(study, section)
-    watch = watching(study, run, section)
+    watch = watching(study, context, section)
     library_version()
-    history = history_of(run.ledger, watch.key.fingerprint)
-    look = recorded_look(run, watch, name, history)
+    history = history_of(context.ledger, watch.key.fingerprint)
+    look = recorded_look(context, watch, name, history)
     if vaults is not None and any(look.alarm for look in history):
         _vault(vaults, watch).shred()
     if look is not None:
         return look
     check_going_on(name, history)
     check_accepted(study, watch.price, watch.public.problem.unlisted)
-    before = tables_read(run.ledger, watch.key.fingerprint)
-    table = todays_table(study, run.folder, watch.public, section, watch.terms, before)
+    before = tables_read(context.ledger, watch.key.fingerprint)
+    table = todays_table(study, context.folder, watch.public, section, watch.terms, before)
     if table.n < watch.terms.least_records:
         raise StudyInvalid(
             f"today's table has {table.n:,} records, and this watch needs {watch.terms.least_records:,}",
@@ -138,18 +143,18 @@ class OpenLook:
             useless=f"this watch would be useless: {watch.useless}" if watch.useless else "",
         )
 
-    def finish(self, run: Run, vaults: str | Path) -> Look:
+    def finish(self, context: QueryContext, vaults: str | Path) -> Look:
         """Charge the watch once, read today's table and record whether its score fell; an alarm destroys the noise.
 
         Args, Raises: as `look_once`.
         """
-        with run.padded():
+        with context.padded():
             watch, vault = self.watch, _vault(vaults, self.watch)
             with vault.locked():
                 # another look may have been recorded meanwhile
-                history = history_of(run.ledger, watch.key.fingerprint)
+                history = history_of(context.ledger, watch.key.fingerprint)
                 try:
-                    look = recorded_look(run, watch, self.name, history) or self._look(run, vault, history)
+                    look = recorded_look(context, watch, self.name, history) or self._look(context, vault, history)
                 except WatchOver:  # the ledger has an alarm
                     vault.shred()
                     raise
@@ -157,32 +162,32 @@ class OpenLook:
                     vault.shred()
                 return look
 
-    def _look(self, run: Run, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
+    def _look(self, context: QueryContext, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
         """This look's result: the watch is charged once for all looks, and killed checks are recorded first; unless
         one of them was an alarm, this one is made and recorded.
         """
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
-        charge = charged(self.query, run)
-        sealed(lambda: self._record_pending(charge, run, vault, len(history)), message=public)
-        history = history_of(run.ledger, watch.key.fingerprint)
+        charge = charged(self.query, context)
+        sealed(lambda: self._record_pending(charge, context, vault, len(history)), message=public)
+        history = history_of(context.ledger, watch.key.fingerprint)
         if all(look.name != self.name for look in history):
             check_going_on(self.name, history)
-            sealed(lambda: self._record(charge, vault, run.source, len(history) + 1), message=public)
-            history = history_of(run.ledger, watch.key.fingerprint)
-        look = recorded_look(run, watch, self.name, history)
+            sealed(lambda: self._record(charge, vault, context.source, len(history) + 1), message=public)
+            history = history_of(context.ledger, watch.key.fingerprint)
+        look = recorded_look(context, watch, self.name, history)
         if look is None:
             raise LedgerDamaged("the look was recorded, and the ledger does not have it")
         return sealed(lambda: replace(look, replayed=False))
 
-    def _record_pending(self, charge: Charged, run: Run, vault: NoiseVault, n: int) -> None:
+    def _record_pending(self, charge: Charged, context: QueryContext, vault: NoiseVault, n: int) -> None:
         """Record, after the ledger's `n` checks, the yes/no results in the vault of checks killed before recording.
 
         So nobody who kills a look at its alarm can look on.
         """
         watch = self.watch
-        mechanism, drawn = watch.terms.mechanism(watch.measure), run.ledger.drawn(watch.key.fingerprint)
-        contents = _sound_contents(vault, charge, drawn, watch, lambda: mechanism.draw_threshold(run.source))
+        mechanism, drawn = watch.terms.mechanism(watch.measure), context.ledger.drawn(watch.key.fingerprint)
+        contents = _sound_contents(vault, charge, drawn, watch, lambda: mechanism.draw_threshold(context.source))
         pending = {
             name: look.above
             for name, look in contents.looks.items()

@@ -7,8 +7,8 @@ from typing import Any
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
@@ -78,10 +78,12 @@ def tables_read(ledger: PrivacyLedger, fingerprint: str) -> frozenset[str]:
     return frozenset(str(name) for outcome in outcomes for name in outcome.get("tables", ()))
 
 
-def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedLook, ...]) -> Look | None:
+def recorded_look(
+    context: QueryContext, watch: Watching, name: str, history: tuple[RecordedLook, ...]
+) -> Look | None:
     """The recorded result of check `name`, None if none; records an alarm's release if a killed run did not."""
     over = next((look for look in history if look.alarm), None)
-    release = None if over is None else _concluded(run, watch, over)
+    release = None if over is None else _concluded(context, watch, over)
     recorded = next((look for look in history if look.name == name), None)
     if recorded is None:
         return None
@@ -98,15 +100,15 @@ def recorded_look(run: Run, watch: Watching, name: str, history: tuple[RecordedL
     )
 
 
-def _concluded(run: Run, watch: Watching, look: RecordedLook) -> Release:
+def _concluded(context: QueryContext, watch: Watching, look: RecordedLook) -> Release:
     """The release that ends a watch: that it alarmed, and when; recorded now if a killed run did not."""
-    release = replay(watch.key, run)
+    release = replay(watch.key, context)
     if release is not None:
         return release
     terms, problem = watch.terms, watch.public.problem
     persons = {"n_persons": terms.least_records} if problem.n_persons is not None else {}
     facts = {**terms.to_json(), "per_record": watch.measure.per_record, **persons}
-    charge, value = resumed(watch.key, run), {"alarm": True, "look": look.name, "looks": look.number}
+    charge, value = resumed(watch.key, context), {"alarm": True, "look": look.name, "looks": look.number}
     return charge.conclude(PrivateQuery(watch.key, watch.price).release(value, charge.standing, facts))
 
 
@@ -149,7 +151,7 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
         )
 
 
-def newest_edition(study: StudySpec, run: Run, section: WatchSection, name: str) -> StudySpec:
+def newest_edition(study: StudySpec, context: QueryContext, section: WatchSection, name: str) -> StudySpec:
     """The study in the edition (one of its scheduled runs) whose released model the check `name` is for.
 
     An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
@@ -157,22 +159,22 @@ def newest_edition(study: StudySpec, run: Run, section: WatchSection, name: str)
 
     Args:
         study: its first edition.
-        run: in whose ledger editions and looks are.
+        context: in whose ledger editions and looks are.
         section: which edition of the watch.
         name: the look's.
     """
-    training, passed = training_digest(study, run.folder), set()
+    training, passed = training_digest(study, context.folder), set()
     while study.edition not in passed:
         passed.add(study.edition)
-        resolved = resolve(study, run.folder)
+        resolved = resolve(study, context.folder)
         model = digest_of_released(resolved.key(training))
         key = watch_key(study, model, counted_of(resolved.problem), section.edition)
-        history = history_of(run.ledger, key.fingerprint)
+        history = history_of(context.ledger, key.fingerprint)
         alarm = next((look for look in history if look.alarm), None)
         if alarm is None or any(look.name == name for look in history):
             return study
         after = replace(study, edition=alarm.name)
-        if replay(resolve(after, run.folder).key(training), run) is None:
+        if replay(resolve(after, context.folder).key(training), context) is None:
             return study
         study = after
     return study

@@ -12,11 +12,9 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.pricing import Scope, guarantee_of
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.named_sources import place_source
-from dpbo_core.preparation.preconditions import check_policy
 from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -116,23 +114,23 @@ class Watching:
         return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
-def watching(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
+def watching(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
     """The watch (model, terms, key, price) of the model that a study released; refused before it has.
 
     Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
     """
-    watch = planned_watch(spec, run, section)
+    watch = planned_watch(spec, context, section)
     if watch.tuned is None:
-        raise not_released(spec, run.ledger)
+        raise not_released(spec, context.ledger)
     return watch
 
 
-def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
+def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
     """The watch (model, terms, key, price) of the model that a study released or, before that, would release.
 
     Args:
         spec: the study.
-        run: in whose ledger it was released, and the looks are.
+        context: in whose ledger it was released, and the looks are.
         section: what the watch is to be.
 
     Raises:
@@ -140,19 +138,16 @@ def planned_watch(spec: StudySpec, run: Run, section: WatchSection) -> Watching:
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
-    beside = tuple(place_source(place_of(run.folder, name)) for name in tables_of(section, run.folder))
-    check_policy(spec, run, *beside)
-    resolved = resolve(spec, run.folder)
-    split = FileSplit.of(spec, run)
-    public = split.public(resolved.problem)
-    study = resolved.key(public.fingerprint)
-    tuned = replay(study, run)
-    if not (resolved.method.releases_hyperparameters if tuned is None else model_is_public(tuned)):
+    beside = tuple(place_source(place_of(context.folder, name)) for name in tables_of(section, context.folder))
+    run = Run.of(spec, context, *beside)
+    public = run.public
+    tuned = replay(run.key, context)
+    if not (run.method.releases_hyperparameters if tuned is None else model_is_public(tuned)):
         raise no_model()
     counted = counted_of(public.problem)
-    key = watch_key(spec, digest_of_released(study), counted, section.edition)
+    key = watch_key(spec, digest_of_released(run.key), counted, section.edition)
     stated = _in_range(section, _reference(section, tuned), public.problem)
-    recorded = run.ledger.drawn(key.fingerprint).get(THRESHOLD)
+    recorded = context.ledger.drawn(key.fingerprint).get(THRESHOLD)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
         check_terms(section, terms, stated)
@@ -206,7 +201,7 @@ def plan_watch(
 
     Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
     """
-    watch = planned_watch(study, Run(ledger, folder), section_of(study, section)).with_threshold()
+    watch = planned_watch(study, QueryContext(ledger, folder), section_of(study, section)).with_threshold()
     problem, accepts = watch.public.problem, watch.spec.accepts
     terms, measure, spread = watch.terms, watch.measure, watch.spread
     noise = terms.noise(measure, terms.least_records, spread)
