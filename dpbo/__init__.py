@@ -13,8 +13,6 @@ import dpbo_core
 if TYPE_CHECKING:
     from dpbo.flows.evaluate import Evaluated as Evaluated
     from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
-    from dpbo.flows.objective import close_privately as close_privately
-    from dpbo.flows.objective import score_privately as score_privately
     from dpbo.flows.outsource import Outsourcing as Outsourcing
     from dpbo.flows.outsource import outsource as outsource
     from dpbo.flows.prefect_runtime.owner import owners_terminal as owners_terminal
@@ -65,11 +63,9 @@ _HOME = {
     "Outsourcing": "outsource",
     "Tuned": "tune",
     "Watched": "watch",
-    "close_privately": "objective",
     "evaluate_privately": "evaluate",
     "outsource": "outsource",
     "owners_terminal": "prefect_runtime.owner",
-    "score_privately": "objective",
     "tune_and_watch": "watch",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",

@@ -142,10 +142,10 @@ def vendors_compete(home, a, truth):
     from dpbo import FinalModel
 
     rows = pd.read_csv(a.folder / "patients.csv")
-    exact = {
-        name: float((FinalModel.load(home / f"{name}.model").predict(rows) == truth).mean()) for name in VENDORS
-    }
-    private = {name: a.json("objective", "board.toml", "--model", f"../{name}.model")["score"] for name in VENDORS}
+    models = {name: FinalModel.load(home / f"{name}.model") for name in VENDORS}
+    exact = {name: float((model.predict(rows) == truth).mean()) for name, model in models.items()}
+    board = a.objective("board.toml")
+    private = {name: board.submit(model).value for name, model in models.items()}
     return exact, private
 
 
@@ -201,6 +201,8 @@ def bare_check(folder, page):
 
 def the_board(home, a):
     """Hospital A's two boards: vendors, a search, a cheater, and what the cap refuses; figures as a dict."""
+    from dpbo import NoScoresLeft
+
     truth = pd.read_csv(a.folder / "patients.csv")["ill"].to_numpy()
     exact, private = vendors_compete(home, a, truth)
     winner = max(private, key=private.get)
@@ -214,11 +216,13 @@ def the_board(home, a):
     say(f"A cheater of 500 submissions reaches {left[-1]:.3f} on the exact board, {right[-1]:.3f} on ours,")
     say(f"and reads {read_left} of {PAIRS} labels off two scores each there, {read_right} here (a coin: 5).")
 
-    a.write("one_more.csv", "prediction\n" + "\n".join(map(str, truth)) + "\n")
-    refused = a.run("objective", "cheater.toml", "--predictions", "one_more.csv", code=3).stderr
+    try:
+        refused = str(board.submit_predictions(truth, name="one more"))
+    except NoScoresLeft as error:
+        refused = error.what
     a.write("more.toml", study("more", "hospital-a").replace("epsilon = 1.0", "epsilon = 3.0"))
     capped = a.run("tune", "more.toml", code=3).stderr
-    say(f"Submission 501: {first_sentence(refused)}\nOne study more: {first_sentence(capped)}")
+    say(f"Submission 501: {refused}.\nOne study more: {first_sentence(capped)}")
     return {
         "exact": exact, "private": private, "left": left, "right": right, "read": (read_left, read_right),
         "winner": winner,

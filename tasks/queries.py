@@ -1,11 +1,9 @@
-"""The other private queries: an evaluation, a look of a watch, a score of a private objective.
+"""The other private queries: an evaluation, a look of a watch.
 
 What is public of an evaluation or a look is one task; the spend, the records and the draw are another.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from dpbo.tasks import policies
 from dpbo.tasks.policies import private_task
@@ -15,10 +13,7 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult, OpenEvaluation, open_evaluation
-from dpbo_core.queries.objective_for_a_loop.released_score import Score
-from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.queries.watch.looks import OpenLook, open_look
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection
@@ -54,17 +49,3 @@ def look(opened: OpenLook, context: QueryContext, vaults: Path) -> Look | Budget
 def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
     """Log in MLflow the looks (private checks) of a watch that are not there yet, and its price: where they are."""
     return log_looks(looked, account, tracking_uri)
-
-
-@private_task(name="score", **policies.SENSITIVE_TASK)
-def score(session: ScoreSession, params: Mapping[str, Any]) -> Score | BudgetRefused:
-    """The private score of the model at `params`, trained and drawn once; the first that is ever asked for charges
-    for all, and a refusal is returned, not raised.
-    """
-    return policies.or_refused(lambda: session.ask(params))
-
-
-@private_task(name="close", **policies.SENSITIVE_TASK)
-def close(session: ScoreSession) -> Release:
-    """End a private objective: draw the final choice if one was paid for, and record the release."""
-    return session.close()

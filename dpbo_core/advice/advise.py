@@ -53,15 +53,6 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
     return "poor" if expected_error >= min(POOR * score_range, DOUBTED * to_gain) else "good"
 
 
-def beside_spread(verdict: Verdict, regret: float, spread: float) -> tuple[Verdict, str]:
-    """The verdict, poor at best where regret reaches `spread` (best less middling public score), and why."""
-    caption = f"the best public score is {one_digit(spread):g} above that of a middling candidate"
-    if regret >= spread:
-        worst: Verdict = "poor" if verdict == "good" else verdict
-        return worst, f"{caption}, and a choice that loses as much is no better than a candidate taken blindly"
-    return verdict, f"{caption}, of which the choice keeps about {1.0 - regret / spread:.0%}"
-
-
 def useful_from(method: AnyMethod, problem: Problem) -> int | None:
     """From how many records on this method's verdict would be good, to two digits; None if never."""
 
@@ -163,7 +154,6 @@ class Advice:
     methods: tuple[MethodAdvice, ...]
     positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
     n_public: int | None = None  # records of the public training set, where they were counted
-    spread: float | None = None  # of the public scores over Λ, where some were cross-validated
     best: MethodAdvice | None = None  # the line of the choice, with its options
     enough: str = ""  # from which ε on it would be good, in words, where that was asked for
 
@@ -181,7 +171,6 @@ class Advice:
             "methods": [line.to_json() for line in self.methods],
             **({} if self.positives is None else {"public_share": self.positives}),
             **({} if self.n_public is None else {"public_records": self.n_public}),
-            **({} if self.spread is None else {"public_spread": self.spread}),
             **({"enough": self.enough} if self.enough else {}),
         }
 
@@ -215,7 +204,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     )
     choice = choice_of(forms, problem)
     chosen = None if choice is None else _method_advice(method_named(choice.kind, choice.options), problem, least)
-    return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, problem.spread, chosen)
+    return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, chosen)
 
 
 def why_useless(method: AnyMethod, problem: Problem) -> str:
@@ -269,9 +258,6 @@ def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None)
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
         why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
-    if problem.spread is not None and loss is not None:
-        verdict, caption = beside_spread(verdict, loss.regret, problem.spread)
-        why += f"; {caption}"
     if counts_pairs(problem):
         least = useful_from(method, problem)
         warning = expected_interval(problem, method.draws(problem))

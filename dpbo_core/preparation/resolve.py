@@ -191,7 +191,6 @@ def advise_study(
     positives: float | None = None,
     baseline: float | None = None,
     n_public: int | None = None,
-    spread: float | None = None,
 ) -> Advice:
     """Every method's price and expected error on this study, and which to choose. Opens no data file.
 
@@ -201,14 +200,11 @@ def advise_study(
         positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
         baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
         n_public: records of the PUBLIC training set; likewise.
-        spread: the best PUBLIC score of Λ less the median one, in [0, G]; likewise.
 
     Raises:
         StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
     """
-    problem = replace(
-        planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public, spread=spread
-    )
+    problem = replace(planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public)
     if problem.training is None and spec.model.trained and not spec.model.ours:
         _try_building_estimator(spec, folder, problem)  # what would be refused at the first training
     return advise(problem, spec.method, spec.options)

@@ -118,7 +118,6 @@ class Problem:
     baseline_by: Literal["records", "persons"] = "records"  # what counts once in it
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
-    spread: float | None = None  # of the PUBLIC scores over Λ, the best less the median; None where not looked up
     scored_in_public: bool = True  # whether there are public records to score candidates on
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
 

@@ -162,6 +162,6 @@ class PrivateObjective(ObjectiveHandle):
             raise DpboError(
                 "this PrivateObjective holds no records",
                 cause="fit was not called, or it came out of a pickle, which leaves the records behind",
-                remedy="call fit here; for several processes ask through a study file (dpbo objective)",
+                remedy="call fit here; for several processes ask through a study file (from_study)",
             )
         return self.session_

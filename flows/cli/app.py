@@ -43,7 +43,6 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "verify": ("verify", "Recompute a release's price, and check its receipt."),
     "pool": ("verify", "Sum one model's reports of several sites."),
     "keys": ("verify", "Make the key that signs receipts."),
-    "objective": ("objective", "Private scores for a search of your own."),
     "curate": ("curate", "The curator: publish a private table."),
     "model": ("curate", "The modeller: search a published table."),
 }
@@ -51,10 +50,10 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {
-    "show", "status", "tune", "evaluate", "objective", "watch", "plan", "curate", "model",
+    "show", "status", "tune", "evaluate", "watch", "plan", "curate", "model",
     "pool", "verify",
 }  # fmt: skip
-SPENDS = {"tune", "evaluate", "objective", "watch"}
+SPENDS = {"tune", "evaluate", "watch"}
 
 
 class Verbs(TyperGroup):

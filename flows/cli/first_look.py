@@ -16,7 +16,7 @@ from dpbo_core.study_file.evaluation import no_epsilon
 from dpbo_core.study_file.study import space_of
 from dpbo_core.study_file.toml_file import read_study
 
-READS_A_STUDY = ("tune", "plan", "evaluate", "objective", "watch", "serve")
+READS_A_STUDY = ("tune", "plan", "evaluate", "watch", "serve")
 
 
 def look(words: Sequence[str]) -> None:

@@ -14,15 +14,13 @@ from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
-from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread, enough
+from dpbo_core.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.preparation.data_split import allowed_score, public_sources
+from dpbo_core.preparation.data_split import public_sources
 from dpbo_core.preparation.preconditions import paying_account, refusal_of
-from dpbo_core.preparation.public_advice import advised_half, public_spread
+from dpbo_core.preparation.public_advice import advised_half
 from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.preparation.sizes import n_public
 from dpbo_core.preparation.trial_trainings import check_trainable
@@ -37,12 +35,9 @@ VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused":
 RUNS = ("good", "poor")
 HEADER = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
 EveryMethod = Annotated[bool, typer.Option("--all", help="Every method with its numbers, and why.")]
-Fit = Annotated[
-    bool, typer.Option("--fit", help="Cross-validate a few candidates on the public file: what there is to choose.")
-]
 
 
-def plan(study: Study, every_method: EveryMethod = False, fit: Fit = False) -> None:
+def plan(study: Study, every_method: EveryMethod = False) -> None:
     """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
@@ -53,9 +48,6 @@ def plan(study: Study, every_method: EveryMethod = False, fit: Fit = False) -> N
         check_trainable(resolve(spec, folder).method, public.problem, public.problem.trainer)
     if public is not None:
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
-    if fit:
-        score = allowed_score(spec, PrivacyLedger(Stores().ledger)) if spec.model.own_score else None
-        read["spread"] = public_spread(spec, folder, allowed_score=score)
 
     def advised(epsilon: float) -> Advice:
         asked = replace(spec, privacy=replace(spec.privacy, epsilon=epsilon))
@@ -181,8 +173,6 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
         rows.append(("records", f"this score is useful from about {best.useful_from:,} of them"))
     if best.warning and best.verdict != "useless":  # which says more
         rows.append(("score", f"[yellow]{named(best.warning)}[/]"))
-    if advice.spread is not None and best.expected_regret is not None:
-        rows.append(("choice", beside_spread(best.verdict, best.expected_regret, advice.spread)[1]))
     for line in advice.methods:
         if line.kind == spec.method and (line.kind, line.options) != (best.kind, best.options):
             rows.append(("study", f"{line.kind}: {_beside(line)}"))
@@ -304,6 +294,4 @@ def _files_read(spec: StudySpec, advice: Advice) -> str:
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
-    if advice.spread is not None:
-        facts += ["some candidates cross-validated on it"]
     return f"The public training file was read ({', '.join(facts)}), no other, and nothing was charged."

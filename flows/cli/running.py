@@ -33,13 +33,12 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
-    from dpbo.flows.objective import Closed
     from dpbo.flows.results import Evaluated, Tuned
     from dpbo.flows.watch import Watched
     from dpbo_core.ledger.accounts import DatasetAccount
     from dpbo_core.study_file import StudySpec
 
-T = TypeVar("T", "Tuned", "Evaluated", "Watched", "Closed")
+T = TypeVar("T", "Tuned", "Evaluated", "Watched")
 STDOUT = 1
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",

@@ -16,8 +16,8 @@ CONSTANTS = {  # figures of a report, what one answer to all has of each, and on
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT = {
-    NO_BETTER: "do not use the model; try other features or another estimator on the public table first, which "
-    "costs nothing: dpbo plan --fit",
+    NO_BETTER: "do not use the model; try other features or another estimator on the public table first, "
+    "which costs nothing",
     UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
     "another spend, and no surer",
 }

@@ -170,7 +170,6 @@ def charged(ledger, *datasets):
 DOORS = [
     ("tune", "study.toml"),
     ("plan", "study.toml"),
-    ("plan", "study.toml", "--fit", "--json"),
     ("evaluate", "study.toml", "--epsilon", "1", "--plan"),
     ("watch", "study.toml", "--once", "--look", "today", "--drop", "0.1", "--epsilon", "1"),
     ("watch", "study.toml", "--plan", "--drop", "0.1", "--epsilon", "1"),

@@ -24,7 +24,6 @@ from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import public_sources
 from dpbo_core.preparation.precomputed import train_candidates
 from dpbo_core.preparation.preconditions import approve_study, check_policy
-from dpbo_core.preparation.public_advice import public_spread
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.watch.looks import look_once
@@ -92,7 +91,6 @@ DOORS = {
         study, ledger=ledger, folder=folder, vaults=folder / "vaults", name="a", section=WatchSection(drop=0.1)
     ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
-    "plan --fit": lambda study, _, folder: public_spread(study, folder),
     "a worker": lambda study, _, folder: train_candidates(study, folder, (0,)),
 }
 
@@ -201,7 +199,6 @@ def test_the_command(study, dpbo, here):
     loaded = set(sys.modules)
     code, out, _ = dpbo("plan", "study.toml")
     assert (code, "colorama.ansi" in set(sys.modules) - loaded) == (0, False)
-    assert dpbo("plan", "study.toml", "--fit")[0] == 3
     code, out, _ = dpbo("budget", "allow", "people", "--score", "ourpackage.scores:utility")
     assert (code, "may be scored by ourpackage.scores:utility from now on" in " ".join(out.split())) == (0, True)
     assert "as before" in " ".join(

@@ -293,36 +293,6 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
         assert order.index(line.verdict) <= order.index(balanced[kind].verdict) <= order.index(rare[kind].verdict)
 
 
-def test_a_verdict_counts_what_there_is_to_choose_between(tmp_path):
-    """`dpbo plan --fit`: where candidates' public scores are alike, a choice that loses as much is a blind one."""
-    from dpbo_core.preparation.public_advice import public_spread
-
-    tree = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
-    spec = on_files(
-        data={"n_validation": 2000}, model=tree, space={"max_depth": {"low": 1, "high": 6, "integer": True}}
-    )
-
-    def line(spread):
-        return next(one for one in advise_study(spec, spread=spread).methods if one.kind == "private_grid")
-
-    unknown, wide, narrow = line(None), line(0.2), line(1e-6)
-    assert unknown.verdict == wide.verdict == "good"
-    assert narrow.verdict == "poor"
-    assert "of which the choice keeps about" in wide.why
-    assert "no better than a candidate taken blindly" in narrow.why
-    assert "middling" not in unknown.why
-    assert advise_study(spec, spread=0.2).to_json()["public_spread"] == 0.2
-    assert advise_study(spec, spread=1e-6).choice == advise_study(spec).choice  # "auto" opens no file
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 200))
-    xor = (a * b > 0).astype(int)
-    (tmp_path / "t.csv").write_text(
-        "a,b,y\n" + "".join(f"{i},{j},{k}\n" for i, j, k in zip(a, b, xor, strict=True))
-    )
-    assert 0.01 < public_spread(spec, tmp_path) < 0.5  # no validation file is there to be opened
-    assert public_spread(on_files(model=tree, space={"max_depth": {"values": [3]}}), tmp_path) == 0.0
-
-
 def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
     from dpbo_core.preparation.public_advice import advised_half
 

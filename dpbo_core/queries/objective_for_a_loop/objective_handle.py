@@ -10,7 +10,6 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
@@ -41,13 +40,12 @@ from dpbo_core.study_file import ObjectiveSection, StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
 
-def objective_of_study(spec: StudySpec, run: QueryContext, *beside: Source) -> OpenObjective:
-    """A study's [objective], checked and ready for private scores, nothing charged; `beside`: further sources read.
+def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:
+    """A study's [objective], checked and ready for private scores; nothing is charged.
 
     Args:
         spec: the study, on files.
         run: which ledger pays, who asks, in which folder.
-        beside: what is read beside the study's own files: a model that is handed in.
 
     Raises:
         StudyInvalid: it has no [objective], or cannot be used as it is. PolicyRefused: the owner's policy says no.
@@ -57,7 +55,7 @@ def objective_of_study(spec: StudySpec, run: QueryContext, *beside: Source) -> O
         raise StudyInvalid(
             f"the study {spec.name!r} has no [objective]", remedy="add [objective] with scores = 20, say"
         )
-    check_policy(spec, run, *beside)
+    check_policy(spec, run)
     split = FileSplit.of(spec, run)
     problem = planning_problem(spec, run.folder)
     if problem.training is not None:

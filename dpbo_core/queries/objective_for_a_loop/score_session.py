@@ -23,14 +23,14 @@ from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, pairs_released
+from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sealing import Message, sealed
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.model import PREDICTIONS
@@ -155,10 +155,6 @@ class ScoreSession(Opaque):
                 )
         return self._score_of_draw(*draws[submission.text])
 
-    def has_score(self, text: str) -> bool:
-        """Whether the hyperparameters or submission with this text have their score already."""
-        return text in self._draws()
-
     def best(self) -> dict[str, Any]:
         """The best hyperparameters scored so far, by posterior mean or, if paid for, a private choice drawn once.
 
@@ -234,11 +230,6 @@ class ScoreSession(Opaque):
     def _recorded(self) -> Mapping[str, Any]:
         """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self.opened.key.fingerprint)
-
-    @property
-    def no_score(self) -> str | None:
-        """Why no score is stated, by the noised number of pairs; None where scores are."""
-        return pairs_released(self._unit(), self.opened.price.problem).get(NO_SCORE) if self._counts else None
 
     def numbers(self) -> list[int]:
         """The noised number of pairs, if pairs are counted and it was drawn: as a list."""

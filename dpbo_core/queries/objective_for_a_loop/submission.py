@@ -11,26 +11,21 @@ its name: that two tables are equal can depend on one record, so whether a score
 """
 
 import copy
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.addresses import place_of
 from dpbo_core.data.files import parts_of
 from dpbo_core.data.predictions import PredictionColumns, rows_of, values_of
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import positions, value_column
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
 from dpbo_core.final_model import FinalModel
-from dpbo_core.final_model.storage import loaded_estimator
 from dpbo_core.models.containment import contained
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
@@ -50,7 +45,6 @@ from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWW
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.sealing import attempted, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.queries.evaluation.evaluated_model import read_model
 from dpbo_core.queries.evaluation.histogram_cells import needed_columns
 from dpbo_core.queries.objective_for_a_loop.parameters import canonical_text, parameters_of
 from dpbo_core.scoring.in_memory import Objective, Scorer
@@ -201,23 +195,6 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
     return PredictionColumns.of(names, public.target, classes, of_classes=names_classes(classes, score))
 
 
-def predictions_file(spec: StudySpec, path: Path, columns: PredictionColumns) -> Callable[[], Table]:
-    """A function that reads a SENSITIVE file of predictions; header and row count are checked now.
-
-    Raises:
-        StudyInvalid: the file is not there, has other columns, or another number of rows.
-    """
-    shown = path.name
-    header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
-    if header.columns != columns.feature_names:
-        raise StudyInvalid(
-            f"{shown} has not the columns of predictions",
-            remedy=f"write {', '.join(columns.feature_names)}, and a row a validation record in their order",
-        )
-    check_n_validation(spec, header.n_records, shown_as=shown)
-    return lambda: data.read_table(path, mode=SENSITIVE_FILE, shown_as=shown)
-
-
 def predictions_in_memory(spec: StudySpec, predictions: Any, columns: PredictionColumns) -> Callable[[], Table]:
     """A function that makes a table of SENSITIVE predictions; their number and shape are checked now.
 
@@ -239,18 +216,6 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
         {name: [row[place] for row in rows] for place, name in enumerate(columns.feature_names)},
         source="predictions",
     )
-
-
-def model_file(path: Path) -> tuple[Any, str]:
-    """A fitted model, and the digest of its bytes, from a skops file or a folder that dpbo saved.
-
-    Raises:
-        StudyInvalid: it cannot be read, or names a type that is not trusted; nothing of it was run.
-    """
-    if path.is_dir():
-        return read_model(path)
-    model = loaded_estimator(path, verb="predict")
-    return model, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def digest_of(estimator: Any) -> str:
