@@ -355,9 +355,7 @@ def worlds(folder):
         return asked.close()
 
     def submitted(edition):
-        asked = objective(
-            edition, study="submitted", pay_as_you_go=True, accepts=("rowwise_predictions", "public_models")
-        )
+        asked = objective(edition, study="submitted", accepts=("rowwise_predictions", "public_models"))
         public = frame(0)
         asked.submit(DecisionTreeClassifier(max_depth=1, random_state=0).fit(public[["a", "b"]], public.ill))
         asked.submit_predictions(frame(3).ill, name="a team's")

@@ -150,11 +150,6 @@ class ObjectivePrice:
         return math.floor(total * self.choice_share)
 
 
-def number_name(number: int) -> str:
-    """The name of the draw of the number of pairs beside score `number`, where each score is paid for alone."""
-    return f"{ALL_PAIRS} {number}"
-
-
 def score_name(number: int) -> str:
     """The name in the ledger of score `number`, 1 … n."""
     return f"score {number}"
