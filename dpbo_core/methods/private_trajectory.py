@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
@@ -51,7 +52,7 @@ from dpbo_core.methods.pair_draws import (
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -444,4 +445,4 @@ class TrajectorySearch(Opaque):
         )
         guess = np.zeros(len(encoded)) if public is None else (public - centre) / scale
         domain = SearchDomain(encoded, prior, max(sigma**2, 1e-10), guess)
-        return score_map, begin(domain, acquisition_of(search), search.seed)
+        return score_map, begin(domain, acquisition_named(search.acquisition, beta=search.beta))

@@ -102,13 +102,13 @@ def history(rng, shapes, noise=0.05, n=8):
 def test_a_drift_is_found_and_a_change_is_found():
     rng = np.random.default_rng(1)
     hill, other = np.sin(3 * LINE[:, 0]), np.cos(7 * LINE[:, 0])
-    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, [hill] * 6))
+    search = LearningSearch(DOMAIN, UCB(4.0), past=history(rng, [hill] * 6))
     found = search._past
     assert found.weights @ found.drifts < 0.02  # nothing drifts
     drifting = [hill + 0.25 * e * LINE[:, 0] * rng.normal() for e in range(6)]
-    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, drifting))
+    search = LearningSearch(DOMAIN, UCB(4.0), past=history(rng, drifting))
     assert search._past.weights @ search._past.drifts > 2 * (found.weights @ found.drifts)
-    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, [hill] * 4 + [other] * 3))
+    search = LearningSearch(DOMAIN, UCB(4.0), past=history(rng, [hill] * 4 + [other] * 3))
     assert search._past.weights @ (search._past.changes == 4) > 0.9  # the editions of ages 1, 2 and 3 are alike
 
 
@@ -118,7 +118,7 @@ def test_where_the_present_disagrees_the_past_is_given_up():
     hill = np.sin(3 * LINE[:, 0])
     past = history(rng, [hill] * 5)
     for shape, fresh in ((hill, 0.02), (-hill, None)):
-        search = LearningSearch(DOMAIN, UCB(4.0), 0, past=past)
+        search = LearningSearch(DOMAIN, UCB(4.0), past=past)
         assert search.ask() == int(np.argmax(hill))  # where the past expects the best
         for index in (0, 3, 6, 9, 11):
             search.tell(index, float(shape[index]))
@@ -128,7 +128,7 @@ def test_where_the_present_disagrees_the_past_is_given_up():
             assert weight < fresh < FRESH
             continue
         assert weight > 0.999
-        afresh = AveragedSearch(DOMAIN, UCB(4.0), 0)
+        afresh = AveragedSearch(DOMAIN, UCB(4.0))
         for index in (0, 3, 6, 9, 11):
             afresh.tell(index, float(shape[index]))
         means, _ = search.domain.moments(found, np.arange(12))

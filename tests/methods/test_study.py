@@ -170,7 +170,7 @@ def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind
     assert np.isfinite(release.value["score"])
 
 
-@pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
+@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
 def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition):
     tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
     quiet = InjectedNoise(np.random.default_rng(0), 0.0)
