@@ -24,7 +24,7 @@ def _check_lengthscale(key: str, length: float | str) -> None:
 class SearchSection(Section):
     """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
 
-    `steps`: 20 where left out; 40 for a trajectory that ends in permute-and-flip.
+    `steps`: 20 where left out; 40 for a trajectory that ends in a final choice.
     `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
     out a schedule's runs do, and other studies begin afresh. `one_pass`: all of Λ is scored in one pass over the
     records when the first score is needed, and looked up afterwards; it changes no release, and no study's key.

@@ -86,7 +86,7 @@ class ObjectivePrice:
         """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
         if self.choice_share == 0.0:
             return None
-        return selection(self.problem, self._rho_of_choice(self._total_rho()), "permute_and_flip")
+        return selection(self.problem, self._rho_of_choice(self._total_rho()))
 
     def draws(self) -> Draws:
         """Every noise draw that is priced, with its mechanism: the number of pairs, the scores, the choice."""
