@@ -164,7 +164,6 @@ LEARNING = {
     "private_trajectory, learning": study(
         study={"method": "private_trajectory"}, search={"learn_from": "editions"}
     ),
-    "private_grid, learning": study(search={"learn_from": "editions"}),
 }
 EVALUATED = {
     "evaluation, persons and groups": study(

@@ -185,7 +185,7 @@ class PrivateTrajectory:
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Every step's score in a release, the choice, and its fresh look (one more noised score)."""
+        """Every step's score in a release, and the fresh look at the choice (one more noised score)."""
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -279,7 +279,6 @@ class PrivateTrajectory:
         certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
-        begins_with_editions=True,
         released_scores=released_scores,
         scores_ahead=True,
         prepare=prepare,

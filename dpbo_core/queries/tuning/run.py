@@ -400,7 +400,7 @@ def _new_warm_start(study: ResolvedStudy, run: Run) -> WarmStart | None:
     check_one_pass(study.spec, study.method)
     if not learns(study.spec, study.method, run):
         return None
-    return to_learn_from(study.spec, study.method, run.ledger)
+    return to_learn_from(study.spec, run.ledger)
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:
