@@ -17,7 +17,6 @@ from dpbo.flows.cli.words import Study, check_padding
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo_core.accounting.account import Account
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -45,10 +44,6 @@ def evaluate(
         bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
     ] = False,
     pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
-    register: Annotated[
-        bool,
-        typer.Option("--register", help="Let it be MLflow's champion where what is released says it is better."),
-    ] = False,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
     if plan:
@@ -56,19 +51,15 @@ def evaluate(
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))
         return
     mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
-    evaluated, account = run(
-        study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register, mend=mend
-    )
+    evaluated, account = run(study, epsilon=epsilon, model=model, time_quantum=pad_steps, mend=mend)
 
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:
-        print_report(result, tracked, account, champion=evaluated.champion)
+        print_report(result, tracked, account)
         print_next(result.release)
 
-    print_result(
-        lambda: evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}), screen
-    )
+    print_result(lambda: evaluated_json(result, tracked), screen)
 
 
 def run(
@@ -77,7 +68,6 @@ def run(
     epsilon: float | None = None,
     model: Path | None = None,
     time_quantum: float = 0.0,
-    register: bool = False,
     mend: EvaluationSection | None = None,
 ) -> tuple[Evaluated, Account]:
     """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
@@ -89,13 +79,6 @@ def run(
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
     check_padding(time_quantum)
-    if register and model is not None:
-        raise StudyInvalid(
-            "--register is for the model that the study released",
-            cause="a model of a file is no version of the registered model",
-            remedy="leave --model out, or --register",
-        )
-
     study, folder = _read(path, model)
     if mend is not None:
         section = replace(study.evaluation or mend, repair=True)
@@ -112,9 +95,7 @@ def run(
 
         return evaluate_privately
 
-    return run_here(
-        study, flow, (study, folder, epsilon, saved, time_quantum, register), lambda: _recorded(study, before)
-    )
+    return run_here(study, flow, (study, folder, epsilon, saved, time_quantum), lambda: _recorded(study, before))
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
