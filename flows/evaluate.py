@@ -27,7 +27,6 @@ def evaluate_privately(
     folder: str = ".",
     epsilon: float | None = None,
     model: str | None = None,
-    pad: float = 0.0,
 ) -> Evaluated:
     """Evaluate the released or a saved model on sensitive records, alone or in your flow; charged once, then free.
 
@@ -36,7 +35,6 @@ def evaluate_privately(
         folder: the folder that the study's data paths are relative to.
         epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
         model: the folder of a saved, public model; the model that the study released where None.
-        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
 
     Returns:
         The report, recorded in the ledger and shown in MLflow. Asked again it is the same, and costs nothing.
@@ -48,7 +46,7 @@ def evaluate_privately(
         Sealed: something failed on sensitive data; run it again and it continues.
     """
     study = study_of(study)
-    flow = PrivateFlow.begin(study, folder, pad, model=model)
+    flow = PrivateFlow.begin(study, folder, model=model)
     warnings = flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
     with alive(flow.stores.running), workers(study, folder) as counting:

@@ -44,24 +44,21 @@ class Closed:
 
 
 @flow(name="score privately", **policies.FLOW)
-def score_privately(
-    study: StudySpec, params: Sequence[Mapping[str, Any]] = (), folder: str = ".", pad_steps: float = 0.0
-) -> Scored:
+def score_privately(study: StudySpec, params: Sequence[Mapping[str, Any]] = (), folder: str = ".") -> Scored:
     """Ask a study's private objective for scores: the first ever asked charges for all, and one asked about before
-    is free; a task each, padded to a whole multiple of `pad_steps` seconds.
+    is free; a task each.
 
     Args:
         study: with [objective], which says how many scores its (ε, δ) buys.
         params: the hyperparameters to score.
         folder: the folder that the study's data paths are relative to.
-        pad_steps: 0 for none.
 
     Raises:
         NoScoresLeft: more were asked for than were paid for; what was released stands.
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    flow, session = _flow_and_session(study, folder, pad_steps)
+    flow, session = _flow_and_session(study, folder)
     with alive(flow.stores.running):
         scores = tuple(_score_in_task(session, flow.study, one) for one in params)
         flow.warnings.tried(UNRECORDED, lambda: wait_until_recorded(len(scores)))
@@ -69,13 +66,13 @@ def score_privately(
 
 
 @flow(name="close the private objective", **policies.FLOW)
-def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Closed:
+def close_privately(study: StudySpec, folder: str = ".") -> Closed:
     """Draw a private objective's final choice if one was paid for, record its release and show it in MLflow;
     nothing more is scored.
 
     Args, Raises: as `score_privately`. A choice that was paid for is drawn now, unless it was before.
     """
-    flow, session = _flow_and_session(study, folder, pad_steps)
+    flow, session = _flow_and_session(study, folder)
     with alive(flow.stores.running):
         release = close(session)
         announce_stage(flow.study.name, "the release is recorded; MLflow's page follows")
@@ -84,9 +81,9 @@ def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0)
         return Closed(release, tracked, tuple(flow.warnings.lines))
 
 
-def _flow_and_session(study: StudySpec, folder: str, time_quantum: float) -> tuple[PrivateFlow, ScoreSession]:
+def _flow_and_session(study: StudySpec, folder: str) -> tuple[PrivateFlow, ScoreSession]:
     """A study's checked Prefect flow, and its private objective, ready to be asked; nothing is charged yet."""
-    flow = PrivateFlow.begin(study_of(study), folder, time_quantum)
+    flow = PrivateFlow.begin(study_of(study), folder)
     flow.warnings.tried(UNNAMED, lambda: name_run(flow.study, "objective"))
     return flow, ScoreSession(objective_of_study(flow.study, flow.run), flow.run)
 

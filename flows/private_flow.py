@@ -73,7 +73,7 @@ class PrivateFlow:
     registers: bool = False
 
     @classmethod
-    def begin(cls, study: StudySpec, folder: str, time_quantum: float = 0.0, *, model: str | None = None) -> Self:
+    def begin(cls, study: StudySpec, folder: str, *, model: str | None = None) -> Self:
         """Check Prefect's settings and the owner's policy, and begin a study's flow; no data is opened yet.
 
         Nothing will be charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
@@ -81,7 +81,6 @@ class PrivateFlow:
         Args:
             study: as written.
             folder: the folder that its data paths are relative to.
-            time_quantum: seconds; tasks on sensitive data take a whole number of them.
             model: the folder of a saved model that is evaluated in the place of the study's own.
 
         Raises:
@@ -95,7 +94,6 @@ class PrivateFlow:
             ledger,
             folder,
             caller=caller(ledger),
-            time_quantum=time_quantum,
             before_charge=lambda: warnings.add(check_target(study.privacy.dataset, stores.tracking)),
             consent=partial(ask_or_refuse if at_the_terminal() else refuse, study),
             asked_by=asked_by(),

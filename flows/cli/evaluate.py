@@ -13,7 +13,7 @@ from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_repo
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Study, check_padding
+from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo_core.accounting.account import Account
@@ -43,7 +43,6 @@ def evaluate(
     plan: Annotated[
         bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
     ] = False,
-    pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
     if plan:
@@ -51,7 +50,7 @@ def evaluate(
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))
         return
     mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
-    evaluated, account = run(study, epsilon=epsilon, model=model, time_quantum=pad_steps, mend=mend)
+    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend)
 
     result, tracked = evaluated.result, evaluated.tracked
 
@@ -67,7 +66,6 @@ def run(
     *,
     epsilon: float | None = None,
     model: Path | None = None,
-    time_quantum: float = 0.0,
     mend: EvaluationSection | None = None,
 ) -> tuple[Evaluated, Account]:
     """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
@@ -78,7 +76,6 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    check_padding(time_quantum)
     study, folder = _read(path, model)
     if mend is not None:
         section = replace(study.evaluation or mend, repair=True)
@@ -95,7 +92,7 @@ def run(
 
         return evaluate_privately
 
-    return run_here(study, flow, (study, folder, epsilon, saved, time_quantum), lambda: _recorded(study, before))
+    return run_here(study, flow, (study, folder, epsilon, saved), lambda: _recorded(study, before))
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:

@@ -252,8 +252,7 @@ class OpenEvaluation:
 
         Raises: as `evaluate_study`.
         """
-        with run.padded():
-            release = self._charge_and_release(run)
+        release = self._charge_and_release(run)
         result = _read(self.request.query, release, replayed=False)
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 

@@ -125,8 +125,7 @@ class ScoreSession(Opaque):
         if text not in draws:
             self._check_left(draws)
             model = self._train(parameters)
-            with self._run.padded():
-                draws = self._with_score(text, lambda records: records.evaluate(model))
+            draws = self._with_score(text, lambda records: records.evaluate(model))
         return self._score_of_draw(*draws[text])
 
     def submit(self, submission: Submission) -> Score:
@@ -146,10 +145,9 @@ class ScoreSession(Opaque):
         draws = self._draws()
         if submission.text not in draws:
             self._check_left(draws)
-            with self._run.padded():
-                draws = self._with_score(
-                    submission.text, lambda records: submission.records(records).evaluate(submission.model)
-                )
+            draws = self._with_score(
+                submission.text, lambda records: submission.records(records).evaluate(submission.model)
+            )
         return self._score_of_draw(*draws[submission.text])
 
     @property
@@ -186,8 +184,7 @@ class ScoreSession(Opaque):
         if recorded is not None:
             return recorded
         self.best()  # a choice that was paid for is part of the release
-        with self._run.padded():
-            return self._concluded(resumed(self.opened.key, self._run))
+        return self._concluded(resumed(self.opened.key, self._run))
 
     def _concluded(self, charge: Charged) -> Release:
         """Record the release of every score drawn until then and return it, safe against concurrent requests."""
@@ -317,14 +314,13 @@ class ScoreSession(Opaque):
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
         """Train and score every point again and draw the final choice among them, now: its index."""
         models = [self._train(parameters) for parameters in points]
-        with self._run.padded():
-            charge, records = self._charged()
+        charge, records = self._charged()
 
-            def exact() -> Sensitive[NDArray[np.int64]]:
-                """The exact scores of all points, sealed."""
-                return evaluate_all(records, models).vector
+        def exact() -> Sensitive[NDArray[np.int64]]:
+            """The exact scores of all points, sealed."""
+            return evaluate_all(records, models).vector
 
-            return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
+        return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         """The Gaussian process posterior of the scores at these points."""

@@ -171,8 +171,7 @@ class StudyRun(Opaque):
                 released = self._search.step(self._objective, self._charge.noise)
             return released
 
-        with self._run.padded():
-            return sealed(stepped, message=self._message)
+        return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
         """Make every step and the release of a study already charged; `on_step`, if given, gets each step's number
@@ -186,9 +185,8 @@ class StudyRun(Opaque):
 
     def finish(self) -> StudyResult:
         """Draw what noise is left, as for the final choice, and record the release: the study's result."""
-        with self._run.padded():
-            release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
-            return StudyResult(self._charge.conclude(release), replayed=False)
+        release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
+        return StudyResult(self._charge.conclude(release), replayed=False)
 
     def _with_untrained(self, release: Release) -> Release:
         """The release, which names the candidates that could not be trained: public facts, as the path is."""
@@ -263,70 +261,67 @@ def open_study(
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
-    with run.padded():
-        spec = study if isinstance(study, StudySpec) else study.spec
-        if data is None:
-            check_policy(spec, run)
-        else:
-            check_public_sources(data.sources(), run.ledger)
-        resolved = resolve(study, run.folder) if isinstance(study, StudySpec) else study
-        data = data or FileSplit.of(resolved.spec, run)
-        public = data.public(resolved.problem)
-        key = resolved.key(public.fingerprint)
-        release = replay(key, run)
-        if release is not None:
-            return ReplayedStudy(release, public)
-        reserved = run.ledger.reserved(key.fingerprint)
-        if reserved is not None:  # what was charged goes on as it began
-            warm_start, resolved = run.ledger.warm_start(key.fingerprint), resolved.as_charged(reserved)
-        else:
-            warm_start = _new_warm_start(resolved, run)
-        check_accepted(spec, resolved.plan, public.problem.unlisted)
-        check_step_times(resolved.plan, seen=run.steps_seen)
-        done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
-        problem = replace(remembering(public.problem, done), advice=resolved.why)
-        problem = _do_public_work(resolved.method, problem, done.trained)
-        if (
-            reserved is None
-            and not done.tried
-            and problem.training is None
-            and not trained_first(resolved.method, problem)
-        ):
-            check_trainable(
-                resolved.method, problem, public.problem.trainer
-            )  # what cannot be trained costs nothing
-        if steps_train(resolved.method):
-            problem = anew(problem, public.problem.trainer)
-        data.check(public)
-        draws = resolved.method.draws(problem)
-        problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
-        search = resolved.method.start(problem, resolved.plan)
-        plain = replace(problem, trainer=public.problem.trainer)  # what is evaluated is trained by it
-        published = replace(public, problem=publishing(public.problem, done.trained))
-        query = PrivateQuery(
-            key,
-            resolved.plan,
-            data.sources(),
-            opening_cap(spec),
-            spec.privacy.max_records_per_person,
-            warm_start,
-            {**resolved.to_json(), MARKS: True},
-            draws,
-            why_useless(resolved.method, public.problem),
-        )
-        charge = charged(query, run, *(() if follow_up is None else follow_up(replace(public, problem=plain))))
-        if charge.warm_start != warm_start:  # another process charged it first, and what that began with stands
-            earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, run.ledger))
-            search = sealed(lambda: resolved.method.start(replace(problem, earlier=earlier), resolved.plan))
-        sealed(lambda: charge.noise.prepare_draws(draws))
-        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
-        message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
-        charge.open()
-        objective = sealed(lambda: data.sensitive(public), message=message)
-        trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
-        if trainer is not None:
-            trainer.charged = True
-        return StudyRun(resolved, published, run, charge, search, objective, trainer)
+    spec = study if isinstance(study, StudySpec) else study.spec
+    if data is None:
+        check_policy(spec, run)
+    else:
+        check_public_sources(data.sources(), run.ledger)
+    resolved = resolve(study, run.folder) if isinstance(study, StudySpec) else study
+    data = data or FileSplit.of(resolved.spec, run)
+    public = data.public(resolved.problem)
+    key = resolved.key(public.fingerprint)
+    release = replay(key, run)
+    if release is not None:
+        return ReplayedStudy(release, public)
+    reserved = run.ledger.reserved(key.fingerprint)
+    if reserved is not None:  # what was charged goes on as it began
+        warm_start, resolved = run.ledger.warm_start(key.fingerprint), resolved.as_charged(reserved)
+    else:
+        warm_start = _new_warm_start(resolved, run)
+    check_accepted(spec, resolved.plan, public.problem.unlisted)
+    check_step_times(resolved.plan, seen=run.steps_seen)
+    done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
+    problem = replace(remembering(public.problem, done), advice=resolved.why)
+    problem = _do_public_work(resolved.method, problem, done.trained)
+    if (
+        reserved is None
+        and not done.tried
+        and problem.training is None
+        and not trained_first(resolved.method, problem)
+    ):
+        check_trainable(resolved.method, problem, public.problem.trainer)  # what cannot be trained costs nothing
+    if steps_train(resolved.method):
+        problem = anew(problem, public.problem.trainer)
+    data.check(public)
+    draws = resolved.method.draws(problem)
+    problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
+    search = resolved.method.start(problem, resolved.plan)
+    plain = replace(problem, trainer=public.problem.trainer)  # what is evaluated is trained by it
+    published = replace(public, problem=publishing(public.problem, done.trained))
+    query = PrivateQuery(
+        key,
+        resolved.plan,
+        data.sources(),
+        opening_cap(spec),
+        spec.privacy.max_records_per_person,
+        warm_start,
+        {**resolved.to_json(), MARKS: True},
+        draws,
+        why_useless(resolved.method, public.problem),
+    )
+    charge = charged(query, run, *(() if follow_up is None else follow_up(replace(public, problem=plain))))
+    if charge.warm_start != warm_start:  # another process charged it first, and what that began with stands
+        earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, run.ledger))
+        search = sealed(lambda: resolved.method.start(replace(problem, earlier=earlier), resolved.plan))
+    sealed(lambda: charge.noise.prepare_draws(draws))
+    # a file holds bytes, whose reader says sizes alone; an object in a table in memory may raise any message
+    message = messages(StudyInvalid) if isinstance(data, FileSplit) else None
+    charge.open()
+    objective = sealed(lambda: data.sensitive(public), message=message)
+    trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
+    if trainer is not None:
+        trainer.charged = True
+    return StudyRun(resolved, published, run, charge, search, objective, trainer)
 
 
 def run_study(
