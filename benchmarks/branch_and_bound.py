@@ -37,12 +37,10 @@ def runs(n, d, lengthscale):
     samples = [L @ np.random.default_rng(seed).normal(size=len(X)) for seed in range(SAMPLES)]
     return {
         "branch and bound, exact": np.array([regret(f, BranchAndBound(X, kernel)) for f in samples]),
-        "GP-UCB, exact": np.array(
-            [regret(f, BayesianSearch(Posterior(X, kernel, 1e-10), UCB(), seed=0)) for f in samples]
-        ),
+        "GP-UCB, exact": np.array([regret(f, BayesianSearch(Posterior(X, kernel, 1e-10), UCB())) for f in samples]),
         f"GP-UCB, noise σ = {NOISE}": np.array(
             [
-                regret(f, BayesianSearch(Posterior(X, kernel, NOISE**2), UCB(), seed=0), NOISE, i)
+                regret(f, BayesianSearch(Posterior(X, kernel, NOISE**2), UCB()), NOISE, i)
                 for i, f in enumerate(samples)
             ]
         ),

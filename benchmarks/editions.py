@@ -2,14 +2,12 @@
 
     python -m benchmarks.editions [--json] [repetitions]
 
-12 editions at (ε, δ) = (1, 1e-6): T = 10 steps of `private_trajectory` on m = 1,000 records each, or one choice of
-`private_grid` on 150, where its noise matters. A landscape is a draw of a Gaussian process (Matérn 5/2, ℓ = 0.3√d,
-deviation 0.06 of the score's range) about 0.7, on 64 candidates of one axis or 16 × 16 of two. *Slow*: from edition
-to edition f ← √(1 − 0.12²)·f + 0.12·(a new draw). *Sudden*: another draw from edition 7 on. *None*: the same
-throughout. The public set, where a base measure asks it, is the first edition's landscape with smooth errors of
-0.02. Repetition i draws its landscapes from seed (7, i) and its noise from (i, edition), the same for both
-contenders. A row is the ratio of their mean regrets over editions 4 to 12 unless it says otherwise, with a 90%
-interval by the jackknife over the repetitions.
+12 editions at (ε, δ) = (1, 1e-6): T = 10 steps of `private_trajectory` on m = 1,000 records each. A landscape is
+a draw of a Gaussian process (Matérn 5/2, ℓ = 0.3√d, deviation 0.06 of the score's range) about 0.7, on 64
+candidates of one axis or 16 × 16 of two. *Slow*: from edition to edition f ← √(1 − 0.12²)·f + 0.12·(a new draw).
+*Sudden*: another draw from edition 7 on. *None*: the same throughout. Repetition i draws its landscapes from seed
+(7, i) and its noise from (i, edition), the same for both contenders. A row is the ratio of their mean regrets
+over editions 4 to 12 unless it says otherwise, with a 90% interval by the jackknife over the repetitions.
 """
 
 import sys
@@ -24,8 +22,6 @@ from benchmarks.compare.tasks import ScoreTable, TableScorer, TableTrainer
 from benchmarks.rows import Row, main
 from dpbo_core.gp.kernels import Matern52
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
-from dpbo_core.methods import AnyMethod
-from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.learning import MOST, edition_of, places_in
@@ -35,35 +31,27 @@ from dpbo_core.space.candidates import EarlierEdition
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 
-EDITIONS, CHANGED, PUBLIC, REPETITIONS = 12, 7, 1_000, 24
-SLOW, DEVIATION, CENTRE, UNSURE = 0.12, 0.06, 0.7, 0.02
+EDITIONS, CHANGED, REPETITIONS = 12, 7, 24
+SLOW, DEVIATION, CENTRE = 0.12, 0.06, 0.7
 AXIS = {"low": 1e-3, "high": 1e3, "log": True}
 SPACES = {1: {"C": AXIS | {"points": 64}}, 2: {"C": AXIS | {"points": 16}, "gamma": AXIS | {"points": 16}}}
-METHODS: dict[str, AnyMethod] = {
-    "private_trajectory": PrivateTrajectory(),
-    "private_grid": PrivateGrid(),
-    "private_grid, base measure": PrivateGrid(evaluate="tried", base_measure="public"),
-}
-RECORDS = {"private_trajectory": 1_000, "private_grid": 150}
+RECORDS = 1_000
 ASKED = {"slow": 0.5, "sudden": 1.1}
 
 Landscape = NDArray[np.float64]
 
 
 def rows(repetitions: int = REPETITIONS) -> Iterator[Row]:
-    for name, method in METHODS.items():
-        for dimensions in SPACES:
-            for kind in ("slow", "none", "sudden"):
-                afresh, learning = regrets(method, dimensions, kind, repetitions)
-                what, asked = f"{name}, {dimensions} axes, {kind}", ASKED.get(kind)
-                if name != "private_trajectory":
-                    asked = None
-                yield ratio_row(what, afresh[:, 3:], learning[:, 3:], asked)
-                if kind == "sudden":
-                    after = slice(CHANGED - 1, None)
-                    yield ratio_row(f"{what}: editions 7–12", afresh[:, after], learning[:, after], asked)
-                    first = slice(CHANGED - 1, CHANGED)
-                    yield ratio_row(f"{what}: edition 7 alone", afresh[:, first], learning[:, first], None)
+    for dimensions in SPACES:
+        for kind in ("slow", "none", "sudden"):
+            afresh, learning = regrets(dimensions, kind, repetitions)
+            what, asked = f"{dimensions} axes, {kind}", ASKED.get(kind)
+            yield ratio_row(what, afresh[:, 3:], learning[:, 3:], asked)
+            if kind == "sudden":
+                after = slice(CHANGED - 1, None)
+                yield ratio_row(f"{what}: editions 7–12", afresh[:, after], learning[:, after], asked)
+                first = slice(CHANGED - 1, CHANGED)
+                yield ratio_row(f"{what}: edition 7 alone", afresh[:, first], learning[:, first], None)
 
 
 def ratio_row(what: str, afresh: Landscape, learning: Landscape, asked: float | None) -> Row:
@@ -77,35 +65,32 @@ def ratio_row(what: str, afresh: Landscape, learning: Landscape, asked: float | 
     return Row(what, found, at_most=asked, low=found - 1.645 * error, high=found + 1.645 * error, note=note)
 
 
-def regrets(method: AnyMethod, dimensions: int, kind: str, repetitions: int) -> tuple[Landscape, Landscape]:
+def regrets(dimensions: int, kind: str, repetitions: int) -> tuple[Landscape, Landscape]:
     """Of editions that begin afresh and of editions that learn, (repetitions, EDITIONS) each."""
     found = [
-        [series(method, dimensions, kind, seed, learning=learning) for seed in range(repetitions)]
+        [series(dimensions, kind, seed, learning=learning) for seed in range(repetitions)]
         for learning in (False, True)
     ]
     return np.array(found[0]), np.array(found[1])
 
 
-def series(method: AnyMethod, dimensions: int, kind: str, seed: int, *, learning: bool) -> list[float]:
+def series(dimensions: int, kind: str, seed: int, *, learning: bool) -> list[float]:
     """The regret of each edition."""
-    problem = problem_for(dimensions, method)
+    problem = problem_for(dimensions)
     truths, earlier, lost = landscapes(problem, kind, seed), list[EarlierEdition](), list[float]()
-    places, rng = places_in(problem), np.random.default_rng((11, seed))
-    public = np.clip(truths[0] + UNSURE * smooth(problem, rng)(), 0.0, 1.0)
+    places = places_in(problem)
     for number, truth in enumerate(truths):
-        world, scorer = on_landscape(problem, truth, public)
+        world, scorer = on_landscape(problem, truth)
         world = replace(world, earlier=tuple(earlier[-MOST:]) if learning else None, edition=str(number))
-        release = released(method, world, scorer, seed=(seed, number))
-        told = edition_of(release, places)
-        earlier.append(told)
-        assert told.choice is not None
-        lost.append(float(truth.max() - truth[told.choice]))
+        release = released(world, scorer, seed=(seed, number))
+        earlier.append(edition_of(release, places))
+        lost.append(float(truth.max() - truth[problem.candidates.points.index(release.value["hyperparameters"])]))
     return lost
 
 
-def released(method: AnyMethod, problem: Problem, scorer: TableScorer, *, seed: tuple[int, int]) -> Release:
+def released(problem: Problem, scorer: TableScorer, *, seed: tuple[int, int]) -> Release:
     """One edition, with injected noise."""
-    problem = method.prepare(problem) if hasattr(method, "prepare") else problem
+    method = PrivateTrajectory()
     noise = Noise(InjectedNoise(np.random.default_rng(seed)), Forgetful())
     search = method.start(problem, method.plan(problem))
     for _ in range(method.n_steps(problem)):
@@ -133,31 +118,31 @@ def smooth(problem: Problem, rng: np.random.Generator) -> Callable[[], Landscape
     return lambda: L @ rng.standard_normal(len(X))
 
 
-def on_landscape(problem: Problem, truth: Landscape, public: Landscape) -> tuple[Problem, TableScorer]:
-    """The problem whose exact scores and public scores are these."""
-    table = ScoreTable(np.rint(truth * problem.n_averaged * GRID).astype(np.int64), public)
+def on_landscape(problem: Problem, truth: Landscape) -> tuple[Problem, TableScorer]:
+    """The problem whose exact scores are these."""
+    table = ScoreTable(np.rint(truth * problem.n_averaged * GRID).astype(np.int64), truth)
     places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
-    return replace(problem, trainer=TableTrainer(places, table, PUBLIC)), TableScorer(places, table)
+    return replace(problem, trainer=TableTrainer(places, table, RECORDS)), TableScorer(places, table)
 
 
-def problem_for(dimensions: int, method: AnyMethod) -> Problem:
+def problem_for(dimensions: int) -> Problem:
     """Support vectors on `dimensions` axes, accuracy; no file is opened."""
     spec = StudySpec.from_dict(
         {
-            "study": {"name": "drift", "method": method.kind},
+            "study": {"name": "drift", "method": "private_trajectory"},
             "privacy": {"dataset": "drift", "epsilon": 1.0, "delta": 1e-6},
             "data": {
                 "training": "t.csv",
                 "validation": "v.csv",
                 "target": "y",
-                "n_validation": RECORDS[method.kind],
+                "n_validation": RECORDS,
             },
             "model": {"estimator": "sklearn.svm.SVC"},
             "space": SPACES[dimensions],
             "search": {"steps": 10},
         }
     )
-    return problem_of(spec, n_validation=RECORDS[method.kind])
+    return problem_of(spec, n_validation=RECORDS)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,6 @@ MANY = 8
 ENDS = 80  # runs of a method on one task at one ε, for the coverage of its intervals
 INTERVALS = {name: method for name, method in METHODS_COMPARED if name.startswith(("private", "public"))} | {
     "private_grid, exponential": PrivateGrid(editions=6),
-    "private_trajectory, exponential": PrivateTrajectory(final_share=0.25),
     "private_trajectory, no look": PrivateTrajectory(look_share=0.0),
     "private_trajectory, no look, public prior": PrivateTrajectory(look_share=0.0, prior="public"),
 }

@@ -54,7 +54,7 @@ def ours(
     kernel: Kernel, candidates: NDArray[np.float64], indices: NDArray[np.int64], values: NDArray[np.float64]
 ) -> Posterior:
     """The product's own loop, told a fixed sequence: ask (the answer is not used), tell."""
-    search = BayesianSearch(Posterior(candidates, kernel, NOISE, expected=len(indices)), UCB(BETA), seed=0)
+    search = BayesianSearch(Posterior(candidates, kernel, NOISE, expected=len(indices)), UCB(BETA))
     for index, value in zip(indices, values, strict=True):
         search.ask()
         search.tell(int(index), float(value))

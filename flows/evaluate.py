@@ -12,12 +12,10 @@ from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.results import Evaluated as Evaluated
 from dpbo.tasks import policies
 from dpbo.tasks.queries import evaluate, prepare
-from dpbo.tasks.reporting.champion import champion_after
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
-from dpbo_core.errors import BudgetRefused, StudyInvalid
+from dpbo_core.errors import BudgetRefused
 from dpbo_core.preparation.data_split import validation_parts
-from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult
 from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.study_file import StudySpec
@@ -29,8 +27,6 @@ def evaluate_privately(
     folder: str = ".",
     epsilon: float | None = None,
     model: str | None = None,
-    pad: float = 0.0,
-    register: bool = False,
 ) -> Evaluated:
     """Evaluate the released or a saved model on sensitive records, alone or in your flow; charged once, then free.
 
@@ -39,9 +35,6 @@ def evaluate_privately(
         folder: the folder that the study's data paths are relative to.
         epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
         model: the folder of a saved, public model; the model that the study released where None.
-        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
-        register: let the evaluated model be the registered model's champion where what was released says that it is
-            better (`reporting.champion`); of the model that the study released alone.
 
     Returns:
         The report, recorded in the ledger and shown in MLflow. Asked again it is the same, and costs nothing.
@@ -53,7 +46,7 @@ def evaluate_privately(
         Sealed: something failed on sensitive data; run it again and it continues.
     """
     study = study_of(study)
-    flow = PrivateFlow.begin(study, folder, pad, model=model)
+    flow = PrivateFlow.begin(study, folder, model=model)
     warnings = flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
     with alive(flow.stores.running), workers(study, folder) as counting:
@@ -63,24 +56,7 @@ def evaluate_privately(
         warnings.tried(
             "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))
         )
-        champion = None
-        if register and model is None and tracked is not None:
-            champion = warnings.tried("the champion stays", lambda: _update_champion(flow, result.release))
-        return with_message(Evaluated(result, tracked, tuple(warnings.lines), champion or ""), result)
-
-
-def _update_champion(flow: PrivateFlow, report: Release) -> str:
-    """Make the evaluated model MLflow's champion if its report is better; returns a sentence about it."""
-    study, dataset = flow.study, flow.study.privacy.dataset
-    editions = flow.run.ledger.editions(study.name, edition=study.edition, dataset=dataset)
-    chosen = [one.release for one in editions if one.release is not None]
-    if len(chosen) != 1:
-        raise StudyInvalid(
-            f"{len(chosen)} studies of the name and edition {study.name}:{study.edition} were released",
-            cause="one was changed and tuned again under the same edition",
-            remedy="set the alias yourself, in MLflow; give every change an edition of its own",
-        )
-    return champion_after(chosen[0], report, flow.stores.tracking)
+        return with_message(Evaluated(result, tracked, tuple(warnings.lines)), result)
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:

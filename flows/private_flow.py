@@ -68,12 +68,11 @@ class PrivateFlow:
     registers: bool = False
 
     @classmethod
-    def begin(cls, folder: str | Path, time_quantum: float = 0.0, *, registers: bool = False) -> Self:
+    def begin(cls, folder: str | Path, *, registers: bool = False) -> Self:
         """Check Prefect's settings and who started the run, and begin its flow; no data is opened yet.
 
         Args:
             folder: the folder that a study's data paths are relative to.
-            time_quantum: seconds; tasks on sensitive data take a whole number of them.
             registers: as the attribute.
 
         Raises:
@@ -88,7 +87,6 @@ class PrivateFlow:
             ledger,
             folder,
             caller=caller(ledger),
-            time_quantum=time_quantum,
             if_useless=IfUseless.REFUSE,
             asked_by=asked_by(),
             steps_seen=current_flow_run() is not None and not is_temporary(),

@@ -26,12 +26,8 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do.
-
-    `champion` says what became of the registered model's alias, where that was asked for.
-    """
+    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do."""
 
     result: "EvaluationResult"
     tracked: Tracked | None
     warnings: tuple[str, ...] = ()
-    champion: str = ""

@@ -51,12 +51,11 @@ POLL = 2  # seconds between two looks for a run that is due
 
 
 @flow(name="tune on schedule", **policies.FLOW)
-def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False) -> State[Any]:
+def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
     """A scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
-        pad_steps: each step takes a whole number of so many seconds; 0 for none.
         register: make each final model a version of the registered model of the study's name.
 
     Returns:
@@ -71,7 +70,7 @@ def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False)
     path = Path(study)
     try:
         edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
-        flow = PrivateFlow.begin(edition, str(path.parent), pad_steps).on_schedule()
+        flow = PrivateFlow.begin(edition, str(path.parent)).on_schedule()
         result = tune(replace(flow, registers=register)).result
     except BudgetRefused as refused:
         message = refused.message()
@@ -156,7 +155,7 @@ class Schedule:
         return f"cron {self.cron} (UTC)" if self.cron else f"every {self.every:g} s"
 
 
-def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -> None:
+def serve(path: Path, schedule: Schedule, *, register: bool) -> None:
     """Tune an edition of the study at each time of `schedule`, from this machine, until it is stopped.
 
     Raises:
@@ -170,7 +169,7 @@ def serve(path: Path, schedule: Schedule, *, pad_steps: float, register: bool) -
     refuse_beside(spec, path.parent)
     check_step_times(plan_study(spec, path.parent), seen=True)
     refuse(spec, useless_study(spec, path.parent))
-    parameters = {"study": os.path.relpath(path), "pad_steps": pad_steps, "register": register}
+    parameters = {"study": os.path.relpath(path), "register": register}
     planned = planned_for_schedule(spec).budget
     each = "an edition"
     if planned is not None:

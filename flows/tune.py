@@ -40,15 +40,13 @@ from dpbo_core.study_file import StudySpec
 
 
 @flow(name="tune privately", **policies.FLOW)
-def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0, register: bool = False) -> Tuned:
+def tune_privately(study: StudySpec, folder: str = ".", register: bool = False) -> Tuned:
     """Tune a study's model privately, alone or in your flow, charging its dataset's budget; asked again it is free.
 
     Args:
         study: what to tune (from Prefect's form: the same fields as JSON); its price is its own (ε, δ), charged to
             its dataset's budget before any record is read.
         folder: the folder that the study's data paths are relative to.
-        pad_steps: each task on sensitive data takes a whole number of so many seconds, so that its duration tells
-            less; 0 for none.
         register: make the final model a version of MLflow's registered model of the study's name.
 
     Returns:
@@ -60,7 +58,7 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0, 
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    tuned = tune(replace(PrivateFlow.begin(study_of(study), folder, pad_steps), registers=register))
+    tuned = tune(replace(PrivateFlow.begin(study_of(study), folder), registers=register))
     return with_message(tuned, tuned.result)
 
 

@@ -41,7 +41,6 @@ def watch_privately(
     folder: str = ".",
     wanted: WatchSection | None = None,
     retune: bool = False,
-    pad: float = 0.0,
 ) -> Watched:
     """Check once, as `name`, whether the released model's score fell; a watch's first check pays for all until an
     alarm, and the same name again is free.
@@ -53,7 +52,6 @@ def watch_privately(
         wanted: drop, ε and the rest, in the place of the study's [watch].
         retune: at an alarm tune the study anew, as the edition that the look is called, if the budget has room; and
             watch what that released from then on, for a price of its own.
-        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
 
     Returns:
         Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
@@ -65,20 +63,20 @@ def watch_privately(
         DpboError: the watch's secret noise is not here, or is old.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    return watch(study_of(study), name, folder, section_of(wanted), retune=retune, pad=pad)
+    return watch(study_of(study), name, folder, section_of(wanted), retune=retune)
 
 
 @flow(name="tune and watch", **policies.FLOW)
 def tune_and_watch(
-    study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
+    study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None
 ) -> tuple[Tuned, Watched]:
     """Tune a study, unless that is done, check its released model once, and at an alarm tune anew: a scheduled run.
 
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """
     study = study_of(study)
-    tuned = tune(PrivateFlow.begin(study, folder, pad).on_schedule())
-    return tuned, watch(study, name, folder, section_of(wanted), retune=True, pad=pad)
+    tuned = tune(PrivateFlow.begin(study, folder).on_schedule())
+    return tuned, watch(study, name, folder, section_of(wanted), retune=True)
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
@@ -94,13 +92,11 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
     return read
 
 
-def watch(
-    study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
-) -> Watched:
+def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool) -> Watched:
     """Check the released model once (with `retune` the newest edition's), warn, publish and, with `retune`, tune
     anew at an alarm; inside whatever flow runs it.
     """
-    flow, section = PrivateFlow.begin(study, folder, pad), wanted or study.watch or WatchSection()
+    flow, section = PrivateFlow.begin(study, folder), wanted or study.watch or WatchSection()
     warnings = flow.warnings
     if retune:
         study = newest_edition(study, flow.run, section, name)

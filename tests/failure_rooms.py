@@ -39,7 +39,6 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
     "study_file": (SEALED, NUMBERS),
     "preparation": (SEALED, "files and sizes, as checked before the charge; records are behind total readers"),
     "preparation.trained_models": (RELEASE, "a public model that cannot be kept is trained again"),
-    "preparation.context:Run.padded": (("as it is",), "the clock"),
     "theorems": (RELEASE, NUMBERS),
 }  # fmt: skip
 UNREACHED = {  # between the charge and the release, or all of it public

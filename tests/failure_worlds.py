@@ -164,7 +164,6 @@ LEARNING = {
     "private_trajectory, learning": study(
         study={"method": "private_trajectory"}, search={"learn_from": "editions"}
     ),
-    "private_grid, learning": study(search={"learn_from": "editions"}),
 }
 EVALUATED = {
     "evaluation, persons and groups": study(
@@ -355,9 +354,7 @@ def worlds(folder):
         return asked.close()
 
     def submitted(edition):
-        asked = objective(
-            edition, study="submitted", pay_as_you_go=True, accepts=("rowwise_predictions", "public_models")
-        )
+        asked = objective(edition, study="submitted", accepts=("rowwise_predictions", "public_models"))
         public = frame(0)
         asked.submit(DecisionTreeClassifier(max_depth=1, random_state=0).fit(public[["a", "b"]], public.ill))
         asked.submit_predictions(frame(3).ill, name="a team's")

@@ -50,7 +50,7 @@ CHOSEN_FORMS: tuple[tuple[str, Method], ...] = (
     ("public score alone", Public()),
     ("private_trajectory", PrivateTrajectory()),
     ("private_trajectory, public prior", PrivateTrajectory(prior="public")),
-    ("private_trajectory, permute-and-flip", PrivateTrajectory(final_choice="permute_and_flip")),
+    ("private_trajectory, permute-and-flip", PrivateTrajectory(final_share=0.8)),
     ("noisy_gp", NoisyGP()),
     ("exact_gp", ExactGP(rate_constant=1.0, decay_constant=0.1)),
     ("lipschitz", Lipschitz()),

@@ -92,7 +92,7 @@ def gp_ucb(problem: Problem, scores: NDArray[np.float64], *, seed: int) -> Outco
     encoded, (low, high) = problem.candidates.encoded, (scores.min(), scores.max())
     unit = (scores - low) / ((high - low) or 1.0)
     posterior = Posterior(encoded, Matern52(typical_lengthscale(encoded.shape[1]), 0.1), 1e-4, 0.5)
-    search = BayesianSearch(posterior, UCB(4.0), 0)
+    search = BayesianSearch(posterior, UCB(4.0))
     visited = [int(np.random.default_rng(seed).integers(len(scores)))]
     search.tell(visited[0], float(unit[visited[0]]))
     while len(visited) < problem.search.n_steps:

@@ -15,7 +15,7 @@
 # ruff: noqa: ARG002  every acquisition takes the protocol's arguments, needed or not
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,16 +25,9 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.theorems import srinivas_2010
 
-MOST_DRAWN = 4096  # candidates in one joint draw, which takes about 2 seconds and 0.4 GB
-Seed = tuple[int, int] | np.random.Generator  # for `numpy.random.default_rng`; a generator is used as it is
-
 
 class Surrogate(Protocol):
-    """A model of the score at every candidate: its mean, its deviation and joint draws."""
-
-    @property
-    def candidates(self) -> NDArray[np.float64]:
-        """The candidates in the unit cube, (N, d); read-only."""
+    """A model of the score at every candidate: its mean and its standard deviation."""
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -44,14 +37,11 @@ class Surrogate(Protocol):
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of each candidate's score, (N,); a fresh array at each call."""
 
-    def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """One joint draw of the scores at the candidates `indices`, (m,)."""
-
 
 class Acquisition(Protocol):
-    """A rule for the next candidate: from the posterior, the step, its own seed and the candidates visited."""
+    """A rule for the next candidate, from the posterior, the step and the candidates visited."""
 
-    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, visited: Sequence[int]) -> NDArray[np.float64]:
         """How promising each candidate is, shape (N,): the largest is tried next."""
 
 
@@ -79,7 +69,7 @@ class UCB:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
 
-    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, visited: Sequence[int]) -> NDArray[np.float64]:
         """Each candidate's upper confidence bound μ + √β_t·σ, shape (N,)."""
         bound = posterior.std
         bound *= math.sqrt(self.beta_at(len(bound), step))
@@ -96,7 +86,7 @@ class ExpectedImprovement:
     equation 15, for a maximum and with that incumbent.
     """
 
-    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
+    def scores(self, posterior: Surrogate, step: int, visited: Sequence[int]) -> NDArray[np.float64]:
         """Each candidate's expected improvement over the best posterior mean of those visited, at least 0, (N,)."""
         from scipy.special import ndtr
 
@@ -116,44 +106,9 @@ class ExpectedImprovement:
         return improvement
 
 
-@dataclass(frozen=True)
-class Thompson:
-    """The maximiser of one joint draw from the posterior. Source: Thompson (1933); Russo and Van Roy (2014).
-
-    A joint draw over n candidates costs O(n³), so beyond `MOST_DRAWN` candidates the draw is over a fresh uniform
-    subset of that size at each step: a candidate outside it cannot be chosen at that step (its score is −∞).
-    """
-
-    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """One joint draw of the scores of `MOST_DRAWN` random candidates at most, shape (N,); −∞ for the others."""
-        N = len(posterior.mean)
-        drawn, rng = np.arange(N), np.random.default_rng(seed)
-        if MOST_DRAWN < N:
-            drawn = np.sort(rng.choice(N, size=MOST_DRAWN, replace=False))
-        scores = np.full(N, -np.inf)
-        scores[drawn] = posterior.joint_draw(rng, drawn)
-        return scores
-
-
-@dataclass(frozen=True)
-class OwnFunction:
-    """A user's acquisition: a function of candidates (N, d), mean (N,) and deviation (N,), and nothing else.
-
-    Attributes:
-        function: always answers, with (N,) numbers.
-    """
-
-    function: Callable[[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-
-    def scores(self, posterior: Surrogate, step: int, seed: Seed, visited: Sequence[int]) -> NDArray[np.float64]:
-        """What the user's own acquisition function returns for every candidate, shape (N,)."""
-        return self.function(posterior.candidates, posterior.mean, posterior.std)
-
-
-ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement] | type[Thompson]] = {
+ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement]] = {
     "ucb": UCB,
     "ei": ExpectedImprovement,
-    "thompson": Thompson,
 }
 
 

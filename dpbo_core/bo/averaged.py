@@ -48,9 +48,9 @@ class AveragedSearch:
     It is determined by its arguments and the values that it is told.
     """
 
-    def __init__(self, domain: SearchDomain, acquisition: Acquisition, seed: int) -> None:
+    def __init__(self, domain: SearchDomain, acquisition: Acquisition) -> None:
         """Begin a search that was told no value."""
-        self.domain, self._acquisition, self._seed = domain, acquisition, seed
+        self.domain, self._acquisition = domain, acquisition
         self._observations: list[tuple[int, float]] = []
         self._fitted_at = 0
         prior, trust = domain.prior, (1.0 if domain.prior.guessed else 0.0)
@@ -87,7 +87,7 @@ class AveragedSearch:
         """A search over all candidates by one kernel, which has been told no value yet."""
         domain, kernel = self.domain, kernel_named(self.domain.prior.kernel, lengthscale, variance)
         posterior = Posterior(domain.encoded, kernel, domain.noise_variance, mean)
-        return BayesianSearch(posterior, self._acquisition, self._seed)
+        return BayesianSearch(posterior, self._acquisition)
 
 
 def averages(

@@ -23,7 +23,6 @@ from dpbo_core.bo.acquisition import Acquisition
 from dpbo_core.bo.averaged import SearchDomain, averages
 from dpbo_core.gp.drifting import Drifting, Observations, of_the_past
 from dpbo_core.gp.mixture import KernelMixture, average
-from dpbo_core.gp.posterior import joint_normal
 
 FRESH = 0.3
 FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
@@ -65,33 +64,19 @@ class Beliefs:
         weights = self.weights[chosen]
         return Beliefs(self.learned.of(chosen[chosen < C]), fresh, weights / weights.sum())
 
-    def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Covariance of the present scores at (n, d) candidates under one component, (n, n)."""
-        C = len(self.learned.weights)
-        if self.fresh is None or component < C:
-            return self.learned.covariance(component, candidates)
-        return self.fresh.covariance(component - C, candidates)
-
 
 class PresentSurrogate:
     """The surrogate that an acquisition asks: mean and deviation of the present score at every candidate."""
 
     def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
-        self._beliefs, self.candidates = beliefs, encoded
-        self._means, deviations = beliefs.moments(encoded, guess)
-        self.mean: NDArray[np.float64] = beliefs.weights @ self._means
-        self._variance = beliefs.weights @ (deviations**2 + (self._means - self.mean) ** 2)
+        means, deviations = beliefs.moments(encoded, guess)
+        self.mean: NDArray[np.float64] = beliefs.weights @ means
+        self._variance = beliefs.weights @ (deviations**2 + (means - self.mean) ** 2)
 
     @property
     def std(self) -> NDArray[np.float64]:
         """Standard deviation of the score, (N,); a fresh array at each call."""
         return np.sqrt(self._variance)
-
-    def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """One joint draw of the scores at some candidates, under a component drawn by its weight."""
-        component = int(rng.choice(len(self._beliefs.weights), p=self._beliefs.weights))
-        C = self._beliefs.covariance(component, self.candidates[indices])
-        return joint_normal(rng, self._means[component, indices], C)
 
 
 class LearningSearch:
@@ -100,18 +85,15 @@ class LearningSearch:
     It is determined by its arguments and the values that it is told.
     """
 
-    def __init__(
-        self, domain: SearchDomain, acquisition: Acquisition, seed: int, *, past: Sequence[Edition]
-    ) -> None:
+    def __init__(self, domain: SearchDomain, acquisition: Acquisition, *, past: Sequence[Edition]) -> None:
         """Begin a search that was told no value of this edition.
 
         Args:
             domain: candidates, guess, the prior of a fresh start, and the noise of this edition's values.
             acquisition: how the next candidate is chosen.
-            seed: of this search alone.
             past: the editions before this one, oldest first; at least one value in all.
         """
-        self.domain, self._acquisition, self._seed = domain, acquisition, seed
+        self.domain, self._acquisition = domain, acquisition
         self._past = of_the_past(self._past_observations(past), domain.prior)
         self._observations: list[tuple[int, float]] = []
 
@@ -121,8 +103,7 @@ class LearningSearch:
         if not self._observations:
             return int(np.argmax(followed.mean))
         step, visited = len(self._observations) + 1, [index for index, _ in self._observations]
-        scores = self._acquisition.scores(followed, step, (self._seed, step), visited)
-        return int(np.argmax(scores))
+        return int(np.argmax(self._acquisition.scores(followed, step, visited)))
 
     def tell(self, index: int, value: float) -> None:
         """Add the value observed at candidate `index` in this run (edition)."""

@@ -15,26 +15,18 @@ from dpbo_core.gp.posterior import Posterior
 class BayesianSearch:
     """Bayesian optimisation over Λ by ask and tell, determined by its arguments and the values it is told.
 
-    Step t draws its randomness from (seed, t) alone. So `ask` may be repeated, and a search told the same values
-    again, in another process too, takes the same path.
+    `ask` may be repeated, and a search told the same values again, in another process too, takes the same path.
     """
 
-    def __init__(self, posterior: Posterior, acquisition: Acquisition, seed: int) -> None:
+    def __init__(self, posterior: Posterior, acquisition: Acquisition) -> None:
         """A search before its first value.
 
         Args:
             posterior: nothing observed yet; it is this search's own, which adds what it is told.
             acquisition: how the next candidate is chosen.
-            seed: of this search alone, ≥ 0.
-
-        Raises:
-            ValueError: a seed below 0.
         """
-        if seed < 0:
-            raise ValueError("the seed of a search is at least 0")
         self._posterior = posterior
         self._acquisition = acquisition
-        self._seed = seed
         self._visited: list[int] = []
 
     @property
@@ -54,9 +46,8 @@ class BayesianSearch:
 
     def ask(self) -> int:
         """The candidate with the largest acquisition; before any value the most central."""
-        step = self.step
         if self._visited:
-            scores = self._acquisition.scores(self._posterior, step, (self._seed, step), self._visited)
+            scores = self._acquisition.scores(self._posterior, self.step, self._visited)
         else:
             scores = -((self._posterior.candidates - 0.5) ** 2).sum(axis=1)
         return int(scores.argmax())

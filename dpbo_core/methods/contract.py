@@ -64,17 +64,8 @@ class Simulated:
     paired: bool = False
 
 
-@dataclass(frozen=True)
-class ReleasedScores:
-    """The candidates that a release names: its private choice, if it made one, and each score with its noise.
-
-    Attributes:
-        choice: hyperparameters; None where nothing was chosen by the records.
-        scores: (hyperparameters, score, deviation of its noise), in units of the score.
-    """
-
-    choice: Mapping[str, Any] | None
-    scores: tuple[tuple[Mapping[str, Any], float, float], ...]
+# of each score that a release names: hyperparameters, score and deviation of its noise, in units of the score
+ReleasedScores = tuple[tuple[Mapping[str, Any], float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -100,8 +91,8 @@ class MethodTraits:
         forms: the forms that the advice compares on a problem, in the order of preference among equals.
         simulated: where the advice's simulation has the method.
         private_forms: its forms for a sensitive training set, in the order of preference.
-        begins_with_editions: whether its search begins with what earlier editions released (`problem.earlier`).
-        released_scores: what a release says of candidates. Raises KeyError, TypeError, ValueError where it is none.
+        released_scores: the scores in a release, with which a later edition's search begins (`problem.earlier`).
+            Raises KeyError, TypeError, ValueError where it is no release of the method.
         scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
         fixed_path: indices of the candidates that it trains whatever comes out.
         trains_in_steps: whether its steps train what they choose, though the path is private: one model each, each
@@ -129,7 +120,6 @@ class MethodTraits:
     forms: Callable[[Problem], tuple[Any, ...]] | None = None
     simulated: Callable[[Any, Problem], Simulated] | None = None
     private_forms: Callable[[Problem], tuple[Any, ...]] | None = None
-    begins_with_editions: bool = False
     released_scores: Callable[[Release], ReleasedScores] | None = None
     scores_ahead: bool = False
     fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None

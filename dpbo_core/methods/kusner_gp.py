@@ -30,7 +30,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.acquisition import UCB, Acquisition
+from dpbo_core.bo.acquisition import UCB, Acquisition, acquisition_named
 from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
@@ -42,9 +42,6 @@ from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import MethodTraits, Outlook
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
-    acquisition_of,
-    assumed_of_acquisition,
-    assumed_of_released_acquisition,
     stated_kernel,
 )
 from dpbo_core.models.scores.grid import GRID
@@ -104,7 +101,7 @@ class NoisyGP(pricing.OnThePrior):
             )
         if self.calibration == "published" and self.outputs != "candidate":
             return pricing.REFUTED, ()
-        assumptions = (GP_PRIOR.name,) * bool(uncapped) + assumed_of_acquisition(problem)
+        assumptions = (GP_PRIOR.name,) * bool(uncapped)
         if not uncapped:
             return pricing.CAPPED, assumptions
         if self.calibration == "published":
@@ -121,7 +118,7 @@ class NoisyGP(pricing.OnThePrior):
         return CertificateRules(
             draws,
             0.0,
-            (GP_PRIOR.name,) * bool(uncapped) + assumed_of_released_acquisition(release),
+            (GP_PRIOR.name,) * bool(uncapped),
             relations=MEANS,
         )
 
@@ -142,7 +139,7 @@ class NoisyGP(pricing.OnThePrior):
     def acquisition(self, problem: Problem) -> Acquisition:
         """The acquisition: UCB with the β_t of line 4, or another that the study states; `proof` may refuse it."""
         if problem.search.acquisition != "ucb":
-            return acquisition_of(problem.search)
+            return acquisition_named(problem.search.acquisition)
         events = 2.0 if self.calibration == "published" else 5.0
         return UCB(delta=self.last_delta(problem) / events)  # Alg. 1, line 4
 
@@ -343,7 +340,7 @@ class NoisyGPSearch(Opaque):
         posterior = Posterior(  # Alg. 1, line 2: μ_0 = 0
             problem.candidates.encoded, stated_kernel(problem), method.noise_variance, expected=expected
         )
-        self._bo = BayesianSearch(posterior, method.acquisition(problem), problem.search.seed)
+        self._bo = BayesianSearch(posterior, method.acquisition(problem))
 
     def step(self, objective: Scorer, noise: Noise) -> None:
         """Score a candidate with noise, v_t = f_V(λ_t) + N(0, σ²), for the secret posterior; release nothing."""

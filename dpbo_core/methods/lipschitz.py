@@ -27,6 +27,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
@@ -37,9 +38,6 @@ from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
-    acquisition_of,
-    assumed_of_acquisition,
-    assumed_of_released_acquisition,
     stated_kernel,
 )
 from dpbo_core.models.linear.certificates import default_tolerance
@@ -144,9 +142,7 @@ class Lipschitz:
         """
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
-        assumed = () if self.scores_all or evidence.refuted else assumed_of_acquisition(problem)
-        if self.train == "step" and not evidence.refuted:
-            assumed = (*assumed, STEP_TIMES_HIDDEN.name)
+        assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
         guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
         return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
 
@@ -162,9 +158,7 @@ class Lipschitz:
             raise ValueError("value")
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
-        assumed = assumed_of_released_acquisition(release)
-        if release.facts.get("options", {}).get("train") == "step":
-            assumed = (*assumed, STEP_TIMES_HIDDEN.name)
+        assumed = (STEP_TIMES_HIDDEN.name,) if release.facts.get("options", {}).get("train") == "step" else ()
         return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -318,7 +312,7 @@ class LipschitzSearch(BestScore):
         super().__init__(method, problem, plan, mechanism)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.n_steps)
-        self._bo = BayesianSearch(posterior, acquisition_of(search), search.seed)
+        self._bo = BayesianSearch(posterior, acquisition_named(search.acquisition, beta=search.beta))
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Score the candidate with the largest acquisition of all Λ, which the trainer has, or trains now."""

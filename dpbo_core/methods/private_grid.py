@@ -5,7 +5,6 @@
 | Λ′ | `_subset` | the candidates scored: all of Λ, or a public subset | indices into Λ |
 | u | `_sums` | exact integer sums of the scores | (n,) |
 | b | `head_start` | a public handicap, s·log π₀ under a base measure: the choice is on u + b | (n,) |
-| — | `earlier` | what earlier editions chose moves π₀ towards it (`earlier_editions`) | — |
 | π₀, s | `base_measure` | a public law over Λ′; the noise scale 2Δ/ε_select of the choice | (n,), scalar |
 | c | `paired` | differences to λ₀, the best in public, are clipped at ±c and stretched: Δ stays | integer |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
@@ -25,8 +24,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
-from dpbo_core.methods.earlier_editions import chosen_and_scored, followed
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
@@ -183,11 +181,6 @@ class PrivateGrid:
             made[ALL_PAIRS] = laplace
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
-    @staticmethod
-    def released_scores(release: Release) -> ReleasedScores:
-        """The chosen candidate in a release, and its score."""
-        return chosen_and_scored(release, choice=CHOICE, score=SCORE)
-
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error: a bound on the selection's regret, plus the mean absolute error of the score."""
         selection, laplace = self._mechanisms(problem)
@@ -227,7 +220,7 @@ class PrivateGrid:
         """
         if not self._asks_public:
             listed = self._spread(problem)
-            return listed, None, self._moved(problem, listed, np.zeros(len(listed)))
+            return listed, None, np.zeros(len(listed), dtype=np.int64)
         public_search, (selection, _) = (
             search_on_public_data(problem, self._trials(problem)),
             self._mechanisms(problem),
@@ -248,18 +241,7 @@ class PrivateGrid:
             start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
         elif self.evaluate == "public_shortlist" and pair is None:
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
-        return listed, pair, self._moved(problem, listed, start)
-
-    def _moved(self, problem: Problem, listed: tuple[int, ...], start: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The `listed` candidates' head start, moved towards earlier editions' choices; whole steps, at most 0."""
-        choices = [edition.choice for edition in problem.earlier or ()]
-        if any(choice is not None for choice in choices):
-            scale = self._mechanisms(problem)[0].scale
-            measure = np.exp((start - start.max()) / scale)
-            measure = followed(problem, listed, choices, measure / measure.sum())
-            start = scale * np.log(measure)
-        steps: NDArray[np.int64] = np.rint(start - start.max()).astype(np.int64)
-        return steps
+        return listed, pair, np.rint(start - start.max()).astype(np.int64)
 
     @property
     def _asks_public(self) -> bool:
@@ -313,8 +295,6 @@ class PrivateGrid:
         certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
-        begins_with_editions=True,
-        released_scores=released_scores,
         scores_ahead=True,
         fixed_path=fixed_path,
         prepare=prepare,

@@ -26,16 +26,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.accounting.composition import largest_rho
+from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.earlier_editions import steps_and_look
-from dpbo_core.methods.final_choice import ENDS, MIXED_EVIDENCE, USUAL_LOOK, FinalChoice, check_shares, selection
+from dpbo_core.methods.final_choice import (
+    LOOK_AFTER_CHOICE,
+    MIXED_EVIDENCE,
+    STEPS_BEFORE_CHOICE,
+    USUAL_LOOK,
+    check_shares,
+    selection,
+)
 from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import (
     SHARE_OF_PAIRS_RHO,
@@ -51,7 +59,7 @@ from dpbo_core.methods.pair_draws import (
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import acquisition_of, stated_kernel
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
@@ -59,6 +67,7 @@ from dpbo_core.privacy.plan import PrivacyPlan, Spend, step_score
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
+from dpbo_core.problem.search import USUAL_STEPS
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 
 EVIDENCE = Evidence(
@@ -80,14 +89,12 @@ class PrivateTrajectory:
     Attributes:
         look_share: share of the budget for one fresh look at the choice's score, whose 90% interval covers nine
             times in ten whatever the score's shape; without it (0) the interval is only as good as the prior.
-            0.25 where None, 0.05 beside permute-and-flip.
-        final_share: share of the budget for a choice among the visited candidates by their exact scores; 0, as None
-            is without permute-and-flip, chooses by the posterior mean, at no further cost.
-        final_choice: who makes that choice: "exponential", the exponential mechanism, priced like the path; or
-            "permute_and_flip", for a study that wants the choice and not the path: it errs less, after 40 steps
-            where none are stated, and is paid in pure ε: about half of the study's, at its usual share of 0.8. The
-            study costs its own guarantee and no more, but in an account of many studies several times what a path
-            costs alone.
+            0.25 where None, 0.05 beside a final choice.
+        final_share: share of the budget for a choice by permute-and-flip among the visited candidates, on their
+            exact scores; 0 chooses by the posterior mean, at no further cost. It is for a study that wants the
+            choice and not the path: 0.8 is usual, after 40 steps where none are stated, and pays about half of the
+            study's ε. The study costs its own guarantee and no more, but in an account of many studies several
+            times what a path costs alone.
         prior: "flat", or "public": the score cross-validated on the public training set is the prior mean, believed
             as far as the noised observations bear it out: it may be off by what a public set of its size leaves in
             doubt.
@@ -99,28 +106,24 @@ class PrivateTrajectory:
     fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
 
     look_share: float | None = None
-    final_share: float | None = None
+    final_share: float = 0.0
     prior: Literal["flat", "public"] = "flat"
     public_trials: int = 256
-    final_choice: FinalChoice = "exponential"
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
-        check_shares(*self.shares, self.final_choice)
+        check_shares(*self.shares)
         check_trials(self.public_trials)
 
     @property
     def shares(self) -> tuple[float, float]:
         """The shares of the zCDP budget for the final choice, and for one more noised score of it (look)."""
-        final, look, _ = ENDS[self.final_choice]
-        return (
-            final if self.final_share is None else self.final_share,
-            look if self.look_share is None else self.look_share,
-        )
+        usual = LOOK_AFTER_CHOICE if self.final_share else USUAL_LOOK
+        return self.final_share, usual if self.look_share is None else self.look_share
 
     def n_steps(self, problem: Problem) -> int:
-        """The number T of models that are trained and scored: `[search] steps`, else 20 (permute-and-flip: 40)."""
-        return problem.search.steps or ENDS[self.final_choice][2]
+        """The number T of models that are trained and scored: `[search] steps`, else 20 (40 before a choice)."""
+        return problem.search.steps or (STEPS_BEFORE_CHOICE if self.final_share else USUAL_STEPS)
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
@@ -129,8 +132,8 @@ class PrivateTrajectory:
 
     def simulated(self, problem: Problem) -> Simulated:
         """This method's form in the simulations of `dpbo plan`, and at how many records that has the same noise."""
-        if self.final_choice == "permute_and_flip":
-            plain = replace(self, final_choice="exponential", final_share=None, look_share=None)
+        if self.final_share:
+            plain = replace(self, final_share=0.0, look_share=None)
             path = plain.simulated(problem)
             look = math.sqrt(self.shares[1] / USUAL_LOOK)
             return replace(path, score_records=path.score_records * look or path.score_records)
@@ -146,7 +149,7 @@ class PrivateTrajectory:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
-        evidence = MIXED_EVIDENCE if self.final_choice == "permute_and_flip" else EVIDENCE
+        evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
         guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.traits.scope)
         return PrivacyPlan(guarantee, spends)
 
@@ -170,10 +173,10 @@ class PrivateTrajectory:
         made = {step_score(t): gaussian for t in range(1, len(release.value["trajectory"]) + 1)}
         if len(made) != stated_steps(release):
             raise ValueError("steps")
-        stated = {name: options[name] for name in ("final_choice", "final_share", "look_share")}
+        stated = {name: options[name] for name in ("final_share", "look_share")}
         final, look = PrivateTrajectory(**stated).shares
         if final != 0.0:
-            made["final choice"] = tuple(PrivateSelection.WORTH)
+            made["final choice"] = (PERMUTE_AND_FLIP,)
         if look != 0.0:
             made[LOOK] = gaussian
         if COUNTS in release.facts:
@@ -182,7 +185,7 @@ class PrivateTrajectory:
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Every step's score in a release, the choice, and its fresh look (one more noised score)."""
+        """Every step's score in a release, and the fresh look at the choice (one more noised score)."""
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -200,7 +203,7 @@ class PrivateTrajectory:
             f"{error:.2g}; the whole trajectory is yours to show"
         )
         selection = self.selection(problem)
-        if selection is not None and self.final_choice == "permute_and_flip":
+        if selection is not None:
             epsilon = selection.spend("").epsilon
             why += f"; then permute-and-flip chooses among what was visited, with ε = {epsilon:.3g} of its own"
         return Outlook(sigma, error, T, why)
@@ -240,9 +243,7 @@ class PrivateTrajectory:
 
     def selection(self, problem: Problem) -> PrivateSelection | None:
         """The mechanism of the final choice; None where the posterior mean chooses."""
-        if self.shares[0] == 0.0:
-            return None
-        return selection(problem, self._rho(problem)[1], self.final_choice)
+        return selection(problem, self._rho(problem)[1]) if self.final_share else None
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the fresh look (one more noised score of the choice); None where none is paid for."""
@@ -278,7 +279,6 @@ class PrivateTrajectory:
         certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
-        begins_with_editions=True,
         released_scores=released_scores,
         scores_ahead=True,
         prepare=prepare,
@@ -444,4 +444,4 @@ class TrajectorySearch(Opaque):
         )
         guess = np.zeros(len(encoded)) if public is None else (public - centre) / scale
         domain = SearchDomain(encoded, prior, max(sigma**2, 1e-10), guess)
-        return score_map, begin(domain, acquisition_of(search), search.seed)
+        return score_map, begin(domain, acquisition_named(search.acquisition, beta=search.beta))

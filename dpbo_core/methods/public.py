@@ -19,8 +19,7 @@ import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, ReleasedScores, Simulated
-from dpbo_core.methods.earlier_editions import chosen_and_scored
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.public_search import check_trials, required_trials, search_on_public_data, searched
@@ -88,11 +87,6 @@ class Public:
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
-    @staticmethod
-    def released_scores(release: Release) -> ReleasedScores:
-        """The one score in a release, of a choice that was made on public data."""
-        return chosen_and_scored(release, choice="", score=SCORE)
-
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error of the score's noise; the loss of choosing by public data alone is not in it."""
         scale = self.laplaces(problem)[-1].scale * problem.metric_per_step
@@ -140,7 +134,6 @@ class Public:
         certificate_rules=certificate_rules,
         forms=forms,
         simulated=simulated,
-        released_scores=released_scores,
         prepare=prepare,
         cross_validated=cross_validated,
         choices=choices,

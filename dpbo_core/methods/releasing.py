@@ -7,7 +7,6 @@ from typing import Any
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs
-from dpbo_core.privacy.assumption import ACQUISITION_FUNCTION
 from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
@@ -33,7 +32,6 @@ def make_release(
     baseline: dict[str, Any] = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
     if baseline and problem.n_persons is not None:
         baseline["baseline_by"] = problem.baseline_by
-    assumed = plan.guarantee.assumptions
     earlier = [{"edition": item.edition, "release_id": item.release_id} for item in problem.earlier or ()]
     options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
@@ -56,7 +54,6 @@ def make_release(
             "space": problem.candidates.space.to_json(),
             "kernel": problem.search.kernel,
             "lengthscale": problem.search.lengthscale,
-            **({"acquisition": problem.search.acquisition} if ACQUISITION_FUNCTION.name in assumed else {}),
             "steps": method.n_steps(problem),
             **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
             **({"rowwise": "enforced"} if problem.model.enforced else {}),

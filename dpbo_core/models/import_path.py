@@ -28,25 +28,18 @@ BESIDE = "dpbo_beside_study_"
 EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = make_pipeline(...)'
 
 
-def function_at(
-    path: str, key: str = "[model] score", of: str = "one record: its truth and its prediction"
-) -> Callable[..., Any]:
-    """Import the function at a path such as "ourpackage.scores.utility"; an error names the study's `key`.
-
-    Args:
-        path: as the study has it.
-        key: where it stands in the study.
-        of: what it is a function of.
+def function_at(path: str) -> Callable[..., Any]:
+    """Import the score function at a path such as "ourpackage.scores.utility".
 
     Raises:
         StudyInvalid: a malformed path, a package that is not installed, an import that fails, or no function.
     """
-    function = named_object(path, "function", "ourpackage.scores.utility", key)
+    function = named_object(path, "function", "ourpackage.scores.utility", "[model] score")
     if not callable(function) or inspect.isclass(function):
         raise StudyInvalid(
             f"{path!r} is not a function",
             cause="it cannot be called, or it is a class",
-            remedy=f"name a function of {of}",
+            remedy="name a function of one record: its truth and its prediction",
         )
     return function  # type: ignore[no-any-return]
 

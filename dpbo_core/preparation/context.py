@@ -1,21 +1,17 @@
 """Who asks a private query, of which ledger, in which folder, with which noise: all of it that is not the query."""
 
-import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
-from dpbo_core.errors import SpendUseless, StudyInvalid
+from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise
 from dpbo_core.scoring.partitioned import Workers
 
 OS_NOISE = OperatingSystemNoise()
-LONGEST_QUANTUM = 3600.0  # seconds: a task of any size ends
 
 
 class IfUseless(Enum):
@@ -46,45 +42,20 @@ class QueryContext:
         folder: the folder that a study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
         caller: who asks; what only the owner may do is refused to an operator.
-        time_quantum: seconds; what is done with sensitive records takes a whole number of them, so that durations
-            tell less; 0 for none.
         workers: who scores the parts of a partitioned validation set; this process where None.
         scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
         if_useless: what becomes of a first charge that its own plan calls useless.
         asked_by: who asks, in words, for the ledger.
         steps_seen: whether others see when each step begins and ends, as on a Prefect server that was there before.
 
-    Raises:
-        StudyInvalid: the quantum is no number of seconds up to an hour.
     """
 
     ledger: PrivacyLedger
     folder: str | Path = "."
     source: NoiseSource = OS_NOISE
     caller: Caller = Caller.OWNER
-    time_quantum: float = 0.0
     workers: Workers | None = None
     scheduled: bool = False
     if_useless: IfUseless = IfUseless.WARN
     asked_by: str = ""
     steps_seen: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.time_quantum <= LONGEST_QUANTUM:
-            raise StudyInvalid(
-                f"tasks cannot take whole multiples of {self.time_quantum:g} s",
-                cause="a longer one would keep the deployment busy, and whoever waits for it",
-                remedy=f"give 0 for none, or at most {LONGEST_QUANTUM:g} s",
-            )
-
-    @contextmanager
-    def padded(self) -> Iterator[None]:
-        """Context that sleeps at its end, also after an error, until a whole number of time quanta (seconds) has
-        passed; none for quantum 0.
-        """
-        begun = time.monotonic()
-        try:
-            yield
-        finally:
-            if self.time_quantum > 0.0:
-                time.sleep(self.time_quantum - (time.monotonic() - begun) % self.time_quantum)

@@ -29,7 +29,7 @@ MOST = 8  # editions that a search begins with: at a slow drift older ones add l
 
 
 def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
-    """Whether the study learns from editions, or later ones from it: as it asks, or by default in a schedule.
+    """Whether the study learns from editions, and later ones from it: as it asks, or by default in a schedule.
 
     Args:
         spec: the study.
@@ -37,7 +37,7 @@ def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
         context: one of a schedule learns unless the study says otherwise.
     """
     asked = spec.search.learn_from or (EDITIONS if context.scheduled else NOTHING)
-    return asked == EDITIONS and method.traits.released_scores is not None
+    return asked == EDITIONS and _can_learn(method)
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
@@ -69,11 +69,10 @@ def series_of(spec: StudySpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def to_learn_from(spec: StudySpec, method: Method, ledger: PrivacyLedger) -> WarmStart:
-    """The ids of earlier editions' newest releases that an uncharged study will learn from; none if it cannot."""
+def to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
+    """The ids of earlier editions' newest releases that an uncharged study will learn from."""
     series = series_of(spec)
-    most = MOST if _can_learn(method) else 0
-    releases = ledger.released_in(spec.privacy.dataset, series, most=most)
+    releases = ledger.released_in(spec.privacy.dataset, series, most=MOST)
     return WarmStart(series, tuple(release.release_id for release in releases))
 
 
@@ -103,24 +102,21 @@ def places_in(problem: Problem) -> dict[str, int]:
 
 def _can_learn(method: Method) -> bool:
     """Whether the method's search can begin with what earlier editions released."""
-    return method.traits.begins_with_editions
+    return method.traits.released_scores is not None
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
-    """The choice and scores in an earlier edition's release that are of today's candidates, as indices (`places`:
-    by canonical text); none if unreadable.
+    """The scores in an earlier edition's release of today's candidates, as indices (`places`: by canonical text);
+    none if unreadable.
     """
-    method = METHODS.get(release.method)
-    choice, scores = None, []
+    method, scores = METHODS.get(release.method), []
     if method is not None and method.traits.released_scores is not None:
         with suppress(KeyError, TypeError, ValueError):
-            released = method.traits.released_scores(release)
-            choice = None if released.choice is None else places.get(_canonical_text(released.choice))
-            for point, score, deviation in released.scores:
+            for point, score, deviation in method.traits.released_scores(release):
                 index = places.get(_canonical_text(point))
                 if index is not None:
                     scores.append(ReleasedScore(index, score, deviation))
-    return EarlierEdition(release.edition, release.release_id, choice, tuple(scores))
+    return EarlierEdition(release.edition, release.release_id, tuple(scores))
 
 
 def _canonical_text(point: Mapping[str, Any]) -> str:

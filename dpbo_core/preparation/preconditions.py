@@ -110,7 +110,6 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     """
     if isinstance(spec.model, FunctionSection) and allowed_score(spec, ledger) is None:
         raise unallowed_score(spec.model.score, spec.privacy.dataset)
-    check_acquisition(spec, ledger)
     named = references_of(spec, folder)
     estimators = tuple(code.path for code in named.code if code.key == "estimator")
     ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators)
@@ -128,14 +127,12 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths (estimator, score, acquisition, options) that a study names, but no estimator we trust."""
+    """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if not (model.ours or isinstance(model, PredictionsSection) or model.estimator in PREDICTORS):
         yield Code("estimator", model.estimator)
     if isinstance(model, FunctionSection):
         yield Code("score", model.score)
-    if spec.search.own_acquisition:
-        yield Code("acquisition", spec.search.acquisition)
     for key, value in spec.options.items():
         if isinstance(value, str) and ("." in value or ":" in value):
             yield Code(f"method.{key}", value)
@@ -176,17 +173,6 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
     for source in sources:
         if source.role in (PUBLIC, MODEL):
             ledger.check_public(source)
-
-
-def check_acquisition(spec: StudySpec, ledger: PrivacyLedger) -> None:
-    """Refuse a user's own acquisition function unless the dataset's owner allowed it; one of dpbo's passes.
-
-    Raises:
-        PolicyRefused: it names another function; nothing was imported.
-    """
-    path, dataset = spec.search.acquisition, spec.privacy.dataset
-    if spec.search.own_acquisition and not ledger.allows_score(dataset, path):
-        raise unallowed_score(path, dataset, "acquisition")
 
 
 def refuse_beside(spec: StudySpec, folder: str | Path) -> None:

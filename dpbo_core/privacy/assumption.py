@@ -30,12 +30,6 @@ ROWWISE_PREDICTIONS = Assumption(
     "predictions made elsewhere, each was computed from its record and public data alone, by a public model.",
 )
 
-ACQUISITION_FUNCTION = Assumption(
-    "acquisition_function",
-    "The acquisition function named in the study answers from the candidates, the mean and the deviation that it "
-    "is given, always and in a time that tells nothing, and keeps or writes nothing of them.",
-)
-
 PUBLIC_PRIOR = Assumption(
     "public_prior",
     "The scores that the study's prior was made from were measured on public data, or were released privately; no "
@@ -79,7 +73,6 @@ CALLER_ASSUMPTIONS = {
         DE_FREITAS_CONSTANTS,
         ANSWERS_PUBLIC,
         ROWWISE_PREDICTIONS,
-        ACQUISITION_FUNCTION,
         PUBLIC_PRIOR,
         PUBLISHED_RECORDS,
         PUBLIC_QUESTIONS,

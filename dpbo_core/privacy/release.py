@@ -59,7 +59,7 @@ class Release:
     @property
     def noise_of_one(self) -> float:
         """The noise scale of the release's first draw (but that of the number of pairs), in units of the score."""
-        spend = next(spend for spend in self.spends if not spend.what.startswith(ALL_PAIRS))
+        spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 
     def to_json(self) -> dict[str, Any]:

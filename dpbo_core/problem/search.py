@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from dpbo_core.problem.reading import Section, among, at_least, limit, one_of, positive
 
-ACQUISITIONS = ("ucb", "ei", "thompson")
+ACQUISITIONS = ("ucb", "ei")
 KERNELS = ("matern52", "se")
 CANDIDATE_KINDS = ("grid", "sobol")
 LEARN_FROM = ("editions", "nothing")
@@ -24,7 +24,7 @@ def _check_lengthscale(key: str, length: float | str) -> None:
 class SearchSection(Section):
     """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
 
-    `steps`: 20 where left out; 40 for a trajectory that ends in permute-and-flip.
+    `steps`: 20 where left out; 40 for a trajectory that ends in a final choice.
     `learn_from` = "editions": the search begins with what earlier editions of the study released. Where it is left
     out a schedule's runs do, and other studies begin afresh. `one_pass`: all of Λ is scored in one pass over the
     records when the first score is needed, and looked up afterwards; it changes no release, and no study's key.
@@ -36,7 +36,7 @@ class SearchSection(Section):
         at_least(1, "ask for at least 1 step; 20 is usual"),
         limit(lambda steps: steps <= MOST_STEPS, f"ask for at most {MOST_STEPS:,} steps"),
     ] = None
-    acquisition: str = "ucb"
+    acquisition: Annotated[str, among(*ACQUISITIONS)] = "ucb"
     beta: Annotated[
         float | None, at_least(0, "give a number of at least 0, or leave it out for the theoretical one")
     ] = None
@@ -48,17 +48,7 @@ class SearchSection(Section):
     learn_from: Annotated[str | None, among(*LEARN_FROM)] = None
     one_pass: bool | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.own_acquisition:
-            one_of("search.acquisition", self.acquisition, ACQUISITIONS)
-
     @property
     def n_steps(self) -> int:
         """The number of steps of the search as [search] states it, else 20, whatever the method."""
         return self.steps or USUAL_STEPS
-
-    @property
-    def own_acquisition(self) -> bool:
-        """Whether the acquisition is a user's function, named by its import path."""
-        return "." in self.acquisition

@@ -18,7 +18,6 @@ from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective, open_objective
-from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study_file.evaluation import ObjectiveSection
@@ -53,7 +52,6 @@ class PrivateObjective(ObjectiveHandle):
         study: the name in the ledger.
         edition: the same questions asked twice give the same scores; new data is a new edition, and a new spend.
         random_state: seeds training. Noise is never seeded.
-        pay_as_you_go: charge each score when it is asked for, and not all at the first: stop when you like.
 
     Example:
         >>> from sklearn.datasets import load_breast_cancer
@@ -90,7 +88,6 @@ class PrivateObjective(ObjectiveHandle):
     study: str = "PrivateObjective"
     edition: str = "1"
     random_state: int | None = 0
-    pay_as_you_go: bool = False
 
     def __post_init__(self) -> None:
         self.section = ObjectiveSection(
@@ -127,8 +124,7 @@ class PrivateObjective(ObjectiveHandle):
         tables = two_tables(self, (X, y), (X_validation, y_validation), validation_size, ledger=run.ledger)
         split = split_of(self, tables, run.ledger)
         problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
-        opened = open_objective(split.spec, split, problem, self.section, run)
-        self.session_ = PayAsYouGo(opened, run) if self.pay_as_you_go else ScoreSession(opened, run)
+        self.session_ = ScoreSession(open_objective(split.spec, split, problem, self.section, run), run)
         return self
 
     @classmethod
@@ -156,7 +152,7 @@ class PrivateObjective(ObjectiveHandle):
         return {name: value for name, value in self.__dict__.items() if name != "session_"}
 
     @property
-    def _session(self) -> ScoreSession | PayAsYouGo:
+    def _session(self) -> ScoreSession:
         """The session that draws the private scores; refused before `fit`."""
         if not hasattr(self, "session_"):
             raise DpboError(

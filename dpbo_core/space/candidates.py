@@ -54,13 +54,11 @@ class EarlierEdition:
     Attributes:
         edition: what people tell it by.
         release_id: the ledger's name of its release.
-        choice: the candidate it chose privately; None where it chose none, or none of Λ.
         scores: what it released of candidates of Λ.
     """
 
     edition: str
     release_id: str
-    choice: int | None
     scores: tuple[ReleasedScore, ...]
 
 

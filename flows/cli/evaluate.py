@@ -13,11 +13,10 @@ from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_repo
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Study, check_padding
+from dpbo.flows.cli.words import Study
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo_core.accounting.account import Account
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.privacy.unit import NeighboringRelation
@@ -44,11 +43,6 @@ def evaluate(
     plan: Annotated[
         bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
     ] = False,
-    pad_steps: Annotated[float, typer.Option(help="The counting takes a whole number of so many seconds.")] = 0.0,
-    register: Annotated[
-        bool,
-        typer.Option("--register", help="Let it be MLflow's champion where what is released says it is better."),
-    ] = False,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
     if plan:
@@ -56,19 +50,15 @@ def evaluate(
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))
         return
     mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
-    evaluated, account = run(
-        study, epsilon=epsilon, model=model, time_quantum=pad_steps, register=register, mend=mend
-    )
+    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend)
 
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:
-        print_report(result, tracked, account, champion=evaluated.champion)
+        print_report(result, tracked, account)
         print_next(result.release)
 
-    print_result(
-        lambda: evaluated_json(result, tracked) | ({"champion": evaluated.champion} if register else {}), screen
-    )
+    print_result(lambda: evaluated_json(result, tracked), screen)
 
 
 def run(
@@ -76,8 +66,6 @@ def run(
     *,
     epsilon: float | None = None,
     model: Path | None = None,
-    time_quantum: float = 0.0,
-    register: bool = False,
     mend: EvaluationSection | None = None,
 ) -> tuple[Evaluated, Account]:
     """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
@@ -88,14 +76,6 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    check_padding(time_quantum)
-    if register and model is not None:
-        raise StudyInvalid(
-            "--register is for the model that the study released",
-            cause="a model of a file is no version of the registered model",
-            remedy="leave --model out, or --register",
-        )
-
     study, folder = _read(path, model)
     if mend is not None:
         section = replace(study.evaluation or mend, repair=True)
@@ -112,9 +92,7 @@ def run(
 
         return evaluate_privately
 
-    return run_here(
-        study, flow, (study, folder, epsilon, saved, time_quantum, register), lambda: _recorded(study, before)
-    )
+    return run_here(study, flow, (study, folder, epsilon, saved), lambda: _recorded(study, before))
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:

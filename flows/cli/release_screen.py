@@ -32,18 +32,13 @@ def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str
     return result.release.to_json() | {"replayed": result.replayed, "tracking": tracking}
 
 
-def print_report(
-    result: "EvaluationResult", tracked: "Tracked | None", account: Account, *, champion: str = ""
-) -> None:
-    """Print a report: figures, guarantee, budget left, where to look, any repair, and the sentence `champion`."""
+def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> None:
+    """Print a report: figures, guarantee, budget left, where to look, and any repair."""
     release, best = result.release, result.best_threshold
     look = where_to_look(release, tracked)
     print_release(result, account, look=look, best=best)
     if result.repair is not None:
         print_repair(result.repair)
-    if champion:
-        Screen().say()
-        Screen().say(named(champion))
 
 
 def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dict[str, Any]:

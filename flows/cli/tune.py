@@ -24,7 +24,7 @@ from dpbo.flows.cli.release_screen import (
 from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
-from dpbo.flows.cli.words import Explain, Port, Study, TrustServer, check_padding
+from dpbo.flows.cli.words import Explain, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import ask_or_refuse
@@ -42,7 +42,6 @@ EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 def tune(
     study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
-    pad_steps: Annotated[float, typer.Option(help="Each task takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     workers: Annotated[
         int | None, typer.Option(help="Processes that score a folder's files: [data] workers.", min=1, max=1024)
@@ -52,7 +51,7 @@ def tune(
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
-    tuned, account = run(study or EXAMPLE, pad_steps=pad_steps, register=register, workers=workers)
+    tuned, account = run(study or EXAMPLE, register=register, workers=workers)
 
     def screen() -> None:
         print_tuned(tuned, account)
@@ -69,7 +68,6 @@ def serve(
     cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
     every: Annotated[str | None, typer.Option(help="How often to fire: 30m, 6h, 1d.")] = None,
     port: Port = 4200,
-    pad_steps: Annotated[float, typer.Option(help="Each step takes a whole number of so many seconds.")] = 0.0,
     register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
     trust_server: TrustServer = False,
 ) -> None:
@@ -79,20 +77,17 @@ def serve(
     """
     if (cron is None) == (every is None):
         raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
-    check_padding(pad_steps)
 
     def story(interval: float | None) -> None:
         from dpbo.flows import serve as flow
 
         schedule = flow.Schedule(cron, interval, port, trust_server)
-        flow.serve(study, schedule, pad_steps=pad_steps, register=register)
+        flow.serve(study, schedule, register=register)
 
     serve_schedule(story, cron=cron, every=every, example="0 2 * * *")
 
 
-def run(
-    path: Path, *, pad_steps: float = 0.0, register: bool = False, workers: int | None = None
-) -> tuple[Tuned, Account]:
+def run(path: Path, *, register: bool = False, workers: int | None = None) -> tuple[Tuned, Account]:
     """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
 
     What could not be published is told on standard error; the result stands.
@@ -100,7 +95,6 @@ def run(
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
-    check_padding(pad_steps)
     study = study_of_one_run(path)
     if workers is not None:
         if not isinstance(study.data, PublicFiles | PersonFiles):
@@ -121,7 +115,7 @@ def run(
 
         return tune_privately
 
-    return run_here(study, flow, (study, folder, pad_steps, register), lambda: _recorded(study))
+    return run_here(study, flow, (study, folder, register), lambda: _recorded(study))
 
 
 def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:

@@ -13,7 +13,7 @@ from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Port, Study, TrustServer, check_padding
+from dpbo.flows.cli.words import Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
@@ -65,7 +65,6 @@ def watch(
     ] = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
     port: Port = 4200,
-    pad_steps: Annotated[float, typer.Option(help="A look takes a whole number of so many seconds.")] = 0.0,
     trust_server: TrustServer = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
@@ -77,35 +76,33 @@ def watch(
         expected = planned(study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
     elif once:
-        watched, account = run(study, section, name=look, retune=retune, time_quantum=pad_steps)
+        watched, account = run(study, section, name=look, retune=retune)
         print_result(lambda: watched_json(watched), lambda: print_watched(watched, account))
         if exit_code and watched.look.alarm:
             raise typer.Exit(ALARM)
     else:
-        check_schedule(study, cron, every, pad_steps)
+        check_schedule(study, cron, every)
 
         def story(interval: float | None) -> None:
             from dpbo.flows.serve import Schedule
             from dpbo.flows.watch_schedule import serve_watch
 
-            serve_watch(study, section, Schedule(cron, interval, port, trust_server), pad=pad_steps, retune=retune)
+            serve_watch(study, section, Schedule(cron, interval, port, trust_server), retune=retune)
 
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
 
-def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
-    """Refuse a watch without exactly one of `cron` and `every`, with an impossible padding, or where no ledger is
-    here.
+def check_schedule(path: Path, cron: str | None, every: str | None) -> None:
+    """Refuse a watch without exactly one of `cron` and `every`, or where no ledger is here.
 
     Raises:
-        StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
+        StudyInvalid: not exactly one schedule, or a study that has released nothing.
     """
     if (cron is None) == (every is None):
         raise StudyInvalid(
             "a watch needs to know when it looks: --every, --cron or --once, and one of them",
             remedy="add --every 1d, or --once to look now",
         )
-    check_padding(time_quantum)
     released_study(path)
 
 
@@ -115,9 +112,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
-def run(
-    path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
-) -> "tuple[Watched, Account]":
+def run(path: Path, section: WatchSection, *, name: str | None, retune: bool) -> "tuple[Watched, Account]":
     """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
@@ -125,7 +120,6 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned. SpendUseless: before a flow begins.
     """
-    check_padding(time_quantum)
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     section = section.at(now)
@@ -143,7 +137,7 @@ def run(
     return run_here(
         study,
         flow,
-        (study, look, folder, section, retune, time_quantum),
+        (study, look, folder, section, retune),
         lambda: _recorded(study, section, folder, look),
     )
 

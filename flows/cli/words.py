@@ -116,16 +116,6 @@ def seconds(text: str) -> float:
     return float(int(duration[1]) * _UNITS[duration[2]])
 
 
-def check_padding(pad_steps: float) -> None:
-    """Refuse a value of --pad-steps that is no duration.
-
-    Raises:
-        StudyInvalid: it is none.
-    """
-    if not 0.0 <= pad_steps < float("inf"):
-        raise StudyInvalid(f"--pad-steps {pad_steps} is no duration", remedy="give seconds, 0 or more")
-
-
 def lines_of(file: Path) -> list[str]:
     """The lines of a UTF-8 text file, which end at the newline character alone, as those of JSON lines do."""
     lines = text_of(file).split("\n")

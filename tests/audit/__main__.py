@@ -144,8 +144,7 @@ def timing(*, short: bool) -> str:
     return f"""Rank correlation of a step's duration with a private quantity of that step, over runs on
 different validation sets, within steps of one number and, but for λ, within one candidate;
 models were trained beforehand. No correlation is not a proof; where there is one, it is the time
-that the search takes over what it was told (in a trajectory that is released), and --pad-steps
-hides it.
+that the search takes over what it was told (in a trajectory that is released).
 
 {rows.timing_table(3 if short else 300)}"""
 

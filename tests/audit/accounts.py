@@ -142,7 +142,6 @@ def operator() -> Way:
             runs[f"a host of his own ({scheme[:4]})"] = lambda s=scheme: tune_privately(
                 study("9", privacy=small, data={"validation": s})
             )
-        runs["a quantum of 1e9 s"] = lambda: tune_privately(study("10", privacy=small), pad_steps=1e9)
         runs["a saved model of his own"] = lambda: evaluate_privately(study("1"), epsilon=0.1, model="/etc")
         digest = study_digest("nightly.toml")
         Path("other.toml").write_text(tomli_w.dumps(study("7", privacy=small).to_dict()))

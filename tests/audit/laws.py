@@ -51,14 +51,21 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class GaussianAndChoice:
-    """The same beside a choice of one of two, whose log-odds go from −ε_c/2 to ε_c/2."""
+    """The same beside a choice by permute-and-flip of one of two, which are Δ apart, and then Δ the other way.
+
+    Whichever is behind is chosen with probability e^(−ε_c/2)/2: log-odds from −b to b, b = log(2e^(ε_c/2) − 1).
+    """
 
     mu: float
     choice: float
     delta: float
 
+    def log_odds(self, weaker: float = 1.0) -> float:
+        """The log-odds b, with noise `weaker` times weaker."""
+        return math.log(2.0 * math.exp(weaker * self.choice / 2.0) - 1.0)
+
     def epsilon(self, weaker: float = 1.0) -> float:
-        half, mu = weaker * self.choice / 2.0, weaker * self.mu
+        half, mu = self.log_odds(weaker), weaker * self.mu
         if weaker == 0.0:
             return 0.0
 
@@ -71,10 +78,9 @@ class GaussianAndChoice:
 
     def separation(self, weaker: float) -> float:
         """Of the event {ℓ > 0}, ℓ with the honest weights; the pair is symmetric."""
-        b, mu = self.choice / 2.0, self.mu
+        b, seen, mu = self.log_odds(weaker), self.log_odds(), self.mu
         p = sum(
-            float(expit(sign * weaker * b) * ndtr((mu * mu / 2.0 + sign * b) / (mu / weaker)))
-            for sign in (1.0, -1.0)
+            float(expit(sign * b) * ndtr((mu * mu / 2.0 + sign * seen) / (mu / weaker))) for sign in (1.0, -1.0)
         )
         return 2.0 * float(ndtri(p))
 

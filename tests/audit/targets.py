@@ -418,7 +418,7 @@ VERBS = (
 )  # fmt: skip
 FLAGS = (
     "--json", "--debug", "--epsilon", "--delta", "--relation", "--accept", "--public", "--out", "--accept-restored",
-    "--state", "--private-answers", "--dataset", "--edition", "--transform", "--target", "--help", "--pad-steps",
+    "--state", "--private-answers", "--dataset", "--edition", "--transform", "--target", "--help",
     "--norm-bound", "--dim", "--name", "--validation", "--training", "--version",
 )  # fmt: skip
 FILES = (

@@ -104,14 +104,13 @@ def trajectory_case(
 ) -> Case:
     """One person moves every observation by Δ: the whole trajectory and the fresh look are Gaussians √(2ρ) apart.
 
-    Crossed, A goes up and B down, so that the final choice between them moves by 2Δ, a log-odds of −ε/2 to ε/2.
+    Crossed, A goes up and B down, so that the final choice between them goes from the one to the other.
     """
     asked = world(m=4, epsilon=epsilon, steps=steps, person=person, **wanted)
     low, high = sums(asked, *(((0.5, 1.5), (1.5, 0.5)) if crossed else ((0.5, 0.5), (1.5, 1.5))))
     own = PrivateTrajectory(final_share=method.shares[0], look_share=method.shares[1])
     variances = [m.scale**2 for m in own.observations(asked)]
     look, selection = own.look(asked), own.selection(asked)
-    odds = 0.0 if selection is None else from_units(selection.epsilon_units) / 2.0
     look_variance = math.inf if look is None else look.scale**2
 
     def observed(i: int, drawn: float, variance: float) -> float:
@@ -124,10 +123,14 @@ def trajectory_case(
             total += observed(chosen(asked, step), step["score"] / asked.score_per_step, variance)
         if look is not None:
             total += observed(at, kept["score of the choice"]["draw"], look_variance)
-        return total + (0.0 if selection is None else odds if at == 1 else -odds)
+        return total + (odds if at == 1 else -odds)
 
     mu = asked.record_steps * math.sqrt(sum(1.0 / v for v in variances) + 1.0 / look_variance)
-    law = Gaussian(mu, asked.delta) if selection is None else GaussianAndChoice(mu, 2.0 * odds, asked.delta)
+    law: Gaussian | GaussianAndChoice = Gaussian(mu, asked.delta)
+    odds = 0.0
+    if selection is not None:
+        law = GaussianAndChoice(mu, from_units(selection.epsilon_units), asked.delta)
+        odds = law.log_odds()
     return Case(name, method, asked, low, high, seen, law, runs)
 
 

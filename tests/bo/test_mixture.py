@@ -102,7 +102,7 @@ def told(search, values, noise, rng, steps):
 def search_with(guess=None, noise=0.3, lengthscale=0.3):
     prior = prior_of(kernel="matern52", lengthscale=lengthscale, dimensions=1, guessed=guess is not None)
     domain = SearchDomain(LINE, prior, noise**2, np.zeros(25) if guess is None else guess)
-    return AveragedSearch(domain, UCB(4.0), 0)
+    return AveragedSearch(domain, UCB(4.0))
 
 
 @pytest.mark.slow

@@ -240,7 +240,6 @@ UNPAID = (
     ("--epsilon 30", 3, "limit is"),
     ("--epsilon -1", 2, "no privacy level"),
     ("--model nowhere", 2, "no final model can be read"),
-    ("--pad-steps -1", 2, "no duration"),
 )
 
 

@@ -376,16 +376,6 @@ def test_a_run_whose_process_was_killed_is_called_crashed(here):
         assert client.read_flow_run(living.id).state.is_running()
 
 
-def test_padding_makes_every_sensitive_task_a_whole_number_of_seconds(here, tables, unpublished):
-    tables["study"] |= {"name": "padded", "method": "private_grid"}
-    tables["space"]["lambda"]["points"] = 2
-    tune_privately(StudySpec.from_dict(tables), pad_steps=0.1)
-    run = flow_runs("tune privately")[0]
-    padded = [task for task in task_runs(run) if not task.name.startswith(("show", "train", "try"))]
-    assert len(padded) == 1 + 2 + 1  # reserve, steps, finish
-    assert all(task.total_run_time.total_seconds() >= 0.099 for task in padded)
-
-
 def in_threads(terms):
     """Both parties at once, each as in the process that is its own."""
     server = get_current_settings().api.url

@@ -21,7 +21,6 @@ from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import WatchSection
 
@@ -133,13 +132,6 @@ def test_no_module_model_or_table_is_read_that_nobody_allowed(study, here, monke
     section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
     with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
         watch_privately.fn(study("1"), "today", wanted=section)
-
-
-def test_no_run_is_made_that_would_wait_longer(here):
-    """A quantum of 1e9 s blocked a deployment for ever; at most an hour."""
-    for seconds in (1e9, 3601.0, float("inf"), float("nan"), -1.0):
-        with pytest.raises(StudyInvalid, match="at most 3600 s"):
-            QueryContext(ledger(), time_quantum=seconds)
 
 
 def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):

@@ -67,7 +67,7 @@ def test_on_a_server_that_was_there_before_steps_that_train_are_refused_before_t
     assert tune_privately(studies("lipschitz_ahead", name="ahead")).result.release.value["score"] is not None
     (here / "study.toml").write_text(tomli_w.dumps(studies("lipschitz_step", name="nightly").to_dict()))
     with pytest.raises(StudyInvalid, match="did not start"):
-        serve(here / "study.toml", Schedule("0 2 * * *", None, 1, trust=False), pad_steps=0.0, register=False)
+        serve(here / "study.toml", Schedule("0 2 * * *", None, 1, trust=False), register=False)
 
 
 @pytest.mark.parametrize("form", PATHS)

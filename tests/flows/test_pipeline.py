@@ -38,7 +38,7 @@ def test_the_team_pipeline_runs(here, databases, monkeypatch):
 def test_prefects_form_has_a_field_for_everything_a_study_says():
     schema = parameter_schema(tune_privately).model_dump()
     assert schema["required"] == ["study"]
-    assert set(schema["properties"]) == {"study", "folder", "pad_steps", "register"}
+    assert set(schema["properties"]) == {"study", "folder", "register"}
     for section in (StudySpec, StudySpec.__dataclass_fields__["search"].default_factory):
         names = {field.name for field in dataclasses.fields(section)}
         assert set(schema["definitions"][section.__name__]["properties"]) == names

@@ -151,7 +151,7 @@ def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, 
     def of_a_team(study):
         return tune_privately(study)
 
-    sent = {"study": spec, "folder": ".", "pad_steps": 0.0, "register": False}
+    sent = {"study": spec, "folder": ".", "register": False}
     for given, story, words in (
         ({"command": "true"}, tune_privately, sent),
         ({"env": {"DPBO_LEDGER_URL": "sqlite:////tmp/x.db"}}, of_a_team, {"study": spec}),
@@ -159,7 +159,7 @@ def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, 
         with pytest.raises(PolicyRefused, match="job variables"):
             begun_with(story, words, given).result()
     monkeypatch.setenv(FROZEN, study_digest(study_file))  # as such a variable would
-    fired = {"study": "study.toml", "pad_steps": 0.0, "register": False}
+    fired = {"study": "study.toml", "register": False}
     state = begun_with(tune_on_schedule, fired, {"env": {FROZEN: study_digest(study_file)}})
     assert (state.name, "job variables" in state.message) == (REFUSED, True)
     assert len(ledger().accounts("clinic")[0].entries) == 1
@@ -193,7 +193,7 @@ def test_serve_begins_with_the_owners_word(study, folder, served, monkeypatch):
     seen = []
     monkeypatch.setattr("prefect.serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
     study("{date}", validation="v-{date}.csv")
-    words = {"cron": None, "every": "6h", "port": 1, "pad_steps": 0.0, "register": False}
+    words = {"cron": None, "every": "6h", "port": 1, "register": False}
     command.serve(Path("study.toml"), **words)
     assert seen == [study_digest("study.toml")]
     assert FROZEN not in os.environ

@@ -172,12 +172,12 @@ def kept_of(state):
 def test_a_schedule_is_served_in_utc_one_firing_at_a_time(study, served, how):
     from dpbo.flows.cli import tune as command
 
-    words = {"cron": None, "every": None, "port": 1, "pad_steps": 0.0, "register": False}
+    words = {"cron": None, "every": None, "port": 1, "register": False}
     command.serve(Path(study), **words | how)
     ((deployment, options),) = served
     (schedule,) = [item.schedule for item in deployment.schedules]
     assert options["limit"] == 1
-    assert deployment.parameters == {"study": "nightly.toml", "pad_steps": 0.0, "register": False}
+    assert deployment.parameters == {"study": "nightly.toml", "register": False}
     assert (schedule.timezone or "UTC") == "UTC"
     assert getattr(schedule, "cron", None) == how.get("cron")
     assert getattr(schedule, "interval", None) == (timedelta(hours=6) if "every" in how else None)
@@ -285,7 +285,7 @@ def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
     monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
-    schedule, words = serve.Schedule(None, 3600.0, 1, False), {"pad_steps": 0.0, "register": False}
+    schedule, words = serve.Schedule(None, 3600.0, 1, False), {"register": False}
     serve.serve(Path(study), schedule, **words)
     assert asked == ["http://127.0.0.1:1/api"] * 4  # twice no answer, twice one
     assert capsys.readouterr().out.count("the schedule goes on when one does") == 2

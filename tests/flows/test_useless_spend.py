@@ -142,10 +142,10 @@ def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):  
     assert "Usual cause: " in err
     assert "--anyway" in err
     with pytest.raises(SpendUseless):
-        serve(here / "study.toml", NO_SERVER, pad_steps=0.0, register=False)
+        serve(here / "study.toml", NO_SERVER, register=False)
     spec(GOOD)
     with pytest.raises(SpendUseless):
-        serve_watch(here / "study.toml", None, NO_SERVER, pad=0.0, retune=False)
+        serve_watch(here / "study.toml", None, NO_SERVER, retune=False)
     assert charges() == before
 
 

@@ -83,7 +83,7 @@ def test_a_run_waits_for_the_tasks_that_it_began(study, monkeypatch):
     for name, stands_for in of_prefect.items():
         monkeypatch.setattr(watching, name, stands_for)
     for replayed in (False, True):
-        looked = watching.watch(study, "monday", ".", None, retune=False, pad=0.0).look
+        looked = watching.watch(study, "monday", ".", None, retune=False).look
         assert looked.replayed is replayed
     assert waited == [3, 2]
 

@@ -111,7 +111,7 @@ def test_a_choice_beside_a_gaussian_loses_what_a_sum_over_both_says():
     """Against δ(ε) by a plain integral over (choice, y); and with almost no choice it is the Gaussian's."""
     law, y = laws.GaussianAndChoice(0.7, 0.5, 1e-5), np.linspace(-12.0, 12.0, 400_001)
     here, there = (np.exp(-((y - sign * 0.35) ** 2) / 2.0) / math.sqrt(2.0 * math.pi) for sign in (1.0, -1.0))
-    p = 1.0 / (1.0 + math.exp(-0.25))
+    p = 1.0 - math.exp(-0.25) / 2.0
     gaps = [
         np.maximum(one * here - math.exp(law.epsilon()) * other * there, 0.0)
         for one, other in ((p, 1.0 - p), (1.0 - p, p))

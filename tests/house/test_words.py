@@ -12,7 +12,7 @@ GIVEN_UP = re.findall(
     """
     again alone also answer approvals asking at_once by_content cells consent elsewhere enforced facts foreseen
     generation informed_prior leash learned legible listed literal near_steps nodes of_rows opening outcome
-    own_address pad patience pen places plain question recorded_in renamed resuming said_of seen shown subject
+    own_address patience pen places plain question recorded_in renamed resuming said_of seen shown subject
     surely_tried told_of wanted within worth writing
     """,
 )

@@ -9,7 +9,6 @@ from unittest import mock
 import numpy as np
 import pytest
 from failure_worlds import frame
-from test_mechanisms import permute_and_flip_distribution
 from worlds import Memory
 
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -24,10 +23,8 @@ from dpbo_core.ledger.charge import Charge, WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
-from dpbo_core.methods.earlier_editions import FADING, followed
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.public import Public
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.preparation import learning
 from dpbo_core.preparation.context import OS_NOISE, QueryContext
@@ -35,7 +32,6 @@ from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning import run
 from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.space.candidates import EarlierEdition
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.posed_problem import problem_of
 
@@ -103,13 +99,13 @@ def history(rng, shapes, noise=0.05, n=8):
 def test_a_drift_is_found_and_a_change_is_found():
     rng = np.random.default_rng(1)
     hill, other = np.sin(3 * LINE[:, 0]), np.cos(7 * LINE[:, 0])
-    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, [hill] * 6))
+    search = LearningSearch(DOMAIN, UCB(4.0), past=history(rng, [hill] * 6))
     found = search._past
     assert found.weights @ found.drifts < 0.02  # nothing drifts
     drifting = [hill + 0.25 * e * LINE[:, 0] * rng.normal() for e in range(6)]
-    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, drifting))
+    search = LearningSearch(DOMAIN, UCB(4.0), past=history(rng, drifting))
     assert search._past.weights @ search._past.drifts > 2 * (found.weights @ found.drifts)
-    search = LearningSearch(DOMAIN, UCB(4.0), 0, past=history(rng, [hill] * 4 + [other] * 3))
+    search = LearningSearch(DOMAIN, UCB(4.0), past=history(rng, [hill] * 4 + [other] * 3))
     assert search._past.weights @ (search._past.changes == 4) > 0.9  # the editions of ages 1, 2 and 3 are alike
 
 
@@ -119,7 +115,7 @@ def test_where_the_present_disagrees_the_past_is_given_up():
     hill = np.sin(3 * LINE[:, 0])
     past = history(rng, [hill] * 5)
     for shape, fresh in ((hill, 0.02), (-hill, None)):
-        search = LearningSearch(DOMAIN, UCB(4.0), 0, past=past)
+        search = LearningSearch(DOMAIN, UCB(4.0), past=past)
         assert search.ask() == int(np.argmax(hill))  # where the past expects the best
         for index in (0, 3, 6, 9, 11):
             search.tell(index, float(shape[index]))
@@ -129,7 +125,7 @@ def test_where_the_present_disagrees_the_past_is_given_up():
             assert weight < fresh < FRESH
             continue
         assert weight > 0.999
-        afresh = AveragedSearch(DOMAIN, UCB(4.0), 0)
+        afresh = AveragedSearch(DOMAIN, UCB(4.0))
         for index in (0, 3, 6, 9, 11):
             afresh.tell(index, float(shape[index]))
         means, _ = search.domain.moments(found, np.arange(12))
@@ -138,58 +134,6 @@ def test_where_the_present_disagrees_the_past_is_given_up():
 
 
 # What earlier editions chose
-
-
-def grid_problem(points=5, m=40):
-    return problem_of(spec("1", method="private_grid", points=points), n_validation=m)
-
-
-def test_earlier_choices_move_the_measure_and_shut_nobody_out():
-    problem = grid_problem(8)
-    measure = np.full(8, 1 / 8)
-    listed = tuple(range(8))
-    assert followed(problem, listed, [None, None], measure) == pytest.approx(measure)
-    found = followed(problem, listed, [7, None, 2], measure)
-    assert found.sum() == pytest.approx(1.0)
-    assert np.argmax(found) == 2
-    assert found[7] > found[5]
-    counted = 1 + FADING**2
-    assert found[5] == pytest.approx(measure[5] / (1 + counted), rel=1e-3)
-    many = followed(problem, listed, [2] * 50, measure)
-    assert measure.min() / 6.0 - 1e-12 <= many.min() < measure.min() / 5.0  # log 6 noise scales at the most
-
-
-def utilities(problem, sums, earlier):
-    """v = (u + b)/s of the next choice, and its mechanism's scale, from the method's own head start."""
-    method = PrivateGrid()
-    _, _, start = method.subset(replace(problem, earlier=earlier))
-    scale = method._mechanisms(problem)[0].scale
-    return (np.array(sums) + start) / scale
-
-
-def test_two_editions_cost_their_two_prices_and_no_more():
-    """Enumerated: the joint law of two choices, the second learning from the first, on neighbouring tables."""
-    problem = grid_problem(4)
-    epsilon = PrivateGrid().plan(problem).spends[0].epsilon
-    step, rng = problem.record_steps, np.random.default_rng(4)
-    for _ in range(25):
-        sums = rng.integers(0, problem.range_steps, (2, 4))
-        moved = sums + step * rng.choice([-1, 1], (2, 4))  # the same person in both editions
-        laws = []
-        for first, second in (sums, moved):
-            joint = np.zeros((4, 4))
-            law = permute_and_flip_distribution(utilities(problem, first, ()), 1.0)
-            for chosen in range(4):
-                told = (EarlierEdition("1", "", chosen, ()),)
-                joint[chosen] = law[chosen] * permute_and_flip_distribution(utilities(problem, second, told), 1.0)
-            assert joint.sum() == pytest.approx(1.0)
-            laws.append(joint)
-        loss = np.abs(np.log(laws[0] / laws[1]))
-        assert loss.max() <= 2 * epsilon + 1e-9
-        alone = np.abs(
-            np.log(laws[0] / laws[0].sum(1, keepdims=True)) - np.log(laws[1] / laws[1].sum(1, keepdims=True))
-        )
-        assert alone.max() <= epsilon + 1e-9  # the second's own promise, whatever the first released
 
 
 # Whole studies
@@ -238,7 +182,7 @@ def test_a_schedules_runs_learn_and_say_from_which(ledger):
     not_asked = run_scheduled(spec("no", learn_from="nothing"), ledger).release
     assert editions_of(not_asked) is None
     grid = run_scheduled(spec("grid", method="private_grid"), ledger).release
-    assert editions_of(grid) == ["0", "1", "2", "asked"]
+    assert editions_of(grid) is None
     assert releases[2].guarantee == by_hand.guarantee  # the promise is the edition's own
     assert releases[2].spends == by_hand.spends
     audit.verify(ledger.url)
@@ -350,8 +294,9 @@ def test_the_fingerprint_of_a_study_that_says_nothing_is_as_it_was():
     assert spec("1", learn_from="nothing").to_dict()["search"]["learn_from"] == "nothing"
     with pytest.raises(StudyInvalid, match="editions"):
         spec("1", learn_from="edition")
-    with pytest.raises(StudyInvalid, match="lipschitz begins every search afresh"):
-        plan_study(spec("1", method="lipschitz", learn_from="editions"))
+    for method in ("lipschitz", "private_grid"):
+        with pytest.raises(StudyInvalid, match=f"{method} begins every search afresh"):
+            plan_study(spec("1", method=method, learn_from="editions"))
     plan_study(spec("1", method="auto", learn_from="editions"))
 
 
@@ -361,7 +306,7 @@ def test_months_of_one_name_with_a_date_are_one_series(ledger):
     for name in ("visits {month}", "visits 2026-01", "visits 2026-02", "others 2026-01"):
         ledger.set_budget(PrivacyBudget.of(name, epsilon=5.0, delta=1e-5))
     method = PrivateGrid()
-    problem = grid_problem()
+    problem = problem_of(spec("1", method="private_grid", points=5), n_validation=40)
     for place, name in enumerate(("visits 2026-01", "others 2026-01")):
         key = QueryKey(str(place) * 64, name, "s", str(place), "private_grid")
         plan = method.plan(replace(problem, dataset=name))
@@ -374,24 +319,18 @@ def test_months_of_one_name_with_a_date_are_one_series(ledger):
 
 
 def test_each_release_tells_its_scores_with_their_noise(ledger):
-    """Steps, the look where the interval is its own, a choice with its score; of a public choice no choice."""
+    """Steps, and the look where the interval is its own."""
     trajectory = run_study(spec("1"), ledger=ledger).release
     told = PrivateTrajectory.released_scores(trajectory)
     sigma = {spend.what: spend.noise_scale for spend in trajectory.spends}
-    steps = told.scores[:3]
+    steps = told[:3]
     assert [(score, noise) for _, score, noise in steps] == [
         (step["score"], sigma[f"score of step {step['step']}"]) for step in trajectory.value["trajectory"]
     ]
     cut = {**trajectory.value, "interval": [0.9, 1.0]}  # at the end of the range: the look cannot be read back
-    assert len(PrivateTrajectory.released_scores(replace(trajectory, value=cut)).scores) == 3
+    assert len(PrivateTrajectory.released_scores(replace(trajectory, value=cut))) == 3
     middle = 0.7
     half = 1.6448536269514722 * sigma["score of the choice"]
     whole = {**trajectory.value, "interval": [middle - half, middle + half]}
-    look = PrivateTrajectory.released_scores(replace(trajectory, value=whole)).scores[3]
+    look = PrivateTrajectory.released_scores(replace(trajectory, value=whole))[3]
     assert look[1:] == (pytest.approx(middle), sigma["score of the choice"])
-    grid = run_study(spec("2", method="private_grid"), ledger=ledger).release
-    ((point, score, noise),) = PrivateGrid.released_scores(grid).scores
-    assert (point, score) == (grid.value["hyperparameters"], grid.value["score"])
-    assert noise == pytest.approx(2**0.5 * grid.spends[-1].noise_scale)
-    assert PrivateGrid.released_scores(grid).choice == point
-    assert Public.released_scores(run_study(spec("3", method="public"), ledger=ledger).release).choice is None

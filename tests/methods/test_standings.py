@@ -182,10 +182,9 @@ def trials(method):
 
 PRIOR, BOTH = ("gp_prior",), ("gp_prior", "de_freitas_constants")
 ADAPTIVE = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
-FLIPPED = {"look_share": 0.1, "final_share": 0.6, "final_choice": "permute_and_flip"}
 ROWS = [
     Row(PrivateTrajectory(), "standard", trajectory, DELTA),
-    Row(PrivateTrajectory(**FLIPPED), "standard", flipped, DELTA),
+    Row(PrivateTrajectory(look_share=0.1, final_share=0.6), "standard", flipped, DELTA),
     Row(PrivateGrid(), "standard", grid),
     Row(PrivateGrid(evaluate="tried", base_measure="public", paired=True), "standard", grid),
     Row(PrivateGrid(editions=12), "standard", grid),

@@ -1,10 +1,8 @@
 """A study from its file to its release: prices, reruns, refusals, and files whatever their bytes."""
 
 import json
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -171,7 +169,7 @@ def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind
     assert np.isfinite(release.value["score"])
 
 
-@pytest.mark.parametrize("acquisition", ["ucb", "ei", "thompson"])
+@pytest.mark.parametrize("acquisition", ["ucb", "ei"])
 def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition):
     tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
     quiet = InjectedNoise(np.random.default_rng(0), 0.0)
@@ -341,20 +339,6 @@ def test_no_content_is_read_before_the_budget_is_reserved(on_files, tmp_path, mo
     with pytest.raises(BudgetExceeded):
         run_study(StudySpec.from_dict(on_files), ledger=ledger(tmp_path), folder=tmp_path)
     assert opened == []
-
-
-@pytest.mark.parametrize(("working", "whole"), [(0.3, 2.0), (1.9, 2.0), (2.5, 4.0)])
-def test_what_is_padded_takes_a_whole_number_of_its_seconds(monkeypatch, working, whole):
-    now = [100.0]
-    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr("dpbo_core.preparation.context.time", clock)
-    for ends in (nullcontext(), pytest.raises(Sealed)):
-        begun = now[0]
-        with ends, QueryContext(None, time_quantum=2.0).padded():
-            clock.sleep(working)
-            if not isinstance(ends, nullcontext):
-                raise Sealed
-        assert now[0] - begun == pytest.approx(whole)
 
 
 def test_planning_opens_no_file(on_files, monkeypatch):

@@ -11,8 +11,6 @@ import tomli_w
 from sklearn.linear_model import LogisticRegression
 from worlds import search_of
 
-from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.tune import tune_privately
 from dpbo_core import Categorical, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
@@ -23,7 +21,8 @@ from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import public_sources
 from dpbo_core.preparation.precomputed import train_candidates
-from dpbo_core.preparation.preconditions import approve_study, check_policy
+from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.preparation.public_advice import public_spread
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.watch.looks import look_once
@@ -108,33 +107,6 @@ def test_no_function_that_a_study_names_is_imported_before_its_owner_said_so(
         DOORS[door](spec, ledger, here)
     assert not (here / MARK).exists()
     assert ledger.accounts() == before
-
-
-def test_no_acquisition_that_an_operator_names_is_imported_before_its_owner_said_so(
-    study, ledger, here, tables, monkeypatch
-):
-    """`pip.main` was imported and called in the curator's process by whoever may start runs, without a cap too."""
-    study("numpy.equal")
-    for key in ("score_low", "score_high"):
-        del tables["model"][key]
-    tables["model"]["score"] = "accuracy"
-    tables["study"] |= {"method": "noisy_gp", "accepts": ["rowwise_predictions", "acquisition_function"]}
-    tables["search"] = {"acquisition": "pip.main"}
-    spec, doors = StudySpec.from_dict(tables), (tune_privately.fn, evaluate_privately.fn)
-    (here / "mlruns").mkdir(mode=0o700)
-    stores = PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}")
-    with monkeypatch.context() as patch:
-        patch.setattr("dpbo_core.methods.stated_search.function_at", lambda *_: pytest.fail("it was imported"))
-        for door in doors:
-            with pytest.raises(PolicyRefused, match=r"the acquisition 'pip\.main'.*did not allow"):
-                door(spec, str(here))
-        with pytest.raises(PolicyRefused, match="did not allow"):
-            approve_study(spec, ledger=ledger, folder=here)
-    opened(spec, stores, "pip.main")
-    allow_all(spec, stores, here)
-    check_policy(spec, QueryContext(stores, here, caller=Caller.OPERATOR))
-    with pytest.raises(StudyInvalid, match="gives no number for each candidate"):
-        open_study(Run.of(spec, QueryContext(stores, folder=here, caller=Caller.OPERATOR)))
 
 
 def test_neither_before_there_is_a_cap(study, ledger, here):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from observer.run import Seen
 
 COUNTED: tuple[tuple[str, str, str], ...] = (
-    ("durations", "*", "stated: whoever sees durations learns them; pad them"),
+    ("durations", "*", "stated: whoever sees durations learns them"),
     (
         "network of the kernel",
         "*",

@@ -16,10 +16,21 @@ from dpbo_core.study_file import StudySpec
 NAMES_NOTHING = {
     *("name", "method", "edition", "accepts", "space", "relation", "dataset", "person", "target", "labels"),
     *("ignore", "sensitive", "missing", "source", "bounds", "params", "task", "rowwise", "class_shares", "kernel"),
-    *("lengthscale", "candidates", "learn_from", "values", "when", "epsilons", "groups", "group", "bins"),
+    *(
+        "lengthscale",
+        "acquisition",
+        "candidates",
+        "learn_from",
+        "values",
+        "when",
+        "epsilons",
+        "groups",
+        "group",
+        "bins",
+    ),
     *("metrics", "choice", "metric", "threshold"),
 }
-NAMED = {"training", "validation", "predictions", "public", "estimator", "score", "acquisition", "options"}
+NAMED = {"training", "validation", "predictions", "public", "estimator", "score", "options"}
 NAMED |= {"table"}  # of a look, which hands it in
 
 
@@ -67,7 +78,6 @@ CLASS = "sklearn.linear_model.LogisticRegression"
         ("model", "estimator", "canary.Net", "canary.Net"),
         ("model", "estimator", "canary:net", "canary:net"),
         ("model", "score", "canary.score", "canary.score"),
-        ("search", "acquisition", "canary.acquire", "canary.acquire"),
         ("method", "algorithm", "canary.train", "canary.train"),
     ],
 )

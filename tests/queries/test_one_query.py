@@ -140,7 +140,6 @@ KINDS = {  # how it is asked, what its name in the ledger ends with
     "scores for a loop": (Place.scored, "loop/objective"),
     "scores and a choice": (partial(Place.scored, study="choice", choice_share=0.3), "choice/objective"),
     "submissions": (Place.submitted, "board/objective"),
-    "submissions, each charged": (partial(Place.submitted, study="each", pay_as_you_go=True), "each/objective"),
 }
 
 

@@ -12,10 +12,8 @@ from test_private_objective import session
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
-from dpbo_core.preparation.context import QueryContext
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle
-from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 
 REASON = "too few positives for {} at this ε, or too few negatives"
 POINTS = ({"C": 1.0}, {"C": 0.01})
@@ -39,19 +37,17 @@ def rare(positives, *, m=2000):
     return np.c_[rng.normal(size=m) + 0.5 * truth, rng.normal(size=(m, 2))], truth
 
 
-def opened(folder, sensitive, *, paid_alone, **settings):
+def opened(folder, sensitive, **settings):
     source = InjectedNoise(np.random.default_rng(0), 0.0)
-    one = session(
+    return session(
         f"sqlite:///{folder}/l.db", source, sensitive, estimator=LogisticRegression(), n_scores=3, **settings
     )
-    return PayAsYouGo(one.opened, QueryContext(one._run.ledger, source=source)) if paid_alone else one
 
 
-@pytest.mark.parametrize("paid_alone", [False, True])
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
-def test_a_score_is_that_of_the_sensitive_records_whatever_the_public_share(tmp_path, scoring, paid_alone):
+def test_a_score_is_that_of_the_sensitive_records_whatever_the_public_share(tmp_path, scoring):
     Z, truth = rare(40)
-    one = opened(tmp_path, (Z, truth), paid_alone=paid_alone, scoring=scoring, epsilon=60.0)
+    one = opened(tmp_path, (Z, truth), scoring=scoring, epsilon=60.0)
     for point in POINTS:
         model = one.opened.price.problem.train_at(point).estimator
         if scoring == "roc_auc":
@@ -74,11 +70,10 @@ def test_a_score_is_that_of_the_sensitive_records_whatever_the_public_share(tmp_
     }
 
 
-@pytest.mark.parametrize("paid_alone", [False, True])
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy"])
 @pytest.mark.parametrize("positives", [0, 1, 2000])
-def test_where_a_class_is_too_rare_there_is_no_number(tmp_path, scoring, positives, paid_alone):
-    one = opened(tmp_path, rare(positives), paid_alone=paid_alone, scoring=scoring)
+def test_where_a_class_is_too_rare_there_is_no_number(tmp_path, scoring, positives):
+    one = opened(tmp_path, rare(positives), scoring=scoring)
     score = one.ask(POINTS[0])
     assert (score.value, score.noise, score.interval) == (None, None, None)
     assert math.isnan(Handle(one)(POINTS[1]))

@@ -19,14 +19,12 @@ from sklearn.tree import DecisionTreeClassifier
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, PrivateObjective, StudyInvalid
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.errors import BudgetRefused, DpboError, LedgerDamaged, Sealed
+from dpbo_core.errors import BudgetRefused, DpboError, LedgerDamaged
 from dpbo_core.ledger.recovery import accept
-from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.sealing import attempted
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.objective_for_a_loop.objective_handle import open_objective
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
@@ -473,7 +471,6 @@ def test_delta_and_shares_that_cannot_be_are_refused(url):
         ({"delta": 0.0}, "δ > 0"),
         ({"n_scores": 0}, "scores"),
         ({"choice_share": 1.0}, "share"),
-        ({"choice_share": 0.2, "pay_as_you_go": True}, "keep nothing for a choice"),
         ({"epsilon": 1e-7, "n_scores": 100_000}, "too small"),
     ):
         with pytest.raises(StudyInvalid, match=words):
@@ -487,70 +484,3 @@ def test_nothing_asked_has_no_best_and_no_release(url):
     for of_nothing in (asked.best, asked.close, partial(getattr, asked, "release_")):
         with pytest.raises(StudyInvalid, match="no score was asked for"):
             of_nothing()
-
-
-# One at a time
-
-
-def test_what_is_paid_for_one_at_a_time_costs_what_was_asked(url):
-    asked = objective(url, pay_as_you_go=True, n_scores=10)
-    assert PrivacyLedger(url).accounts("clinic") == ()
-    first = asked({"max_depth": 1})
-    one = account(url).spent.epsilon(1e-6)[0]
-    (alone,) = asked.session_.releases
-    proven = recompute(read_certificate(alone.to_json(), CERTIFIED), CERTIFIED)
-    assert proven.epsilon <= alone.guarantee.epsilon < 0.4
-    assert asked({"max_depth": 1}) == objective(url, pay_as_you_go=True, n_scores=10)({"max_depth": 1}) == first
-    assert (asked.scores_left, len(account(url).entries)) == (9, 1)
-    whole = objective(url, n_scores=10, edition="whole")
-    whole({"max_depth": 1})
-    assert one < 0.4 * whole.guarantee_.epsilon
-    for depth in range(2, 11):
-        asked({"max_depth": depth})
-    assert asked.guarantee_.epsilon == pytest.approx(1.0, rel=1e-6)
-    with pytest.raises(NoScoresLeft, match="all 10 scores"):
-        asked({"max_depth": 11})
-    release = asked.release_
-    assert (len(release.value["trajectory"]), len(release.spends)) == (10, 10)
-    assert release.value["hyperparameters"] == asked.best()
-    assert sum(spend.rho for spend in release.spends) <= from_units(largest_rho(1.0, 1e-6))
-
-
-def test_who_asks_at_once_or_is_killed_is_charged_for_no_more_than_n(url, monkeypatch):
-    asked = objective(url, pay_as_you_go=True, n_scores=3)
-    with monkeypatch.context() as patch:  # between the draw and its release, and between the charge and the draw
-        patch.setattr(Reservation, "conclude", lambda *_, **__: 1 / 0)
-        for depth in (1, 1):
-            with pytest.raises(Sealed):
-                asked({"max_depth": depth})
-        patch.setattr(Reservation, "record", lambda *_, **__: 1 / 0)
-        for depth in (2, 3):
-            with pytest.raises(Sealed):
-                asked({"max_depth": depth})
-    assert (asked.scores_left, len(account(url).entries), asked.session_.releases) == (2, 2, ())
-    assert asked.guarantee_.epsilon == pytest.approx(account(url).spent.epsilon(1e-6)[0], rel=1e-6)
-    with ThreadPoolExecutor(4) as pool:
-        told = list(
-            pool.map(lambda depth: attempted(lambda: asked({"max_depth": depth}), None), (4, 5, 6, 7, 4, 5))
-        )
-    answered = {depth: score for depth, score in zip((4, 5, 6, 7, 4, 5), told, strict=True) if score is not None}
-    assert len(answered) == 2
-    assert (asked.scores_left, len(account(url).entries)) == (0, 3)
-    with pytest.raises(NoScoresLeft, match="all 3 scores"):
-        asked({"max_depth": 8})
-    assert all(asked({"max_depth": depth}) == score for depth, score in answered.items())
-    asked({"max_depth": 1})  # its draw, which was never shown
-    assert len(asked.release_.value["trajectory"]) == 3
-    assert asked.guarantee_.epsilon == pytest.approx(1.0, rel=1e-6)
-    assert account(url).spent.epsilon(1e-6)[0] == pytest.approx(1.0, rel=1e-6)
-
-
-def test_the_cap_stops_a_search_that_pays_as_it_goes(url):
-    PrivacyLedger(url).set_budget(PrivacyBudget.of("clinic", epsilon=0.5, delta=1e-6))
-    asked = objective(url, pay_as_you_go=True, n_scores=10, budget=None)
-    first = asked({"max_depth": 1})
-    with pytest.raises(BudgetRefused):
-        all(asked({"max_depth": depth}) or True for depth in range(2, 11))
-    assert 1 <= len(asked.session_.releases) < 10
-    assert account(url).spent.epsilon(1e-6)[0] <= 0.5
-    assert asked({"max_depth": 1}) == first

@@ -187,17 +187,6 @@ def test_a_picture_shows_what_has_an_axis_beside_what_was_handed_in(url):
     assert max(map(len, figure.get_supxlabel().splitlines())) <= 120
 
 
-def test_each_is_paid_for_by_itself_where_scores_are(url):
-    asked = objective(url, pay_as_you_go=True, n_scores=10, accepts=BOTH)
-    scores = [
-        asked.submit_predictions(TRUTH, name="a"),
-        asked.submit(GaussianNB().fit(X, Y)),
-        asked.ask({"max_depth": 1}),
-    ]
-    assert asked.submit_predictions(TRUTH, name="a") == scores[0]
-    assert (asked.scores_left, len(account(url).entries)) == (7, 3)
-
-
 def test_whether_a_score_is_drawn_is_decided_by_a_name_and_never_by_what_was_predicted(url):
     """Two tables that are equal for all records but one are two draws, or none, on every neighbour alike."""
     asked = objective(url, accepts=BOTH)
@@ -337,14 +326,13 @@ class Tells(OfFirstColumn):
         return (np.asarray(X)[:, 0] > 0.0).astype(int)
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_an_estimator_that_may_have_kept_a_record_says_nothing_more(url, capfd, alone):
+def test_an_estimator_that_may_have_kept_a_record_says_nothing_more(url, capfd):
     KEPT.largest = 0.0
     sensitive = Z.copy()
     sensitive[5, 1] = CANARY
     asked = PrivateObjective(
         Tells(), epsilon=1.0, delta=1e-6, dataset="clinic", budget=(5.0, 1e-5), ledger=url, n_scores=4,
-        accepts=BOTH, pay_as_you_go=alone,
+        accepts=BOTH,
     ).fit(X, Y, X_validation=sensitive, y_validation=TRUTH)  # fmt: skip
     with pytest.raises(StudyInvalid, match="the largest is"):  # of public rows alone
         asked.ask({"what": "fit"})

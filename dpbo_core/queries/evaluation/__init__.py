@@ -4,4 +4,3 @@ KIND = "evaluation"  # in the ledger's column of methods
 AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 FOUR_COUNTS = ("true_positives", "false_positives", "false_negatives", "true_negatives")
 ACCURACY = "accuracy"
-RANKED = ("auc", "balanced_accuracy", ACCURACY)  # of all more is better; models are compared by the first

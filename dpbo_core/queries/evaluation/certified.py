@@ -22,7 +22,7 @@ from dpbo_core.queries.evaluation import KIND
 from dpbo_core.queries.evaluation.certified_table import figures_agree, figures_in_words
 from dpbo_core.queries.evaluation.request import DRAW
 from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
-from dpbo_core.queries.objective_for_a_loop.price import CHOICE, number_name, score_name
+from dpbo_core.queries.objective_for_a_loop.price import CHOICE, score_name
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch.terms import LOOKS
 
@@ -77,10 +77,9 @@ def objective_shown(release: Release) -> CertificateRules:
         raise ValueError("value")
     draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
     if COUNTS in release.facts:
-        names = [spend.what for spend in release.spends if spend.what.startswith(ALL_PAIRS)]
-        if names not in ([ALL_PAIRS], [number_name(t) for t in range(1, len(scores) + 1)]):
+        if [spend.what for spend in release.spends].count(ALL_PAIRS) != 1:
             raise ValueError(ALL_PAIRS)
-        draws |= dict.fromkeys(names, tuple(DiscreteGaussian.WORTH))
+        draws[ALL_PAIRS] = tuple(DiscreteGaussian.WORTH)
     if release.facts["choice_share"] != 0.0:
         draws[CHOICE] = (PERMUTE_AND_FLIP,)
     return CertificateRules(

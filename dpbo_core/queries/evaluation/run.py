@@ -258,8 +258,7 @@ class OpenEvaluation:
 
         Raises: as `evaluate_study`.
         """
-        with context.padded():
-            release = self._charge_and_release(context)
+        release = self._charge_and_release(context)
         result = _read(self.request.query, release, replayed=False)
         return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
 

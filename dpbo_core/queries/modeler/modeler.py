@@ -203,7 +203,7 @@ class Modeler:
         """A search over the table's rows with the prior as fitted, and no answers yet."""
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
-        return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb, 0)
+        return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb)
 
 
 def _due(t: int) -> bool:

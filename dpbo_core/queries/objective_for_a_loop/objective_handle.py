@@ -21,7 +21,6 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sealing import messages
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop import KIND
-from dpbo_core.queries.objective_for_a_loop.pay_as_you_go import PayAsYouGo
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.queries.objective_for_a_loop.released_score import Score
 from dpbo_core.queries.objective_for_a_loop.score_session import OpenObjective, ScoreSession
@@ -104,7 +103,7 @@ class ObjectiveHandle(ABC):
 
     @property
     @abstractmethod
-    def _session(self) -> ScoreSession | PayAsYouGo:
+    def _session(self) -> ScoreSession:
         """The session that charges, draws and records the private scores."""
 
     def __call__(self, params: Mapping[str, Any]) -> float:
@@ -116,8 +115,7 @@ class ObjectiveHandle(ABC):
         return math.nan if value is None else value
 
     def ask(self, params: Mapping[str, Any]) -> Score:
-        """The private score at `params` with noise and 90% interval: charged if due and drawn at the first request,
-        then repeated.
+        """The private score at `params` with noise and 90% interval, drawn at the first request, then repeated.
 
         Raises:
             NoScoresLeft: as many other questions were asked as were paid for.
@@ -146,7 +144,7 @@ class ObjectiveHandle(ABC):
             """The model, tried on the public rows."""
             return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
 
-        return self._session.submit(quietly(made, model, scored=opened.scored.is_set()))
+        return self._session.submit(quietly(made, model, scored=self._session.scored))
 
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
         """The private score of predictions made elsewhere, using up one score; under the same name again: the same,
@@ -175,9 +173,7 @@ class ObjectiveHandle(ABC):
         return self._session.best()
 
     def close(self) -> Release:
-        """Record the scores, and a choice paid for, as the release: no more are drawn. Where each score is paid for
-        alone, each is recorded already, and one may go on.
-        """
+        """Record the scores, and a choice that was paid for, as the release; no more are drawn."""
         return self._session.close()
 
     @property
@@ -187,7 +183,7 @@ class ObjectiveHandle(ABC):
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
-        """The guarantee of all n scores together; of those so far where each is paid for alone."""
+        """The guarantee of all n scores together."""
         return self._session.guarantee
 
     @property

@@ -86,7 +86,7 @@ class ObjectivePrice:
         """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
         if self.choice_share == 0.0:
             return None
-        return selection(self.problem, self._rho_of_choice(self._total_rho()), "permute_and_flip")
+        return selection(self.problem, self._rho_of_choice(self._total_rho()))
 
     def draws(self) -> Draws:
         """Every noise draw that is priced, with its mechanism: the number of pairs, the scores, the choice."""
@@ -148,11 +148,6 @@ class ObjectivePrice:
     def _rho_of_choice(self, total: int) -> int:
         """The part of `total` ρ, in integer units, that the final choice costs."""
         return math.floor(total * self.choice_share)
-
-
-def number_name(number: int) -> str:
-    """The name of the draw of the number of pairs beside score `number`, where each score is paid for alone."""
-    return f"{ALL_PAIRS} {number}"
 
 
 def score_name(number: int) -> str:

@@ -1,11 +1,10 @@
 """A released score of a private objective: what a noisy integer stands for, by means and by counts of pairs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.methods.pair_bounds import NoiseTail
-from dpbo_core.methods.pair_draws import USUAL, Unit, auc_caption, in_pairs, on_grid, unit_drawn, unit_of
+from dpbo_core.methods.pair_draws import Unit, auc_caption
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
@@ -24,19 +23,6 @@ class Score:
     value: float | None
     noise: float | None
     interval: tuple[float, float] | None
-
-
-def unit_by_number(price: ObjectivePrice, numbers: Sequence[int]) -> Unit:
-    """The map from a noisy integer to a score; of pairs by the mean of the noised `numbers` of pairs.
-
-    Args:
-        price: the objective's.
-        numbers: of pairs, one a draw; none where the score is a mean, or before any was drawn.
-    """
-    pairs, number = in_pairs(price.problem), price.number()
-    if pairs is None or number is None:
-        return unit_of(price.problem)
-    return unit_drawn(pairs, round(sum(numbers) / max(1, len(numbers))), number, on_grid(USUAL))
 
 
 def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> Score:

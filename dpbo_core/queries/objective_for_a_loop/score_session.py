@@ -11,8 +11,8 @@ is tried. So however many ask at once, nothing is drawn twice, and the ledger sa
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from threading import Event, RLock
+from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid
+from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, pairs_released, unit_drawn, unit_of
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
@@ -46,7 +46,6 @@ from dpbo_core.queries.objective_for_a_loop.released_score import (
     Score,
     best_caption,
     score_of_draw,
-    unit_by_number,
 )
 from dpbo_core.queries.objective_for_a_loop.smoothed_choice import Smoothed, smoothed
 from dpbo_core.queries.objective_for_a_loop.submission import MODEL, TABLE, Submission
@@ -67,7 +66,6 @@ class OpenObjective:
         public: the public one, fitted.
         cap: to be opened if the dataset has none.
         message: what may leave of an error of that reading.
-        scored: set once records were read in this process: from then on an estimator may have kept some.
     """
 
     key: QueryKey
@@ -77,7 +75,6 @@ class OpenObjective:
     public: PublicHalf
     cap: PrivacyBudget | None
     message: Message | None = None
-    scored: Event = field(default_factory=Event)
 
     @property
     def query(self) -> PrivateQuery:
@@ -128,8 +125,7 @@ class ScoreSession(Opaque):
         if text not in draws:
             self._check_left(draws)
             model = self._train(parameters)
-            with self._run.padded():
-                draws = self._with_score(text, lambda records: records.evaluate(model))
+            draws = self._with_score(text, lambda records: records.evaluate(model))
         return self._score_of_draw(*draws[text])
 
     def submit(self, submission: Submission) -> Score:
@@ -149,10 +145,9 @@ class ScoreSession(Opaque):
         draws = self._draws()
         if submission.text not in draws:
             self._check_left(draws)
-            with self._run.padded():
-                draws = self._with_score(
-                    submission.text, lambda records: submission.records(records).evaluate(submission.model)
-                )
+            draws = self._with_score(
+                submission.text, lambda records: submission.records(records).evaluate(submission.model)
+            )
         return self._score_of_draw(*draws[submission.text])
 
     def best(self) -> dict[str, Any]:
@@ -180,8 +175,7 @@ class ScoreSession(Opaque):
         if recorded is not None:
             return recorded
         self.best()  # a choice that was paid for is part of the release
-        with self._run.padded():
-            return self._concluded(resumed(self.opened.key, self._run))
+        return self._concluded(resumed(self.opened.key, self._run))
 
     def _concluded(self, charge: Charged) -> Release:
         """Record the release of every score drawn until then and return it, safe against concurrent requests."""
@@ -231,14 +225,6 @@ class ScoreSession(Opaque):
         """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self.opened.key.fingerprint)
 
-    def numbers(self) -> list[int]:
-        """The noised number of pairs, if pairs are counted and it was drawn: as a list."""
-        drawn = self._recorded().get(ALL_PAIRS)
-        return [] if drawn is None else [drawn[0]["draw"]]
-
-    def scored(self) -> list[tuple[Parameters, int]]:
-        """Every noisy integer drawn so far with its hyperparameters, in order."""
-        return [(read_parameters(text), draw) for text, (_, draw) in self._draws().items()]
 
     def _draws(self) -> dict[str, tuple[int, int]]:
         """Each score's number and noisy integer, by hyperparameters (canonical text), in the order of drawing."""
@@ -259,7 +245,7 @@ class ScoreSession(Opaque):
         Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
         """
         problem = self.opened.price.problem
-        if problem.rowwise or not self.opened.scored.is_set():
+        if problem.rowwise or not self.scored:
             return problem.train_at(parameters)
         with contained():
             return sealed(lambda: problem.train_at(parameters), failure=_untrained)
@@ -302,7 +288,6 @@ class ScoreSession(Opaque):
             if self._charge is None:
                 self._charge = charged(self.opened.query, self._run)
             if self._scorer is None:
-                sealed(self.opened.scored.set)
                 self._scorer = sealed(
                     lambda: self.opened.split.sensitive(self.opened.public), message=self.opened.message
                 )
@@ -316,14 +301,13 @@ class ScoreSession(Opaque):
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
         """Train and score every point again and draw the final choice among them, now: its index."""
         models = [self._train(parameters) for parameters in points]
-        with self._run.padded():
-            charge, records = self._charged()
+        charge, records = self._charged()
 
-            def exact() -> Sensitive[NDArray[np.int64]]:
-                """The exact scores of all points, sealed."""
-                return evaluate_all(records, models).vector
+        def exact() -> Sensitive[NDArray[np.int64]]:
+            """The exact scores of all points, sealed."""
+            return evaluate_all(records, models).vector
 
-            return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
+        return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         """The Gaussian process posterior of the scores at these points."""
@@ -337,7 +321,12 @@ class ScoreSession(Opaque):
 
     def _unit(self) -> Unit:
         """The map from a noisy integer to a score; of pairs by their noised number, which was drawn before."""
-        return unit_by_number(self.opened.price, self.numbers())
+        problem, number = self.opened.price.problem, self.opened.price.number()
+        pairs = in_pairs(problem)
+        if pairs is None or number is None:
+            return unit_of(problem)
+        drawn = self._recorded().get(ALL_PAIRS)
+        return unit_drawn(pairs, 0 if drawn is None else drawn[0]["draw"], number, on_grid(USUAL))
 
     @property
     def _counts(self) -> bool:

@@ -163,8 +163,7 @@ class StudyRun(Opaque):
                 released = self._search.step(self._objective, self._charge.noise)
             return released
 
-        with self._run.context.padded():
-            return sealed(stepped, message=self._message)
+        return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
         """Make every step and the release of a study already charged; `on_step`, if given, gets each step's number
@@ -178,9 +177,8 @@ class StudyRun(Opaque):
 
     def finish(self) -> StudyResult:
         """Draw what noise is left, as for the final choice, and record the release: the study's result."""
-        with self._run.context.padded():
-            release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
-            return StudyResult(self._charge.conclude(release), replayed=False)
+        release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
+        return StudyResult(self._charge.conclude(release), replayed=False)
 
     def _with_untrained(self, release: Release) -> Release:
         """The release, which names the candidates that could not be trained: public facts, as the path is."""
@@ -271,22 +269,21 @@ class ReadyStudy(Opaque):
         run, problem, search, query = self.run, self._problem, self._search, self.query
         context = context or run.context
         method, plan, ledger = run.method, run.plan, run.ledger
-        with context.padded():
-            charge = charged(query, context, *follow_ups)
-            if (
-                charge.warm_start != query.warm_start
-            ):  # another process charged it first: what that began with stands
-                earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, ledger))
-                search = sealed(lambda: method.start(replace(problem, earlier=earlier), plan))
-            sealed(lambda: charge.noise.prepare_draws(query.draws))
-            # a file holds bytes, whose reader says sizes alone; an object in a table in memory may say anything
-            message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
-            charge.open()
-            objective = sealed(lambda: run.data.sensitive(run.public), message=message)
-            trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
-            if trainer is not None:
-                trainer.charged = True
-            return StudyRun(run, self._published, charge, search, objective, trainer)
+        charge = charged(query, context, *follow_ups)
+        if (
+            charge.warm_start != query.warm_start
+        ):  # another process charged it first: what that began with stands
+            earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, ledger))
+            search = sealed(lambda: method.start(replace(problem, earlier=earlier), plan))
+        sealed(lambda: charge.noise.prepare_draws(query.draws))
+        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may say anything
+        message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
+        charge.open()
+        objective = sealed(lambda: run.data.sensitive(run.public), message=message)
+        trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
+        if trainer is not None:
+            trainer.charged = True
+        return StudyRun(run, self._published, charge, search, objective, trainer)
 
 
 def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStudy | ReplayedStudy:
@@ -299,43 +296,42 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     Raises:
         StudyInvalid, AssumptionNotAccepted: the study cannot run; nothing is charged here.
     """
-    with run.context.padded():
-        spec, public, key = run.spec, run.public, run.key
-        release = replay(key, run.context)
-        if release is not None:
-            return ReplayedStudy(release, public)
-        reserved = run.ledger.reserved(key.fingerprint)
-        if reserved is not None:  # what was charged goes on as it began
-            warm_start, run = run.ledger.warm_start(key.fingerprint), run.as_charged(reserved)
-        else:
-            warm_start = _new_warm_start(run)
-        method, plan = run.method, run.plan
-        check_accepted(spec, plan, public.problem.unlisted)
-        check_step_times(plan, seen=run.context.steps_seen)
-        done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
-        problem = replace(remembering(public.problem, done), advice=run.study.why)
-        problem = _do_public_work(method, problem, done.trained)
-        if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
-            check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
-        if steps_train(method):
-            problem = anew(problem, public.problem.trainer)
-        run.data.check(public)
-        draws = method.draws(problem)
-        problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
-        search = method.start(problem, plan)
-        published = replace(public, problem=publishing(public.problem, done.trained))
-        query = PrivateQuery(
-            key,
-            plan,
-            run.data.sources(),
-            opening_cap(spec),
-            spec.privacy.max_records_per_person,
-            warm_start,
-            {**run.study.to_json(), MARKS: True},
-            draws,
-            why_useless(method, public.problem),
-        )
-        return ReadyStudy(run, problem, search, query, published=published, charged_before=reserved is not None)
+    spec, public, key = run.spec, run.public, run.key
+    release = replay(key, run.context)
+    if release is not None:
+        return ReplayedStudy(release, public)
+    reserved = run.ledger.reserved(key.fingerprint)
+    if reserved is not None:  # what was charged goes on as it began
+        warm_start, run = run.ledger.warm_start(key.fingerprint), run.as_charged(reserved)
+    else:
+        warm_start = _new_warm_start(run)
+    method, plan = run.method, run.plan
+    check_accepted(spec, plan, public.problem.unlisted)
+    check_step_times(plan, seen=run.context.steps_seen)
+    done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
+    problem = replace(remembering(public.problem, done), advice=run.study.why)
+    problem = _do_public_work(method, problem, done.trained)
+    if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
+        check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
+    if steps_train(method):
+        problem = anew(problem, public.problem.trainer)
+    run.data.check(public)
+    draws = method.draws(problem)
+    problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
+    search = method.start(problem, plan)
+    published = replace(public, problem=publishing(public.problem, done.trained))
+    query = PrivateQuery(
+        key,
+        plan,
+        run.data.sources(),
+        opening_cap(spec),
+        spec.privacy.max_records_per_person,
+        warm_start,
+        {**run.study.to_json(), MARKS: True},
+        draws,
+        why_useless(method, public.problem),
+    )
+    return ReadyStudy(run, problem, search, query, published=published, charged_before=reserved is not None)
 
 
 def open_study(run: Run, *, precomputed: Precomputed | None = None) -> StudyRun | ReplayedStudy:

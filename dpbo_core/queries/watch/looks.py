@@ -148,19 +148,18 @@ class OpenLook:
 
         Args, Raises: as `look_once`.
         """
-        with context.padded():
-            watch, vault = self.watch, _vault(vaults, self.watch)
-            with vault.locked():
-                # another look may have been recorded meanwhile
-                history = history_of(context.ledger, watch.key.fingerprint)
-                try:
-                    look = recorded_look(context, watch, self.name, history) or self._look(context, vault, history)
-                except WatchOver:  # the ledger has an alarm
-                    vault.shred()
-                    raise
-                if look.release is not None:
-                    vault.shred()
-                return look
+        watch, vault = self.watch, _vault(vaults, self.watch)
+        with vault.locked():
+            # another look may have been recorded meanwhile
+            history = history_of(context.ledger, watch.key.fingerprint)
+            try:
+                look = recorded_look(context, watch, self.name, history) or self._look(context, vault, history)
+            except WatchOver:  # the ledger has an alarm
+                vault.shred()
+                raise
+            if look.release is not None:
+                vault.shred()
+            return look
 
     def _look(self, context: QueryContext, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
         """This look's result: the watch is charged once for all looks, and killed checks are recorded first; unless
