@@ -22,7 +22,6 @@ from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import public_sources
 from dpbo_core.preparation.precomputed import train_candidates
 from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.preparation.public_advice import public_spread
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.queries.watch.looks import look_once

@@ -23,7 +23,7 @@ from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, pairs_released, unit_drawn, unit_of
+from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, unit_drawn, unit_of
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.containment import contained
 from dpbo_core.models.scorable import ScorableModel
@@ -224,7 +224,6 @@ class ScoreSession(Opaque):
     def _recorded(self) -> Mapping[str, Any]:
         """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self.opened.key.fingerprint)
-
 
     def _draws(self) -> dict[str, tuple[int, int]]:
         """Each score's number and noisy integer, by hyperparameters (canonical text), in the order of drawing."""
