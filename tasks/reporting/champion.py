@@ -9,7 +9,7 @@
 from typing import Any
 
 from dpbo.tasks.reporting.logged_model import CHAMPION, registered_name, versions
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, publishing
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.release import Release
@@ -27,7 +27,13 @@ def champion_after(tuned: Release, report: Release, tracking_uri: str) -> str:
     Raises:
         StudyInvalid: the model is no registered version, or its report has no figure to compare.
     """
-    client, name = open_store(tracking_uri).client, registered_name(tuned.study)
+    with publishing(tracking_uri):
+        return _champion_after(tuned, report, open_store(tracking_uri).client)
+
+
+def _champion_after(tuned: Release, report: Release, client: Any) -> str:
+    """Note `report` on the registered model of `tuned`, and move the alias if it is better; says which."""
+    name = registered_name(tuned.study)
     own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == tuned.release_id), None)
     if own is None:
         raise StudyInvalid(
