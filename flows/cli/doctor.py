@@ -27,7 +27,7 @@ from dpbo.flows.prefect_runtime.settings import (
     proxies,
     quiet_environment,
 )
-from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file
+from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.errors import DpboError
@@ -177,16 +177,15 @@ def _budget(account: Account) -> Finding:
 
 
 def _mlflow() -> Iterator[Finding]:
-    """A finding: how many experiments MLflow's store has, or that there is none yet; raises if it does not open."""
+    """A finding: that MLflow's store is there and as dpbo left it, or opens; raises if it does not open."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
         return
-
-    n = experiments_in_file(uri)
-    if n is None:
-        n = len(open_store(uri).client.search_experiments())
-    yield Finding("mlflow", "fine", f"{n} experiments")
+    if published_in(uri):
+        yield Finding("mlflow", "fine", "unchanged since dpbo wrote to it")
+    else:
+        yield Finding("mlflow", "fine", f"{len(open_store(uri).client.search_experiments())} experiments")
 
 
 def _server() -> Iterator[Finding]:

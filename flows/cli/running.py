@@ -25,7 +25,7 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
     without_heartbeat,
 )
-from dpbo.tasks.reporting.mlflow_lookup import Tracked, tracked_in_file
+from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.address import only_readable, team_setting
@@ -78,8 +78,8 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, read from its SQLite file without MLflow; None where it does not."""
-    return None if release is None else tracked_in_file(release, Stores().tracking)
+    """Where MLflow shows a release already, as this folder recorded it; None where that is not certain."""
+    return None if release is None else shown_before(release, Stores().tracking)
 
 
 @contextmanager

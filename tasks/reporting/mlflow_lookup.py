@@ -1,29 +1,26 @@
 """Where a release is shown, and whether one could be, asked before anything is paid for.
 
-The first is asked of the tables of MLflow's own store, since importing MLflow takes seconds. Nothing is written,
-and nothing is concluded from what is not there: whoever finds nothing asks MLflow itself.
+Importing MLflow takes seconds, so a file beside a SQLite store says which releases MLflow shows complete, and in
+which state of the store: the change counter in the header of its file. Whoever else writes to the store changes
+that, and then nothing is concluded from the file.
 """
 
+import json
 import os
-import sqlite3
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dpbo.tasks.reporting.mlflow_store import LOCATION, SQLITE, Store, StoreSilent, open_store, root_of
 from dpbo_core.errors import DpboError
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
 MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
-NEWEST = """
-    SELECT runs.run_uuid, runs.status, experiments.experiment_id
-    FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid JOIN experiments USING (experiment_id)
-    WHERE tags.key = ? AND tags.value = ? AND experiments.name = ?
-        AND runs.lifecycle_stage = 'active' AND experiments.lifecycle_stage = 'active'
-    ORDER BY runs.start_time DESC, runs.run_uuid LIMIT 1
-"""  # what MLflow asks when it searches for runs with a tag
+CHANGE_COUNTER, ROLLBACK_JOURNAL = slice(24, 28), b"\1\1"  # of SQLite's file format; a WAL store counts otherwise
+HEADER_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -53,30 +50,50 @@ def newest_page(store: Store) -> str:
     return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{MODE}"
 
 
-def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where MLflow's SQLite file shows `release` complete; None where it does not."""
-    row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
-    if row is None or row[1] != "FINISHED":
+def shown_before(release: Release, tracking_uri: str) -> Tracked | None:
+    """Where MLflow shows `release` complete, by the file beside a SQLite store; None where that is not certain."""
+    tracked = published_in(tracking_uri).get(release.release_id)
+    return tracked if tracked is not None and tracked.experiment == release.dataset else None
+
+
+@contextmanager
+def publishing(tracking_uri: str) -> Iterator[dict[str, Tracked]]:
+    """Context for writes to a store: where it shows each release, by id; what is added is recorded at the end."""
+    published = published_in(tracking_uri)
+    yield published
+    shown = {name: (one.experiment, one.run_id, one.location) for name, one in published.items()}
+    with suppress(OSError):  # then the next replay asks MLflow
+        state = _state(tracking_uri)
+        if state is not None:
+            text = json.dumps({"state": state, "published": shown})
+            replace_atomically(_record(tracking_uri), text.encode())
+
+
+def _record(tracking_uri: str) -> Path:
+    """The path of the file beside a SQLite store that says which releases the store shows."""
+    return Path(tracking_uri.removeprefix(SQLITE)).with_suffix(".published.json")
+
+
+def published_in(tracking_uri: str) -> dict[str, Tracked]:
+    """Where the store shows each published release, by id; empty if the store has changed since."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # no file, or not as we write it
+        state = _state(tracking_uri)
+        record = json.loads(_record(tracking_uri).read_bytes())
+        if state is not None and record["state"] == state:
+            return {
+                name: Tracked(str(experiment), str(run), str(location))
+                for name, (experiment, run, location) in record["published"].items()
+            }
+    return {}
+
+
+def _state(tracking_uri: str) -> str | None:
+    """The change counter of a SQLite store, in hexadecimal; None for another store."""
+    if not tracking_uri.startswith(SQLITE):
         return None
-    return Tracked(release.dataset, str(row[0]), place_of(str(row[2]), str(row[0])))
-
-
-def experiments_in_file(tracking_uri: str) -> int | None:
-    """The number of experiments, deleted ones aside, in a SQLite store; None where it cannot be read."""
-    row = _first_row(tracking_uri, "SELECT count(*) FROM experiments WHERE lifecycle_stage = 'active'")
-    return None if row is None else int(row[0])
-
-
-def _first_row(tracking_uri: str, query: str, *parameters: str) -> tuple[Any, ...] | None:
-    """The first row of a query to a SQLite store, by reading alone; None without one, or without the store."""
-    place = Path(tracking_uri.removeprefix(SQLITE))
-    if not tracking_uri.startswith(SQLITE) or not place.is_file():
-        return None
-    address = f"{place.resolve().as_uri()}?mode=ro"
-    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as connection:  # another version's
-        row: tuple[Any, ...] | None = connection.execute(query, parameters).fetchone()
-        return row
-    return None
+    with Path(tracking_uri.removeprefix(SQLITE)).open("rb") as file:
+        header = file.read(HEADER_BYTES)
+    return header[CHANGE_COUNTER].hex() if header[18:20] == ROLLBACK_JOURNAL else None
 
 
 def check_target(dataset: str, uri: str) -> str:

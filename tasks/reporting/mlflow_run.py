@@ -13,7 +13,7 @@ from typing import Any
 from dpbo.tasks.reporting.evaluation_picture import draw_repair, is_report
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.receipt import release_text, write_release
@@ -65,7 +65,23 @@ def log_release(
     """
     if not release.release_id:
         raise ValueError("only a recorded release is shown")
-    store = open_store(tracking_uri)
+    with publishing(tracking_uri) as published:
+        tracked = _logged(release, account, open_store(tracking_uri), model, registered=registered, missing=missing)
+        if not tracked.missing:
+            published[release.release_id] = tracked
+    return tracked
+
+
+def _logged(
+    release: Release,
+    account: Account,
+    store: Store,
+    model: FinalModel | None,
+    *,
+    registered: bool,
+    missing: tuple[str, ...],
+) -> Tracked:
+    """Log a release in `store` unless it is there complete, and register its model if asked."""
     experiment = store.experiment(release.dataset)
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
@@ -96,7 +112,7 @@ def log_repaired(
         model: the repaired one; None where all is left as it is.
     """
     store = open_store(tracking_uri)
-    with TemporaryDirectory() as scratch:
+    with publishing(tracking_uri), TemporaryDirectory() as scratch:
         file = Path(scratch) / "repair.json"
         file.write_text(json.dumps(repair.to_json(), indent=2, ensure_ascii=False), encoding="utf-8")
         store.put(run_id, file)

@@ -1,15 +1,13 @@
 """MLflow's store: made once, whole; an experiment a dataset; artifacts that may be moved with their folder.
 
-MLflow writes absolute artifact paths, which break when the folder moves. In a store that this project keeps, an
-experiment's location is relative instead (`mlruns/artifacts`), to be read from the folder that holds `mlruns`, as
-`dpbo ui` does.
+MLflow's client makes artifact paths absolute, and they break when the folder moves. In a store that this project
+keeps, MLflow's own store class makes the experiment instead, below `mlruns/artifacts`: its files are read from the
+folder that holds `mlruns`, as `dpbo ui` does.
 """
 
 import logging
 import os
 import shutil
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
 UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
+NO_FOLDER = "mlflow-artifacts:/"  # of MLflow's own first experiment, which holds nothing of ours
+SQLITE_HEADER = b"SQLite format 3\0"
 ANSWER = 5.0  # seconds a tracking server has for its first answer
 CREATION = 120.0  # seconds for which one process may wait while another makes MLflow's tables
 SILENT_REMEDY = """start it and run the same study again: it publishes, and spends nothing; dpbo show prints the
@@ -98,16 +98,24 @@ class Store:
         existing = self.check_experiment(dataset)
         if existing is None:
             try:
-                made = self.client.create_experiment(dataset, tags={NOTE_TAG: NOTE})
+                return self._create_experiment(dataset)
             except MlflowException:  # another process was first
                 existing = self.client.get_experiment_by_name(dataset)
                 if existing is None:
                     raise
-            else:
-                if self.root is not None:
-                    _make_relative(_sql_store(self.uri, self.root), int(made))
-                return str(made)
         return str(existing.experiment_id)
+
+    def _create_experiment(self, dataset: str) -> str:
+        """Create the dataset's experiment, with its note; returns its id."""
+        if self.root is None:
+            return str(self.client.create_experiment(dataset, tags={NOTE_TAG: NOTE}))
+        from mlflow.entities import ExperimentTag
+
+        store = _sql_store(self.uri)
+        store.artifact_root_uri = LOCATION
+        made = store.create_experiment(dataset, tags=[ExperimentTag(NOTE_TAG, NOTE)])
+        store.engine.dispose()
+        return str(made)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
         """Put a file or a folder into the run's artifacts, under `folder`."""
@@ -172,20 +180,17 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_sound(database: Path) -> None:
-    """Refuse a damaged SQLite file at once, by reading it, where MLflow would try for a minute and a half."""
+    """Refuse a file that is no SQLite database at once, where MLflow would try for a minute and a half."""
     if not database.is_file():
         return
-    try:
-        with closing(sqlite3.connect(database)) as connection:
-            connection.execute("PRAGMA schema_version")
-    except sqlite3.OperationalError:  # in use, which passes
-        return
-    except sqlite3.DatabaseError:
+    with database.open("rb") as file:
+        header = file.read(len(SQLITE_HEADER))
+    if header not in (b"", SQLITE_HEADER):
         raise DpboError(
             "MLflow's store cannot be used",
             cause="its file is damaged, or is no database",
             remedy="look at it with dpbo doctor, or name another store (MLFLOW_TRACKING_URI)",
-        ) from None
+        )
 
 
 def _root(uri: str) -> Path | None:
@@ -203,52 +208,31 @@ def root_of(database: Path) -> Path:
     return folder.parent if folder.name == "mlruns" else folder
 
 
-def _sql_store(uri: str, root: Path) -> Any:
-    """MLflow's own store on a database, tables made if missing, whose default artifact folder is below `root`."""
+def _sql_store(uri: str) -> Any:
+    """MLflow's own store on a database; MLflow makes its tables if they are missing."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    return SqlAlchemyStore(uri, str(root / LOCATION))
-
-
-def _make_relative(store: Any, experiment: int) -> None:
-    """Make an experiment's artifact location relative before its first run; MLflow's client makes it absolute."""
-    from mlflow.store.tracking.dbmodels.models import SqlExperiment
-
-    here = sa.update(SqlExperiment).where(SqlExperiment.experiment_id == experiment)
-    with store.engine.begin() as connection:
-        connection.execute(here.values(artifact_location=LOCATION))
+    return SqlAlchemyStore(uri, NO_FOLDER)
 
 
 def _make(path: Path) -> None:
-    """Make MLflow's tables in a new SQLite file at `path`."""
-    store = _sql_store(f"{SQLITE}{path}", path.parent)
-    _make_relative(store, experiment=0)
-    store.engine.dispose()
+    """Let MLflow make its tables in a new SQLite file at `path`."""
+    _sql_store(f"{SQLITE}{path}").engine.dispose()
 
 
 def _make_postgresql(uri: str) -> None:
-    """Make MLflow's tables in a PostgreSQL database that has none."""
+    """Let MLflow make its tables in a PostgreSQL database, one process at a time; those that are there stay."""
     engine = sa.create_engine(uri, poolclass=sa.pool.NullPool)
     try:
-        with engine.connect() as connection:
-            made = sa.inspect(connection).has_table("alembic_version")
+        with engine.begin() as connection:
+            ours: Any = connection.connection.driver_connection
+            if hasattr(ours, "silence"):
+                ours.silence = CREATION
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(CREATION_LOCK)))
+            _sql_store(uri).engine.dispose()
     except sa.exc.OperationalError:
         raise StoreSilent(
             "MLflow's database does not answer",
             cause="its server is not running, has stopped, or MLFLOW_TRACKING_URI names another place",
             remedy=SILENT_REMEDY,
         ) from None
-    if not made:
-        _make_tables(uri, engine)
-
-
-def _make_tables(uri: str, engine: "sa.Engine") -> None:
-    """Make MLflow's tables under a lock, one process at a time; this may take a while."""
-    with engine.connect() as connection:
-        ours: Any = connection.connection.driver_connection
-        if hasattr(ours, "silence"):
-            ours.silence = CREATION
-        connection.execute(sa.select(sa.func.pg_advisory_lock(CREATION_LOCK)))
-        store = _sql_store(uri, Path.cwd())
-        _make_relative(store, experiment=0)
-        store.engine.dispose()

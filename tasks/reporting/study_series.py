@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
 from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
@@ -140,7 +140,12 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
     Raises:
         DpboError: the experiment was deleted, or a tracking server does not answer.
     """
-    store = open_store(tracking_uri)
+    with publishing(tracking_uri):
+        return _log_looks(look, account, open_store(tracking_uri))
+
+
+def _log_looks(look: "Look", account: Account, store: Store) -> Tracked:
+    """Log the looks of a watch that `store` does not show yet."""
     experiment = store.experiment(look.key.dataset)
     run = _run(store, experiment, look)
     logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}

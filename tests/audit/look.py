@@ -134,7 +134,7 @@ def main() -> None:
             )
             models = f"{world.mlflow}#/models/breast-cancer?workflowType=machine_learning"
             photograph(models, target / "mlflow_model.png")
-            place = folder / "mlruns" / "artifacts" / world.run_id / "artifacts"
+            place = next((folder / "mlruns" / "artifacts").glob(f"*/{world.run_id}/artifacts"))
             photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3180))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")

@@ -18,7 +18,7 @@ from test_evaluation import files, of_files
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
 from dpbo.flows.prefect_runtime.settings import QUIET, Stores, prefect_home, prefect_is_configured
-from dpbo.tasks.reporting.mlflow_lookup import experiments_in_file, tracked_in_file
+from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation import data_split
@@ -128,7 +128,7 @@ def test_no_command_loads_what_it_needs_not_and_a_replay_reads_the_ledger_and_st
     _, first, verbs, _, _, options, _, tuned, examined = (out for _, out, _, _, _ in answers)
     assert "dpbo ui" in first
     assert [set(out.split()) for out in (verbs, options)] == [{"status"}, {"--example", "--explain"}]
-    assert "2 experiments" in examined
+    assert "unchanged since dpbo wrote to it" in examined
     found = find_release(release, Stores().tracking)
     tracking = {"experiment": found.experiment, "run_id": found.run_id}
     assert json.loads(tuned) == json.loads(json.dumps(release.to_json() | {"replayed": True, "tracking": tracking}))
@@ -203,7 +203,7 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     assert replayed(other, ".") is None  # its last step is not there yet
     alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
     assert reported(alone, ".") is None
-    monkeypatch.setattr("dpbo.flows.cli.running.tracked_in_file", lambda *_: None)  # MLflow lost it: shown anew
+    monkeypatch.setattr("dpbo.flows.cli.running.shown_before", lambda *_: None)  # MLflow lost it: shown anew
     assert reported(spec, ".") is None
 
 
@@ -229,7 +229,6 @@ def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
     assert (tuned.result.release, tuned.result.replayed, tuned.warnings) == (release, True, ())
     assert tuned.tracked == find_release(release, uri)
     assert account.budget.dataset == "people"
-    assert experiments_in_file(uri) == len(client.search_experiments())
     run, experiment = tuned.tracked.run_id, client.get_experiment_by_name("people").experiment_id
     for lost, restored in (
         (lambda: client.set_terminated(run, "FAILED"), lambda: client.set_terminated(run, "FINISHED")),  # it lacks
@@ -239,18 +238,21 @@ def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
         lost()
         assert replayed(spec, ".") is None
         restored()
+        assert replayed(spec, ".") is None  # MLflow is asked again, since its store has changed
+        log_release(release, account, uri)
         assert replayed(spec, ".") is not None
-    assert tracked_in_file(replace(release, release_id="0" * 16), uri) is None
-    assert tracked_in_file(replace(release, dataset="others"), uri) is None
+    assert shown_before(replace(release, release_id="0" * 16), uri) is None
+    assert shown_before(replace(release, dataset="others"), uri) is None
 
 
 def test_a_store_that_cannot_be_read_tells_nothing(shown, tmp_path):
     (tmp_path / "empty.db").touch()
+    (tmp_path / "empty.published.json").write_text('{"state": "", "published": []}')
     (tmp_path / "other.db").write_bytes(b"no database at all, but long enough to be taken for one" * 99)
     _, release = shown
     for uri in (*(f"sqlite:///{tmp_path / name}.db" for name in ("empty", "other", "none")), "http://127.0.0.1:9"):
-        assert tracked_in_file(release, uri) is None
-        assert experiments_in_file(uri) is None
+        assert shown_before(release, uri) is None
+        assert published_in(uri) == {}
     assert not (tmp_path / "none.db").exists()
 
 
