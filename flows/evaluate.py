@@ -1,6 +1,7 @@
 """The story of an evaluation: what is public first, one draw, show the report."""
 
-from prefect import flow
+from dataclasses import replace
+
 
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
@@ -11,17 +12,19 @@ from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.results import Evaluated as Evaluated
 from dpbo.tasks import policies
+from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.preparation.data_split import validation_parts
+from dpbo_core.preparation.run import Run
+from dpbo_core.queries.evaluation.request import saved
 from dpbo_core.queries.evaluation.run import EvaluationResult
-from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.study_file import StudySpec
 
 
-@flow(name="evaluate privately", **policies.FLOW)
+@policies.private_flow(name="evaluate privately", **policies.FLOW)
 def evaluate_privately(
     study: StudySpec,
     folder: str = ".",
@@ -45,14 +48,31 @@ def evaluate_privately(
         DpboError: nothing was charged: no report could be shown.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    study = study_of(study)
-    flow = PrivateFlow.begin(study, folder, model=model)
-    warnings = flow.warnings
+    flow = PrivateFlow.begin(folder)
+    return evaluate_in(flow, Run.of(study_of(study), flow.context, *saved(model)), epsilon=epsilon, model=model)
+
+
+def evaluate_run(run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
+    """Evaluate the study of a `Run` that this process made already: the flow `evaluate privately`."""
+
+    @policies.private_flow(name="evaluate privately", **policies.FLOW)
+    def evaluate_privately(study: StudySpec, folder: str, epsilon: float | None, model: str | None) -> Evaluated:
+        """The same as the flow for whoever has a study."""
+        del study
+        return evaluate_in(PrivateFlow.begin(folder), run, epsilon=epsilon, model=model)
+
+    return evaluate_privately(run.spec, str(run.folder), epsilon, model)
+
+
+def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
+    """Charge, evaluate and publish, or read the recorded report; inside whatever flow runs it."""
+    study, warnings = run.spec, flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(flow.stores.running), workers(study, folder) as counting:
+    with alive(flow.stores.running), workers(study, str(run.folder)) as counting:
+        run = run.under(replace(flow.context, workers=counting, if_useless=run.context.if_useless))
         if isinstance(counting, DaskWorkers):
-            counting.wait(validation_parts(study, folder))
-        result, tracked = report(flow, epsilon=epsilon, model=model, workers=counting)
+            counting.wait(validation_parts(study, run.folder))
+        result, tracked = report(flow, run, epsilon=epsilon, model=model)
         warnings.tried(
             "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))
         )
@@ -65,24 +85,24 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 
 
 def report(
-    flow: PrivateFlow, *, epsilon: float | None = None, model: str | None = None, workers: Workers | None = None
+    flow: PrivateFlow, run: Run, *, epsilon: float | None = None, model: str | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
     """Charge and evaluate, or read the recorded report, and publish it: the report and its page in MLflow (None
     where that failed); raises the refusal of a budget.
     """
-    name = flow.study.name
+    study, name = run.spec, run.spec.name
     announce_stage(name, "preparing the model that is evaluated")
-    opened = prepare(flow.study, flow.run, model, epsilon)
+    opened = prepare(run, model, epsilon)
     if isinstance(opened, EvaluationResult):
         result = opened
     else:
         announce_stage(name, "counting the sensitive records")
-        drawn = evaluate(opened, flow.scored_by(workers))
+        drawn = or_refused(lambda: evaluate(opened, flow.before_charge(study, run.context, opened.query)))
         if isinstance(drawn, BudgetRefused):
-            raise announce_refusal(drawn, flow.study)
+            raise announce_refusal(drawn, study)
         result = drawn
     announce_stage(name, "the report is recorded; MLflow's page and pictures follow")
-    tracked = publish_release(flow, result.release)
+    tracked = publish_release(flow, study, result.release)
     if tracked is not None and result.repair is not None:
         place, mended = (
             (result.release, tracked.run_id, flow.stores.tracking),

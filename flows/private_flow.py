@@ -17,7 +17,8 @@ from dpbo.tasks.reporting.mlflow_lookup import check_target
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.context import IfUseless, QueryContext
+from dpbo_core.queries.query import PrivateQuery, together
 from dpbo_core.study_file import StudySpec
 
 T = TypeVar("T")

@@ -12,22 +12,24 @@ from dpbo_core.errors import DpboError
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.tuning.run import ReplayedStudy, StudyRun
+from dpbo_core.study_file import StudySpec
 
 UNNAMED = "Prefect's page does not name this run"
 
 
 def publish_release(
-    flow: PrivateFlow, release: Release, opened: StudyRun | ReplayedStudy | None = None
+    flow: PrivateFlow, study: StudySpec, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> Tracked | None:
     """Show `release` in MLflow, its final model trained if need be, and Prefect: its MLflow page (None: failed).
 
     Args:
         flow: under way.
+        study: as written.
         release: recorded.
         opened: the study that released it, whose public half is at hand; it is read again where None.
     """
-    study, run, stores, warnings = flow.study, flow.run, flow.stores, flow.warnings
-    (account,) = run.ledger.accounts(study.privacy.dataset)
+    context, stores, warnings = flow.context, flow.stores, flow.warnings
+    (account,) = context.ledger.accounts(study.privacy.dataset)
 
     def logged() -> Tracked:
         missing: tuple[str, ...] = ()
@@ -35,7 +37,7 @@ def publish_release(
         if find_release(release, stores.tracking) is None and model_is_public(release):
             before = len(warnings.lines)
             model = warnings.tried(
-                "the final model could not be trained", lambda: train(study, run.folder, release, opened)
+                "the final model could not be trained", lambda: train(study, context.folder, release, opened)
             )
             missing = ("the final model",) if len(warnings.lines) > before else ()
         return publish(release, account, stores.tracking, model, flow.registers, missing)

@@ -4,7 +4,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from prefect import flow
 
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
@@ -24,22 +23,22 @@ from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.results import Tuned as Tuned
 from dpbo.tasks import policies
+from dpbo.tasks.policies import or_refused
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.final_model.train import model_is_public
 from dpbo_core.preparation.data_split import validation_parts
-from dpbo_core.preparation.resolve import ResolvedStudy, resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.evaluation.request import asks_for_evaluation, last_step
+from dpbo_core.queries.evaluation.request import asks_for_evaluation, own_evaluation
 from dpbo_core.queries.evaluation.run import EvaluationResult
-from dpbo_core.queries.tuning.run import StudyRun
-from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.queries.tuning.run import ReadyStudy, ReplayedStudy, StudyRun, ready_study
 from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
 
-@flow(name="tune privately", **policies.FLOW)
+@policies.private_flow(name="tune privately", **policies.FLOW)
 def tune_privately(study: StudySpec, folder: str = ".", register: bool = False) -> Tuned:
     """Tune a study's model privately, alone or in your flow, charging its dataset's budget; asked again it is free.
 
@@ -58,11 +57,25 @@ def tune_privately(study: StudySpec, folder: str = ".", register: bool = False) 
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    tuned = tune(replace(PrivateFlow.begin(study_of(study), folder), registers=register))
+    flow = PrivateFlow.begin(folder, registers=register)
+    tuned = tune(flow, Run.of(study_of(study), flow.context))
     return with_message(tuned, tuned.result)
 
 
-@flow(name="tune a study file", **policies.FLOW)
+def tune_run(run: Run, *, register: bool = False) -> Tuned:
+    """Tune the study of a `Run` that this process made already: the flow `tune privately`, with its parameters."""
+
+    @policies.private_flow(name="tune privately", **policies.FLOW)
+    def tune_privately(study: StudySpec, folder: str, register: bool) -> Tuned:
+        """The same as the flow for whoever has a study."""
+        del study
+        tuned = tune(PrivateFlow.begin(folder, registers=register), run)
+        return with_message(tuned, tuned.result)
+
+    return tune_privately(run.spec, str(run.folder), register)
+
+
+@policies.private_flow(name="tune a study file", **policies.FLOW)
 def tune_file(study: str) -> Tuned:
     """Tune the study in the file at path `study` privately: the short form of `tune privately`.
 
@@ -74,45 +87,55 @@ def tune_file(study: str) -> Tuned:
     refuse_folder_settings(Path())
     spec = scheduled_study(path, None)
     refuse_fields(spec)
-    tuned = tune(PrivateFlow.begin(spec, str(path.parent)))
+    flow = PrivateFlow.begin(path.parent)
+    tuned = tune(flow, Run.of(spec, flow.context))
     return with_message(tuned, tuned.result)
 
 
-def tune(flow: PrivateFlow) -> Tuned:
+def tune(flow: PrivateFlow, run: Run) -> Tuned:
     """Charge, search and release a study, unless that is recorded; evaluate and publish it, in any Prefect flow."""
-    study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
-    resolved = resolve(study, folder)
+    study, warnings = run.spec, flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study))
     evaluates = asks_for_evaluation(study)
-    follow_up = last_step(resolved, flow.run) if evaluates else None
-    with alive(flow.stores.running), workers(study, folder, resolved.method) as scoring:
-        processes = scoring if isinstance(scoring, Processes) else None
-        precomputed, n_prepared = prepared(resolved, folder, flow.run.ledger, processes)
+    with alive(flow.stores.running), workers(study, str(run.folder), run.method) as scoring:
+        run = run.under(replace(flow.context, workers=scoring, if_useless=run.context.if_useless))
+        precomputed, n_prepared = prepared(run, scoring if isinstance(scoring, Processes) else None)
         if isinstance(scoring, DaskWorkers):  # it was joined meanwhile; before anything is charged
-            scoring.wait(validation_parts(study, folder))
-        opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
-        if isinstance(opened, BudgetRefused):
-            raise announce_refusal(opened, study)
-        n_steps = _run_steps(opened, resolved) if isinstance(opened, StudyRun) else 0
+            scoring.wait(validation_parts(study, run.folder))
+        ready = ready_study(run, precomputed=precomputed)
+        opened = ready if isinstance(ready, ReplayedStudy) else _charged(flow, ready, evaluates)
+        n_steps = _run_steps(opened, run) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
         announce_release(study.name, result.release)
-        tracked = publish_release(flow, result.release, opened)
-        n_recorded = n_prepared + n_steps + len((reserve, finish))
+        tracked = publish_release(flow, study, result.release, opened)
+        n_recorded = n_prepared + n_steps + (2 if isinstance(opened, StudyRun) else 1)  # reserve, finish
         if tracked is not None:  # published, and the final model was trained for it
             n_recorded += 1 + (not result.replayed and model_is_public(result.release))
         last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
         if evaluates:
-            last = _last_step(flow, scoring, result)
+            last = _last_step(flow, run, result)
             n_recorded += n_tasks(*last)
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_recorded))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
-def _run_steps(opened: StudyRun, resolved: ResolvedStudy) -> int:
+def _charged(flow: PrivateFlow, ready: ReadyStudy, evaluates: bool) -> StudyRun:
+    """Charge a study and, where it `evaluates`, its evaluation together; raises the refusal of a budget."""
+    last = (own_evaluation(ready),) if evaluates else ()
+    study = ready.run.spec
+    opened = or_refused(
+        lambda: reserve(ready, last, flow.before_charge(study, ready.run.context, ready.query, *last))
+    )
+    if isinstance(opened, BudgetRefused):
+        raise announce_refusal(opened, study)
+    return opened
+
+
+def _run_steps(opened: StudyRun, run: Run) -> int:
     """Run the search's steps as tasks, one each, or several of a public list in one: the number of tasks."""
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
-    study, deviations = resolved.spec, resolved.step_deviations
+    study, deviations = run.spec, run.study.step_deviations
     with Progress(study.name, opened.n_steps) as progress:
         page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:
@@ -125,11 +148,11 @@ def _run_steps(opened: StudyRun, resolved: ResolvedStudy) -> int:
 
 
 def _last_step(
-    flow: PrivateFlow, counting: Workers | None, tuned: StudyResult
+    flow: PrivateFlow, run: Run, tuned: StudyResult
 ) -> tuple[EvaluationResult | None, Tracked | None]:
     """Evaluate the tuned model: its report and page; None, None, with a warning, if refused after a replay."""
     try:
-        return report(flow, workers=counting)
+        return report(flow, run)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
         if not tuned.replayed:
             raise

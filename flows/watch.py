@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prefect import flow
 
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
@@ -13,9 +12,11 @@ from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow, Warnings
 from dpbo.flows.tune import Tuned, tune
 from dpbo.tasks import policies
+from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import look, prepare_look, publish_looks
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.preparation.run import Run
 from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
 from dpbo_core.study_file import StudySpec, WatchSection
@@ -34,7 +35,7 @@ class Watched:
     warnings: tuple[str, ...] = ()
 
 
-@flow(name="watch privately", **policies.FLOW)
+@policies.private_flow(name="watch privately", **policies.FLOW)
 def watch_privately(
     study: StudySpec,
     name: str,
@@ -66,7 +67,7 @@ def watch_privately(
     return watch(study_of(study), name, folder, section_of(wanted), retune=retune)
 
 
-@flow(name="tune and watch", **policies.FLOW)
+@policies.private_flow(name="tune and watch", **policies.FLOW)
 def tune_and_watch(
     study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None
 ) -> tuple[Tuned, Watched]:
@@ -75,7 +76,8 @@ def tune_and_watch(
     Args, Raises: as `watch_privately`; and as a tune of the study.
     """
     study = study_of(study)
-    tuned = tune(PrivateFlow.begin(study, folder).on_schedule())
+    flow = PrivateFlow.begin(folder).on_schedule()
+    tuned = tune(flow, Run.of(study, flow.context))
     return tuned, watch(study, name, folder, section_of(wanted), retune=True)
 
 
@@ -96,13 +98,13 @@ def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None,
     """Check the released model once (with `retune` the newest edition's), warn, publish and, with `retune`, tune
     anew at an alarm; inside whatever flow runs it.
     """
-    flow, section = PrivateFlow.begin(study, folder), wanted or study.watch or WatchSection()
+    flow, section = PrivateFlow.begin(folder), wanted or study.watch or WatchSection()
     warnings = flow.warnings
     if retune:
-        study = newest_edition(study, flow.run, section, name)
+        study = newest_edition(study, flow.context, section, name)
     with alive(flow.stores.running):
         looked = _take_look(study, flow, name, section)
-        (account,) = flow.run.ledger.accounts(study.privacy.dataset)
+        (account,) = flow.context.ledger.accounts(study.privacy.dataset)
         announce_stage(study.name, "the look is recorded; MLflow's page follows")
         tracked = warnings.tried(
             "the look is recorded, but MLflow does not show it",
@@ -119,11 +121,13 @@ def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None,
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
     """One look (private check) called `name`: taken now, a watch's first charged, or read back if recorded."""
     announce_stage(study.name, f"preparing look {name}")
-    opened = prepare_look(study, flow.run, flow.stores.vaults, name, section)
+    opened = prepare_look(study, flow.context, flow.stores.vaults, name, section)
     if isinstance(opened, Look):
         return opened
     announce_stage(study.name, "looking at today's records")
-    answer = look(opened, flow.run, flow.stores.vaults)
+    answer = or_refused(
+        lambda: look(opened, flow.before_charge(study, flow.context, opened.query), flow.stores.vaults)
+    )
     if isinstance(answer, BudgetRefused):
         raise announce_refusal(answer, study)
     return answer
@@ -156,7 +160,8 @@ def _alarm(study: StudySpec, looked: Look) -> None:
 def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
     """Tune the study anew as an edition named after the look; None and a warning where its budget refuses."""
     try:
-        return tune(PrivateFlow.begin(replace(study, edition=looked.name), folder).on_schedule())
+        flow = PrivateFlow.begin(folder).on_schedule()
+        return tune(flow, Run.of(replace(study, edition=looked.name), flow.context))
     except BudgetRefused as refused:
         warning = DpboError(
             f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy

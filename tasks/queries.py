@@ -33,7 +33,7 @@ def evaluate(opened: OpenEvaluation, context: QueryContext) -> EvaluationResult 
 
 @private_task(name="prepare look", **policies.SENSITIVE_TASK)
 def prepare_look(
-    study: StudySpec, run: QueryContext, vaults: Path, name: str, section: WatchSection
+    study: StudySpec, context: QueryContext, vaults: Path, name: str, section: WatchSection
 ) -> OpenLook | Look:
     """Make a look (private check) ready, uncharged, or read the recorded one; destroys a finished watch's noise."""
     return open_look(study, context, name=name, section=section, vaults=vaults)

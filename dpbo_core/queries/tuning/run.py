@@ -390,7 +390,7 @@ def _new_warm_start(run: Run) -> WarmStart | None:
     check_lengthscale(method, run.problem)
     check_learns(spec, method)
     check_one_pass(spec, method)
-    return to_learn_from(spec, method, run.ledger) if learns(spec, method, run.context) else None
+    return to_learn_from(spec, run.ledger) if learns(spec, method, run.context) else None
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:
