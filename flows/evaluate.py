@@ -1,7 +1,5 @@
 """The story of an evaluation: what is public first, one draw, show the report."""
 
-from prefect import flow
-
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
@@ -23,7 +21,7 @@ from dpbo_core.scoring.partitioned import Workers
 from dpbo_core.study_file import StudySpec
 
 
-@flow(name="evaluate privately", **policies.FLOW)
+@policies.private_flow(name="evaluate privately", **policies.FLOW)
 def evaluate_privately(
     study: StudySpec,
     folder: str = ".",

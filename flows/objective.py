@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prefect import flow
-
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded
@@ -43,7 +41,7 @@ class Closed:
     warnings: tuple[str, ...] = ()
 
 
-@flow(name="score privately", **policies.FLOW)
+@policies.private_flow(name="score privately", **policies.FLOW)
 def score_privately(
     study: StudySpec, params: Sequence[Mapping[str, Any]] = (), folder: str = ".", pad_steps: float = 0.0
 ) -> Scored:
@@ -68,7 +66,7 @@ def score_privately(
         return Scored(scores, session.scores_left, tuple(flow.warnings.lines))
 
 
-@flow(name="close the private objective", **policies.FLOW)
+@policies.private_flow(name="close the private objective", **policies.FLOW)
 def close_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0) -> Closed:
     """Draw a private objective's final choice if one was paid for, record its release and show it in MLflow;
     nothing more is scored.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import prefect
-from prefect import flow, get_run_logger, settings
+from prefect import get_run_logger, settings
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.objects import State
@@ -50,7 +50,7 @@ FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began;
 POLL = 2  # seconds between two looks for a run that is due
 
 
-@flow(name="tune on schedule", **policies.FLOW)
+@policies.private_flow(name="tune on schedule", **policies.FLOW)
 def tune_on_schedule(study: str, pad_steps: float = 0.0, register: bool = False) -> State[Any]:
     """A scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
 

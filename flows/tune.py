@@ -4,8 +4,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from prefect import flow
-
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
@@ -39,7 +37,7 @@ from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
 
 
-@flow(name="tune privately", **policies.FLOW)
+@policies.private_flow(name="tune privately", **policies.FLOW)
 def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0, register: bool = False) -> Tuned:
     """Tune a study's model privately, alone or in your flow, charging its dataset's budget; asked again it is free.
 
@@ -64,7 +62,7 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0, 
     return with_message(tuned, tuned.result)
 
 
-@flow(name="tune a study file", **policies.FLOW)
+@policies.private_flow(name="tune a study file", **policies.FLOW)
 def tune_file(study: str) -> Tuned:
     """Tune the study in the file at path `study` privately: the short form of `tune privately`.
 

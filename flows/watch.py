@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prefect import flow
-
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, emit, wait_until_recorded
@@ -34,7 +32,7 @@ class Watched:
     warnings: tuple[str, ...] = ()
 
 
-@flow(name="watch privately", **policies.FLOW)
+@policies.private_flow(name="watch privately", **policies.FLOW)
 def watch_privately(
     study: StudySpec,
     name: str,
@@ -68,7 +66,7 @@ def watch_privately(
     return watch(study_of(study), name, folder, section_of(wanted), retune=retune, pad=pad)
 
 
-@flow(name="tune and watch", **policies.FLOW)
+@policies.private_flow(name="tune and watch", **policies.FLOW)
 def tune_and_watch(
     study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
 ) -> tuple[Tuned, Watched]:

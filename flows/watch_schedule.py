@@ -5,7 +5,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
@@ -40,7 +40,7 @@ OVER = "Over: an alarm ended it"
 SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second
 
 
-@flow(name="watch on schedule", **policies.FLOW)
+@policies.private_flow(name="watch on schedule", **policies.FLOW)
 def watch_on_schedule(
     study: str, wanted: WatchSection | None = None, retune: bool = False, pad: float = 0.0
 ) -> State[Any]:

@@ -16,7 +16,6 @@ from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.liveness import without_prefect
 from dpbo.flows.prefect_runtime.owner import acting_as_owner, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
@@ -25,6 +24,7 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
     without_heartbeat,
 )
+from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -138,8 +138,8 @@ def run_here(
             announce_stage(study.name, "running without Prefect")
             os.umask(OWNER_ALONE)
             with own_output(), acting_as_owner():
-                function: Callable[..., T] = getattr(flow(), "fn")  # noqa: B009  of a Prefect flow
-                result = function(*arguments)
+                plain = flow()
+                result = getattr(plain, "fn", plain)(*arguments)  # its own function, if an import made it a flow
         else:
             announce_stage(study.name, "starting Prefect and MLflow")
             with own_server(_load), owners_terminal():

@@ -12,7 +12,7 @@ import typer
 
 from dpbo.flows.cli.terminal import PRINTS_JSON
 from dpbo.flows.plain_output import PLAIN
-from dpbo.flows.prefect_runtime.liveness import PREFECT_USE
+from dpbo.tasks.policies import PREFECT_USE
 from dpbo_core.errors import StudyInvalid
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
