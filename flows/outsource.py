@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from dpbo.flows.prefect_runtime.liveness import alive
@@ -60,7 +59,7 @@ class Outsourcing:
         return Path(self.meeting) / name
 
 
-@flow(name="curate", **policies.FLOW)
+@policies.private_flow(name="curate", **policies.FLOW)
 def curate(terms: Outsourcing) -> None:
     """Run the curator: charge for the noised table and publish it, then answer the modeller's queries, one a step.
 
@@ -83,7 +82,7 @@ def curate(terms: Outsourcing) -> None:
         wait_until_recorded(1 + terms.steps)
 
 
-@flow(name="model", **policies.FLOW)
+@policies.private_flow(name="model", **policies.FLOW)
 def model(terms: Outsourcing) -> None:
     """Run the modeller: wait for the published table, then ask for one row's answer a step, and learn.
 

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import prefect
-from prefect import flow, get_run_logger, settings
+from prefect import get_run_logger, settings
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.objects import State
@@ -30,13 +30,14 @@ from dpbo.flows.prefect_runtime.schedule_server import LoopbackServer, is_outage
 from dpbo.flows.prefect_runtime.settings import Stores, prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.tune import tune
-from dpbo.flows.useless_spend import refuse
+from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study, check_step_times, refuse_beside
 from dpbo_core.preparation.public_advice import useless_study
 from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
 from dpbo_core.study_file.toml_file import read_study, study_digest
 
@@ -50,7 +51,7 @@ FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began;
 POLL = 2  # seconds between two looks for a run that is due
 
 
-@flow(name="tune on schedule", **policies.FLOW)
+@policies.private_flow(name="tune on schedule", **policies.FLOW)
 def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
     """A scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
 
@@ -70,8 +71,8 @@ def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
     path = Path(study)
     try:
         edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
-        flow = PrivateFlow.begin(edition, str(path.parent)).on_schedule()
-        result = tune(replace(flow, registers=register)).result
+        flow = PrivateFlow.begin(path.parent, registers=register).on_schedule()
+        result = tune(flow, Run.of(edition, flow.context)).result
     except BudgetRefused as refused:
         message = refused.message()
     else:
@@ -168,7 +169,7 @@ def serve(path: Path, schedule: Schedule, *, register: bool) -> None:
     check_fields(spec)
     refuse_beside(spec, path.parent)
     check_step_times(plan_study(spec, path.parent), seen=True)
-    refuse(spec, useless_study(spec, path.parent))
+    consent(spec, useless_study(spec, path.parent), may_ask=False)
     parameters = {"study": os.path.relpath(path), "register": register}
     planned = planned_for_schedule(spec).budget
     each = "an edition"

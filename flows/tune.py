@@ -4,7 +4,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
@@ -147,9 +146,7 @@ def _run_steps(opened: StudyRun, run: Run) -> int:
     return len(opened.tasks)
 
 
-def _last_step(
-    flow: PrivateFlow, run: Run, tuned: StudyResult
-) -> tuple[EvaluationResult | None, Tracked | None]:
+def _last_step(flow: PrivateFlow, run: Run, tuned: StudyResult) -> tuple[EvaluationResult | None, Tracked | None]:
     """Evaluate the tuned model: its report and page; None, None, with a warning, if refused after a replay."""
     try:
         return report(flow, run)

@@ -5,7 +5,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
@@ -24,7 +24,7 @@ from dpbo.flows.serve import (
     print_line,
     served,
 )
-from dpbo.flows.useless_spend import refuse
+from dpbo.flows.useless_spend import consent
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
 from dpbo_core.errors import BudgetRefused
@@ -40,7 +40,7 @@ OVER = "Over: an alarm ended it"
 SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second
 
 
-@flow(name="watch on schedule", **policies.FLOW)
+@policies.private_flow(name="watch on schedule", **policies.FLOW)
 def watch_on_schedule(study: str, wanted: WatchSection | None = None, retune: bool = False) -> State[Any]:
     """A scheduled look (private check) as Prefect's state: completed, refused, over, skipped; a retry is the same.
 
@@ -95,7 +95,8 @@ def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule, *, 
     spec = read_study(path)
     refuse_fields(spec)
     plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
-    refuse(spec, "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power))
+    useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
+    consent(spec, useless, may_ask=False)
     section = None if wanted is None else to_table(wanted)
     parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune}
     served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

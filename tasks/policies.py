@@ -4,56 +4,61 @@ What a sensitive task must never do is persist a result, cache by its inputs, re
 of them writes something of the run where others can read it.
 """
 
+import os
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
-
-from prefect import Task
-from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
-from prefect.serializers import Serializer
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dpbo_core.errors import BudgetRefused, DpboError
+
+if TYPE_CHECKING:
+    from prefect import Flow
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
-class Unkept(Serializer):  # its own registry takes the bare class alone
-    """A serializer that writes nothing: Prefect stores what failed flows raise, whatever `persist_result` is."""
-
-    type: str = "dpbo-unkept"
-
-    def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
-        """Raise, so that Prefect stores no result of a task.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("what a private flow returns or raises is not kept.")
-
-    def loads(self, blob: bytes) -> Any:  # noqa: ARG002
-        """Raise: nothing was stored that could be loaded.
-
-        Raises:
-            ValueError: always.
-        """
-        raise ValueError("nothing was kept")
+PREFECT_USE = "DPBO_PREFECT"  # "off": flows and tasks are plain functions, and Prefect is not imported
 
 
-class PrivateTask(Task[P, R]):
-    """A Prefect task that is the plain function outside of a flow run, as in a command with --direct."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task in the current flow run, or call its function where there is none."""
-        if FlowRunContext.get() is None:
-            return self.fn(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+def without_prefect() -> bool:
+    """Return whether this process does without Prefect: DPBO_PREFECT=off, or a command's --direct."""
+    return os.environ.get(PREFECT_USE, "") == "off"
 
 
 def private_task(*, name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that makes a function a Prefect task of this name, under one of the policies below."""
-    return lambda function: PrivateTask(function, name=name, **options)
+    """Return a decorator that makes a function a Prefect task of this name, under one of the policies below.
+
+    Without Prefect the function stays as it is.
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        if without_prefect():
+            return function
+        from prefect.cache_policies import NO_CACHE  # cache keys of inputs are unsalted: one told a λ
+
+        from dpbo.tasks.prefect_classes import PrivateTask
+
+        return PrivateTask(function, name=name, cache_policy=NO_CACHE, **options)
+
+    return decorated
+
+
+def private_flow(*, name: str, **options: Any) -> "Callable[[Callable[P, R]], Flow[P, R]]":
+    """Return a decorator that makes a function a Prefect flow of this name, under the policy FLOW below.
+
+    Without Prefect the function stays as it is.
+    """
+
+    def decorated(function: Callable[P, R]) -> Any:
+        if without_prefect():
+            return function
+        from prefect import Flow
+
+        from dpbo.tasks.prefect_classes import Unkept
+
+        return Flow(function, name=name, result_serializer=Unkept(), **options)  # of failures, always persisted
+
+    return decorated
 
 
 def may_pass(_task: Any, _run: Any, state: Any) -> bool:
@@ -71,7 +76,6 @@ def or_refused(work: Callable[[], T]) -> T | BudgetRefused:
 
 SENSITIVE_TASK: dict[str, Any] = {
     "persist_result": False,  # a result file is a copy of what the task returned
-    "cache_policy": NO_CACHE,  # cache keys of inputs are unsalted: a λ was recovered from a file name
     "retries": 0,  # a retried draw is a second draw; a killed study is run again instead
     "log_prints": False,  # prints would reach Prefect's database
     "task_run_name": None,  # a name template would render arguments
@@ -79,7 +83,6 @@ SENSITIVE_TASK: dict[str, Any] = {
 
 PUBLISHING_TASK: dict[str, Any] = {
     "persist_result": False,
-    "cache_policy": NO_CACHE,
     "retries": 3,  # publishing reads the recorded release and may be tried again
     "retry_delay_seconds": [1, 5, 15],
     "retry_condition_fn": may_pass,
@@ -89,7 +92,6 @@ PUBLISHING_TASK: dict[str, Any] = {
 
 FLOW: dict[str, Any] = {
     "persist_result": False,
-    "result_serializer": Unkept(),  # of failures, which are persisted all the same
     "retries": 0,
     "log_prints": False,
     "flow_run_name": None,

@@ -11,10 +11,8 @@ Reserving trains nothing.
 from collections.abc import Sequence
 from pathlib import Path
 
-from prefect.context import TaskRunContext
-
 from dpbo.tasks import policies
-from dpbo.tasks.policies import private_task
+from dpbo.tasks.policies import private_task, without_prefect
 from dpbo.tasks.reporting.escaping import point_in_short
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
@@ -70,11 +68,12 @@ def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | No
 
 def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
     """Rename the running Prefect task for its steps and, if it released one, its point; returns `released`."""
-    context = TaskRunContext.get()
-    if context is not None:
+    if not without_prefect():
+        from dpbo.tasks.prefect_classes import name_task_run
+
         name = f"step {steps[0] + 1}" if len(steps) == 1 else f"candidates {steps[0] + 1}–{steps[-1] + 1}"
         point = "" if released is None else f" · {point_in_short(released['hyperparameters'])}"
-        context.task_run.name = printable(f"{name} of {n_steps:,}{point}")
+        name_task_run(printable(f"{name} of {n_steps:,}{point}"))
     return released
 
 

@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,17 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_report
-from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here
+from dpbo.flows.cli.running import account_after, flows_here, mlflow_lookup, own_ledger, prefect_failed
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Study
+from dpbo.flows.cli.words import Anyway, Study
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo_core.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.context import IfUseless, QueryContext
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.queries.evaluation import KIND
+from dpbo_core.queries.evaluation.request import saved
 from dpbo_core.queries.evaluation.run import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
 from dpbo_core.study_file import EvaluationSection, StudySpec
 
@@ -43,6 +44,7 @@ def evaluate(
     plan: Annotated[
         bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
     ] = False,
+    anyway: Anyway = False,
 ) -> None:
     """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
     if plan:
@@ -50,7 +52,7 @@ def evaluate(
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))
         return
     mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
-    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend)
+    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend, anyway=anyway)
 
     result, tracked = evaluated.result, evaluated.tracked
 
@@ -67,6 +69,7 @@ def run(
     epsilon: float | None = None,
     model: Path | None = None,
     mend: EvaluationSection | None = None,
+    anyway: bool = False,
 ) -> tuple[Evaluated, Account]:
     """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
 
@@ -76,23 +79,25 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
-    study, folder = _read(path, model)
+    study, folder = _read(path, model, anyway=anyway)
     if mend is not None:
         section = replace(study.evaluation or mend, repair=True)
         study = replace(study, evaluation=replace(section, threshold=mend.threshold or section.threshold))
     quiet_environment()
-    replay = reported(study, folder, epsilon=epsilon, model=model)
+    run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *saved(model))
+    replay = reported(run, epsilon=epsilon, model=model)
     if replay is not None:
         return replay
-    check_evaluation(study, QueryContext(own_ledger(), folder), model=model, epsilon=epsilon)
-    before, saved = _report_ids(study), None if model is None else str(model)
+    check_evaluation(run, model=model, epsilon=epsilon)
+    before, named_model = _report_ids(run), None if model is None else str(model)
+    try:
+        with flows_here(study.name):
+            from dpbo.flows.evaluate import evaluate_run
 
-    def flow() -> Callable[..., Evaluated]:
-        from dpbo.flows.evaluate import evaluate_privately
-
-        return evaluate_privately
-
-    return run_here(study, flow, (study, folder, epsilon, saved), lambda: _recorded(study, before))
+            evaluated = evaluate_run(run, epsilon=epsilon, model=named_model)
+    except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
+        raise prefect_failed(error, _recorded(run, before)) from None
+    return evaluated, account_after(study, evaluated.warnings)
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
@@ -104,7 +109,7 @@ def planned(path: Path, *, epsilon: float | None = None, model: Path | None = No
 
 
 def reported(
-    study: StudySpec, folder: str, *, epsilon: float | None = None, model: Path | None = None
+    run: Run, *, epsilon: float | None = None, model: Path | None = None
 ) -> tuple[Evaluated, Account] | None:
     """The recorded report of an evaluation that MLflow shows already, and its dataset's account; None without.
 
@@ -112,44 +117,41 @@ def reported(
         StudyInvalid: it cannot be asked so, or public data cannot be read.
         LedgerDamaged: the ledger cannot be read.
     """
-    if ledger_here() is None:
-        return None
-    ledger = own_ledger()
-    result = recorded_report(study, QueryContext(ledger, folder), model=model, epsilon=epsilon)
+    result = recorded_report(run, model=model, epsilon=epsilon)
     tracked = None if result is None else mlflow_lookup(result.release)
     if result is None or tracked is None:
         return None
-    (account,) = ledger.accounts(study.privacy.dataset)
+    (account,) = run.ledger.accounts(run.spec.privacy.dataset)
     return Evaluated(result, tracked), account
 
 
-def _read(path: Path, model: Path | None) -> tuple[StudySpec, str]:
+def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[StudySpec, str]:
     """The study in `path` and its folder; without a saved `model` refused where there is no ledger here.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
     """
     remedy = "run dpbo tune first, change to the folder that holds mlruns, or name a saved model (--model)"
-    study = released_study(path, remedy=remedy) if model is None else study_of_one_run(path)
+    if model is None:
+        study = released_study(path, remedy=remedy, anyway=anyway)
+    else:
+        study = study_of_one_run(path, anyway=anyway)
     return study, os.path.relpath(str(path.parent))
 
 
-def _report_ids(study: StudySpec) -> set[str]:
+def _report_ids(run: Run) -> set[str]:
     """The ids of the recorded releases of the study's evaluations."""
-    ledger = ledger_here()
-    if ledger is None:
-        return set()
-    editions = ledger.editions(f"{study.name}/{KIND}", dataset=study.privacy.dataset)
+    editions = run.ledger.editions(f"{run.spec.name}/{KIND}", dataset=run.spec.privacy.dataset)
     return {item.release_id for item in editions if item.release is not None}
 
 
-def _recorded(study: StudySpec, before: set[str]) -> tuple[str, str] | None:
+def _recorded(run: Run, before: set[str]) -> tuple[str, str] | None:
     """A sentence about a report whose id is not in `before`, and how to go on; None if there is none."""
-    new = _report_ids(study) - before
+    new = _report_ids(run) - before
     if not new:
         return None
     return (
-        f"the evaluation of study {study.name!r} is recorded",
+        f"the evaluation of study {run.spec.name!r} is recorded",
         f"dpbo show {min(new)} prints it; the same command again publishes it and spends nothing",
     )
 

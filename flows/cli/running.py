@@ -6,17 +6,16 @@ All that is heavy is imported where it is used, so that help is printed at once.
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.database import prepare
-from dpbo.flows.prefect_runtime.liveness import without_prefect
 from dpbo.flows.prefect_runtime.owner import acting_as_owner, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
@@ -25,6 +24,7 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
     without_heartbeat,
 )
+from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
@@ -33,12 +33,9 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
-    from dpbo.flows.results import Evaluated, Tuned
-    from dpbo.flows.watch import Watched
     from dpbo_core.ledger.accounts import DatasetAccount
     from dpbo_core.study_file import StudySpec
 
-T = TypeVar("T", "Tuned", "Evaluated", "Watched")
 STDOUT = 1
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
@@ -109,54 +106,44 @@ def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
         yield
 
 
-def run_here(
-    study: "StudySpec",
-    flow: Callable[[], Callable[..., T]],
-    arguments: tuple[Any, ...],
-    recorded: Callable[[], tuple[str, str] | None],
-) -> tuple[T, Account]:
-    """Call `flow` as the data's owner on a Prefect server: its result, and the account; where Prefect fails,
-    `recorded` says whether the release is recorded all the same.
+@contextmanager
+def flows_here(name: str) -> Iterator[None]:
+    """Context in which flows act for the data's owner: on a Prefect server, or with --direct without one.
 
-    What could not be published is told on standard error; the result stands.
+    Standard output is dropped. `name` is the study's, for the line that says what is started.
+    """
+    if without_prefect():
+        announce_stage(name, "running without Prefect")
+        os.umask(OWNER_ALONE)
+        with own_output(), acting_as_owner():
+            yield
+    else:
+        announce_stage(name, "starting Prefect and MLflow")
+        with own_server(_load), owners_terminal():
+            yield
+
+
+def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Exception:
+    """The error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded.
 
     Args:
-        study: whose flow it is.
-        flow: imports the Prefect flow and returns it.
-        arguments: of the flow; with --direct its plain function is called with them.
-        recorded: if the release is recorded, a sentence about it and what to do; else None.
-
-    Returns:
-        What the flow returned, and the account of the study's dataset afterwards.
-
-    Raises:
-        DpboError: as the flow's; or that Prefect failed after the release was recorded.
+        error: what Prefect raised.
+        recorded: a sentence about the release that is recorded all the same, and what to do; None without one.
     """
-    try:
-        if without_prefect():
-            announce_stage(study.name, "running without Prefect")
-            os.umask(OWNER_ALONE)
-            with own_output(), acting_as_owner():
-                function: Callable[..., T] = getattr(flow(), "fn")  # noqa: B009  of a Prefect flow
-                result = function(*arguments)
-        else:
-            announce_stage(study.name, "starting Prefect and MLflow")
-            with own_server(_load), owners_terminal():
-                result = flow()(*arguments)
-    except DpboError:
-        raise
-    except Exception as error:
-        release = recorded()
-        if release is None:
-            raise
-        raise DpboError(
-            f"{release[0]}, and Prefect failed after it ({type(error).__name__})",
-            cause="Prefect's server or its database went away before it was told that the run was over",
-            remedy=release[1],
-        ) from None
-    print_warnings(result.warnings)
+    if recorded is None or isinstance(error, DpboError):
+        return error
+    return DpboError(
+        f"{recorded[0]}, and Prefect failed after it ({type(error).__name__})",
+        cause="Prefect's server or its database went away before it was told that the run was over",
+        remedy=recorded[1],
+    )
+
+
+def account_after(study: "StudySpec", warnings: Iterable[str]) -> Account:
+    """The account of the study's dataset, once what could not be published is told on standard error."""
+    print_warnings(warnings)
     (account,) = own_ledger().accounts(study.privacy.dataset)
-    return result, account
+    return account
 
 
 def serve_schedule(

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpbo.flows.cli.running import is_there, ledger_here
-from dpbo.flows.cli.words import ANYWAY
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.errors import StudyInvalid
@@ -26,26 +25,29 @@ def check_public_here(sources: Iterable[Source]) -> None:
         check_public_sources(sources, ledger)
 
 
-def study_of_one_run(path: Path) -> StudySpec:
-    """The study in `path`, with anyway = true where the command says --anyway; refused if it has fields ({date}).
+def study_of_one_run(path: Path, *, anyway: bool = False) -> StudySpec:
+    """The study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
 
     Raises:
         StudyInvalid: it cannot be read, or they do.
     """
     study = read_study(path)
     refuse_fields(study)
-    return replace(study, privacy=replace(study.privacy, anyway=True)) if ANYWAY.get() else study
+    return replace(study, privacy=replace(study.privacy, anyway=True)) if anyway else study
 
 
 def released_study(
-    path: Path, *, remedy: str = "run dpbo tune first, or change to the folder that holds mlruns"
+    path: Path,
+    *,
+    remedy: str = "run dpbo tune first, or change to the folder that holds mlruns",
+    anyway: bool = False,
 ) -> StudySpec:
     """The study in `path`, refused where there is no ledger here; whether it released anything is not looked up.
 
     Raises:
         StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
     """
-    study = study_of_one_run(path)
+    study = study_of_one_run(path, anyway=anyway)
     if not is_there(Stores().ledger):
         raise StudyInvalid(
             f"there is no ledger here, so the study {study.name!r} has released no model yet",

@@ -1,7 +1,6 @@
 """A study from its file to its release: `dpbo tune`, and `dpbo serve` on a schedule."""
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,19 +20,26 @@ from dpbo.flows.cli.release_screen import (
     release_json,
     where_to_look,
 )
-from dpbo.flows.cli.running import ledger_here, mlflow_lookup, own_ledger, run_here, serve_schedule
+from dpbo.flows.cli.running import (
+    account_after,
+    flows_here,
+    mlflow_lookup,
+    own_ledger,
+    prefect_failed,
+    serve_schedule,
+)
 from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
-from dpbo.flows.cli.words import Explain, Port, Study, TrustServer
+from dpbo.flows.cli.words import Anyway, Explain, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
-from dpbo.flows.useless_spend import ask_or_refuse
+from dpbo.flows.useless_spend import consent
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.context import IfUseless, QueryContext
+from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.tuning.run import check_first, recorded_release
-from dpbo_core.study_file import StudySpec
+from dpbo_core.queries.tuning.run import check_first, was_charged
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
@@ -47,11 +53,12 @@ def tune(
         int | None, typer.Option(help="Processes that score a folder's files: [data] workers.", min=1, max=1024)
     ] = None,
     explain: Explain = False,
+    anyway: Anyway = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
-    tuned, account = run(study or EXAMPLE, register=register, workers=workers)
+    tuned, account = run(study or EXAMPLE, register=register, workers=workers, anyway=anyway)
 
     def screen() -> None:
         print_tuned(tuned, account)
@@ -87,7 +94,9 @@ def serve(
     serve_schedule(story, cron=cron, every=every, example="0 2 * * *")
 
 
-def run(path: Path, *, register: bool = False, workers: int | None = None) -> tuple[Tuned, Account]:
+def run(
+    path: Path, *, register: bool = False, workers: int | None = None, anyway: bool = False
+) -> tuple[Tuned, Account]:
     """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
 
     What could not be published is told on standard error; the result stands.
@@ -95,31 +104,33 @@ def run(path: Path, *, register: bool = False, workers: int | None = None) -> tu
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
-    study = study_of_one_run(path)
+    study = study_of_one_run(path, anyway=anyway)
     if workers is not None:
         if not isinstance(study.data, PublicFiles | PersonFiles):
             raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
         study = replace(study, data=replace(study.data, workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
-    replay = None if register else replayed(study, folder)
+    context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
+    run = Run.of(study, context)
+    replay = None if register else replayed(run)
     if replay is not None:
         return replay
-    useless: list[str] = []
-    check_first(study, QueryContext(own_ledger(), folder, consent=useless.append))
-    if useless:
-        study = ask_or_refuse(study, useless[0])
+    check_first(run)
+    if not was_charged(run):
+        run = run.under(replace(context, if_useless=consent(study, run.useless, may_ask=True)))
+    try:
+        with flows_here(study.name):
+            from dpbo.flows.tune import tune_run
 
-    def flow() -> Callable[..., Tuned]:
-        from dpbo.flows.tune import tune_privately
-
-        return tune_privately
-
-    return run_here(study, flow, (study, folder, register), lambda: _recorded(study))
+            tuned = tune_run(run, register=register)
+    except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
+        raise prefect_failed(error, _recorded(run)) from None
+    return tuned, account_after(study, tuned.warnings)
 
 
-def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:
-    """The recorded release of `study` that MLflow shows already, and its dataset's account; None if there is none.
+def replayed(run: Run) -> tuple[Tuned, Account] | None:
+    """The recorded release of a study that MLflow shows already, and its dataset's account; None if there is none.
 
     The ledger is read, and nothing is run: neither Prefect nor MLflow is loaded, no sensitive file is opened.
     Whatever is not known to be shown whole is no replay: then the flow runs as ever, and publishes what is missing.
@@ -129,32 +140,27 @@ def replayed(study: StudySpec, folder: str) -> tuple[Tuned, Account] | None:
         StudyInvalid: the study's public data cannot be read.
         LedgerDamaged: the ledger cannot be read.
     """
-    if ledger_here() is None:
-        return None
-    ledger = own_ledger()
-    release = recorded_release(study, ledger=ledger, folder=folder)
+    study, release = run.spec, run.recorded()
     tracked = mlflow_lookup(release)
     if release is None or tracked is None:
         return None
     tuned = Tuned(StudyResult(release, replayed=True), tracked)
     if study.evaluation is not None and study.evaluation.epsilon is not None:
         try:
-            last = reported(study, folder)
+            last = reported(run)
         except StudyInvalid:  # beside a release that stands the flow tells it as a warning
             last = None
         if last is None:
             return None
         tuned = Tuned(tuned.result, tracked, (), last[0].result, last[0].tracked)
-    (account,) = ledger.accounts(study.privacy.dataset)
+    (account,) = run.ledger.accounts(study.privacy.dataset)
     return tuned, account
 
 
-def _recorded(study: StudySpec) -> tuple[str, str] | None:
+def _recorded(run: Run) -> tuple[str, str] | None:
     """What the ledger has recorded of the study's release and what to do, as two texts; None if nothing."""
-    ledger = ledger_here()
-    editions = (
-        () if ledger is None else ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
-    )
+    study = run.spec
+    editions = run.ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
     if not any(item.release is not None for item in editions):
         return None
     return (

@@ -1,7 +1,7 @@
 """`dpbo watch`: whether the released model went stale; looks now or on a schedule, and how often they will err."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpbo.flows.cli.budget import account_line
-from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
+from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefect_failed, serve_schedule
 from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Port, Study, TrustServer
+from dpbo.flows.cli.words import Anyway, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
-from dpbo.flows.useless_spend import ask_or_refuse
+from dpbo.flows.useless_spend import consent
+from dpbo.tasks.policies import without_prefect
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.queries.watch.looks import open_look
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.queries.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
@@ -66,6 +67,7 @@ def watch(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
     port: Port = 4200,
     trust_server: TrustServer = False,
+    anyway: Anyway = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
     section = read_study(study).watch or WatchSection()
@@ -76,7 +78,7 @@ def watch(
         expected = planned(study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
     elif once:
-        watched, account = run(study, section, name=look, retune=retune)
+        watched, account = run(study, section, name=look, retune=retune, anyway=anyway)
         print_result(lambda: watched_json(watched), lambda: print_watched(watched, account))
         if exit_code and watched.look.alarm:
             raise typer.Exit(ALARM)
@@ -112,7 +114,9 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
-def run(path: Path, section: WatchSection, *, name: str | None, retune: bool) -> "tuple[Watched, Account]":
+def run(
+    path: Path, section: WatchSection, *, name: str | None, retune: bool, anyway: bool
+) -> "tuple[Watched, Account]":
     """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
@@ -120,26 +124,24 @@ def run(path: Path, section: WatchSection, *, name: str | None, retune: bool) ->
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned. SpendUseless: before a flow begins.
     """
-    study, now = released_study(path), datetime.now(UTC)
+    study, now = released_study(path, anyway=anyway), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     section = section.at(now)
     plan = plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
     useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
-    study = ask_or_refuse(study, useless) if useless else study
+    if consent(study, useless, may_ask=True) is IfUseless.SPEND:
+        study = replace(study, privacy=replace(study.privacy, anyway=True))
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
+    try:
+        with flows_here(study.name):
+            from dpbo.flows.watch import watch_privately
 
-    def flow() -> "Callable[..., Watched]":
-        from dpbo.flows.watch import watch_privately
-
-        return watch_privately
-
-    return run_here(
-        study,
-        flow,
-        (study, look, folder, section, retune),
-        lambda: _recorded(study, section, folder, look),
-    )
+            called = getattr(watch_privately, "fn", watch_privately) if without_prefect() else watch_privately
+            watched = called(study, look, folder, section, retune)
+    except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
+        raise prefect_failed(error, _recorded(study, section, folder, look)) from None
+    return watched, account_after(study, watched.warnings)
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
 
@@ -12,19 +11,19 @@ import typer
 
 from dpbo.flows.cli.terminal import PRINTS_JSON
 from dpbo.flows.plain_output import PLAIN
-from dpbo.flows.prefect_runtime.liveness import PREFECT_USE
+from dpbo.tasks.policies import PREFECT_USE
 from dpbo_core.errors import StudyInvalid
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Explain = Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Spend it even where its own plan expects mostly noise.")]
 Port = Annotated[int, typer.Option(help="Where a Prefect server is found or started.")]
 TrustServer = Annotated[
     bool,
     typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you."),
 ]
 
-ANYWAY: ContextVar[bool] = ContextVar("what its plan calls useless is spent on", default=False)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -67,12 +66,6 @@ def of_each_with_a_result(
     """Do nothing: its signature declares the option --json of commands with a result; `print_result` obeys it."""
 
 
-def _set_anyway(ctx: typer.Context, value: bool) -> None:
-    """Let this command's studies be spent on even where their plan calls that useless."""
-    before = ANYWAY.set(value)
-    ctx.call_on_close(lambda: ANYWAY.reset(before))
-
-
 def _set_direct(ctx: typer.Context, value: bool) -> None:
     """Run this command's flow without Prefect if asked for."""
     if value:
@@ -82,15 +75,6 @@ def _set_direct(ctx: typer.Context, value: bool) -> None:
 
 
 def of_each_that_spends(
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help="Spend it even where its own plan calls that useless.",
-            callback=_set_anyway,
-            expose_value=False,
-        ),
-    ] = False,
     direct: Annotated[
         bool,
         typer.Option(
@@ -101,7 +85,7 @@ def of_each_that_spends(
         ),
     ] = False,
 ) -> None:
-    """Do nothing: its signature declares --anyway and --direct of commands that charge a budget."""
+    """Do nothing: its signature declares the option --direct of commands that charge a budget."""
 
 
 def seconds(text: str) -> float:

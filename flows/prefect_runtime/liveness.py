@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from dpbo.tasks.policies import without_prefect
+
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
 
-PREFECT_USE = "DPBO_PREFECT"  # "off": no Prefect server, and no task runs
 POLL_INTERVAL_S = 1.0  # between two looks of a flow run at the process that started it
 
 
@@ -36,11 +37,6 @@ def current_flow_run() -> "FlowRun | None":
 
     context = FlowRunContext.get()
     return None if context is None else context.flow_run
-
-
-def without_prefect() -> bool:
-    """Return whether commands run their flows as plain functions: DPBO_PREFECT=off, or --direct."""
-    return os.environ.get(PREFECT_USE, "") == "off"
 
 
 def run_logger() -> "logging.Logger | LoggingAdapter":
@@ -72,9 +68,12 @@ def follow(starter: str | None) -> None:
 @contextmanager
 def alive(folder: Path) -> Iterator[None]:
     """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
+    run = current_flow_run()
+    if run is None and without_prefect():
+        yield
+        return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     bury(folder)
-    run = current_flow_run()
     if run is None:
         yield
         return

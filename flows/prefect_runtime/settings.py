@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
+from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import STATE, ledger_url, team_setting
@@ -200,7 +201,7 @@ def check_prefect_settings() -> None:
         StudyInvalid: other libraries' log lines go to Prefect's server, or a server inside a flow has no password,
             so that any user of the machine could cancel the run or start another.
     """
-    if not prefect_is_configured():
+    if (without_prefect() and current_flow_run() is None) or not prefect_is_configured():
         return
     settings = prefect_settings()
     if settings.logging.extra_loggers:

@@ -22,8 +22,9 @@ from canary import forms_of_number, search
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from exchanges import PRIVATE, world
 from mlflow.tracking import MlflowClient
-from prefect import Task, flow, settings, task
+from prefect import Task, flow, settings
 from prefect.artifacts import Artifact
+from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.sorting import FlowRunSort
@@ -240,7 +241,7 @@ def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables,
     assert [step for task in of_list for step in task] == list(range(70))
     assert of_steps == tuple((step,) for step in range(40))
     running = SimpleNamespace(task_run=SimpleNamespace(name="search step"))
-    monkeypatch.setattr("dpbo.tasks.tuning.TaskRunContext.get", lambda: running)
+    monkeypatch.setattr("dpbo.tasks.prefect_classes.TaskRunContext.get", lambda: running)
     tuning.step.fn(SimpleNamespace(step=lambda n: None, n_steps=70), of_list[1])
     assert running.task_run.name == "candidates 4–6 of 70"
 
@@ -297,7 +298,7 @@ def test_every_task_uses_a_policy(name):
     assert task.persist_result is False
     assert task.log_prints is False
     assert task.task_run_name is None
-    assert repr(task.cache_policy) == repr(policies.NO_CACHE)
+    assert repr(task.cache_policy) == repr(NO_CACHE)
     assert task.retries == (3 if function in ("publish", "publish_looks") else 0)
 
 
@@ -338,8 +339,10 @@ def test_a_hostile_profile_keeps_nothing_and_repeats_nothing(here, tables, monke
     with temporary_settings(HOSTILE | {settings.PREFECT_LOCAL_STORAGE_PATH: results}):
         for name in ("finish", "reserve", "step"):
             made = getattr(tuning, name)
-            monkeypatch.setattr(f"dpbo.flows.tune.{name}", task(made.fn, name=made.name, **policies.SENSITIVE_TASK))
-        again = flow(tune_privately.fn, name=f"hostile {fails}", **policies.FLOW)
+            monkeypatch.setattr(
+                f"dpbo.flows.tune.{name}", policies.private_task(name=made.name, **policies.SENSITIVE_TASK)(made.fn)
+            )
+        again = policies.private_flow(name=f"hostile {fails}", **policies.FLOW)(tune_privately.fn)
         with pytest.raises(Sealed) if fails else nullcontext():
             again(StudySpec.from_dict(tables))
     assert len(asked) == (1 if fails else tables["search"]["steps"] + 1)  # and the final choice

@@ -150,6 +150,11 @@ class ScoreSession(Opaque):
             )
         return self._score_of_draw(*draws[submission.text])
 
+    @property
+    def scored(self) -> bool:
+        """Whether models were scored in this process: from then on an estimator may have kept a record."""
+        return self._scorer is not None
+
     def best(self) -> dict[str, Any]:
         """The best hyperparameters scored so far, by posterior mean or, if paid for, a private choice drawn once.
 
