@@ -1,7 +1,7 @@
-"""The story of a watch: one look, its bit on the timeline; at an alarm an event and, if asked for, a new tune."""
+"""The story of a watch: one look, its bit on the timeline; an event at an alarm."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from prefect import flow
@@ -10,39 +10,27 @@ from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, emit, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.private_flow import PrivateFlow, Warnings
-from dpbo.flows.tune import Tuned, tune
+from dpbo.flows.private_flow import PrivateFlow
 from dpbo.tasks import policies
 from dpbo.tasks.queries import look, prepare_look, publish_looks
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.errors import BudgetRefused
 from dpbo_core.problem.reading import read_section
-from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
+from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do.
-
-    `tuned` is what an alarm started, where that was asked for and the budget had room.
-    """
+    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do."""
 
     look: Look
     tracked: Tracked | None
-    tuned: Tuned | None = None
     warnings: tuple[str, ...] = ()
 
 
 @flow(name="watch privately", **policies.FLOW)
-def watch_privately(
-    study: StudySpec,
-    name: str,
-    folder: str = ".",
-    wanted: WatchSection | None = None,
-    retune: bool = False,
-    pad: float = 0.0,
-) -> Watched:
+def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None) -> Watched:
     """Check once, as `name`, whether the released model's score fell; a watch's first check pays for all until an
     alarm, and the same name again is free.
 
@@ -51,9 +39,6 @@ def watch_privately(
         name: of the look, your own: a date, say. The same name again has the same bit, and reads nothing.
         folder: the folder that the study's data paths are relative to.
         wanted: drop, ε and the rest, in the place of the study's [watch].
-        retune: at an alarm tune the study anew, as the edition that the look is called, if the budget has room; and
-            watch what that released from then on, for a price of its own.
-        pad: the task on sensitive data takes a whole number of so many seconds; 0 for none.
 
     Returns:
         Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
@@ -65,20 +50,7 @@ def watch_privately(
         DpboError: the watch's secret noise is not here, or is old.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    return watch(study_of(study), name, folder, section_of(wanted), retune=retune, pad=pad)
-
-
-@flow(name="tune and watch", **policies.FLOW)
-def tune_and_watch(
-    study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None, pad: float = 0.0
-) -> tuple[Tuned, Watched]:
-    """Tune a study, unless that is done, check its released model once, and at an alarm tune anew: a scheduled run.
-
-    Args, Raises: as `watch_privately`; and as a tune of the study.
-    """
-    study = study_of(study)
-    tuned = tune(PrivateFlow.begin(study, folder, pad).on_schedule())
-    return tuned, watch(study, name, folder, section_of(wanted), retune=True, pad=pad)
+    return watch(study_of(study), name, folder, section_of(wanted))
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
@@ -94,16 +66,10 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
     return read
 
 
-def watch(
-    study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool, pad: float
-) -> Watched:
-    """Check the released model once (with `retune` the newest edition's), warn, publish and, with `retune`, tune
-    anew at an alarm; inside whatever flow runs it.
-    """
-    flow, section = PrivateFlow.begin(study, folder, pad), wanted or study.watch or WatchSection()
+def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None) -> Watched:
+    """Check the released model once, warn and publish, inside whatever flow runs it."""
+    flow, section = PrivateFlow.begin(study, folder), wanted or study.watch or WatchSection()
     warnings = flow.warnings
-    if retune:
-        study = newest_edition(study, flow.run, section, name)
     with alive(flow.stores.running):
         looked = _take_look(study, flow, name, section)
         (account,) = flow.run.ledger.accounts(study.privacy.dataset)
@@ -116,8 +82,7 @@ def watch(
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
         n_tasks = 2 if looked.replayed else 3  # prepare look, look (unless it was recorded), publish looks
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks))
-    tuned = _retuned(study, folder, looked, warnings) if retune and looked.alarm else None
-    return Watched(looked, tracked, tuned, tuple(warnings.lines))
+    return Watched(looked, tracked, tuple(warnings.lines))
 
 
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
@@ -155,15 +120,3 @@ def _alarm(study: StudySpec, looked: Look) -> None:
             "epsilon": looked.terms.epsilon,
         },
     )
-
-
-def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
-    """Tune the study anew as an edition named after the look; None and a warning where its budget refuses."""
-    try:
-        return tune(PrivateFlow.begin(replace(study, edition=looked.name), folder).on_schedule())
-    except BudgetRefused as refused:
-        warning = DpboError(
-            f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy
-        )
-        warnings.add(warning.message())
-        return None

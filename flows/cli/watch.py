@@ -13,7 +13,7 @@ from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Port, Study, TrustServer, check_padding
+from dpbo.flows.cli.words import Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
@@ -30,7 +30,6 @@ from dpbo_core.study_file.toml_file import read_study
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
 
-ALARM = 5  # the exit code of a look that alarms, where it is asked for
 ALL = " All looks together, up to and including the first alarm."
 
 
@@ -51,61 +50,49 @@ def watch(
     table: Annotated[
         str | None, typer.Option(metavar="FILE", help="Today's sensitive file, day-{date}.csv say.")
     ] = None,
-    reference: Annotated[
-        float | None, typer.Option(help="A public score to compare with; the released one if none.")
-    ] = None,
     pool: Annotated[
         int | None, typer.Option(help="Read the last so many files of --table as one, so as to find smaller falls.")
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
     ] = False,
-    retune: Annotated[
-        bool, typer.Option("--retune", help="At an alarm tune a new edition, if the budget has room.")
-    ] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
     port: Port = 4200,
-    pad_steps: Annotated[float, typer.Option(help="A look takes a whole number of so many seconds.")] = 0.0,
     trust_server: TrustServer = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
     section = read_study(study).watch or WatchSection()
-    words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference, "pool": pool}
+    words = {"drop": drop, "epsilon": epsilon, "table": table, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}
     section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
     if plan:
         expected = planned(study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
     elif once:
-        watched, account = run(study, section, name=look, retune=retune, time_quantum=pad_steps)
+        watched, account = run(study, section, name=look)
         print_result(lambda: watched_json(watched), lambda: print_watched(watched, account))
-        if exit_code and watched.look.alarm:
-            raise typer.Exit(ALARM)
     else:
-        check_schedule(study, cron, every, pad_steps)
+        check_schedule(study, cron, every)
 
         def story(interval: float | None) -> None:
             from dpbo.flows.serve import Schedule
             from dpbo.flows.watch_schedule import serve_watch
 
-            serve_watch(study, section, Schedule(cron, interval, port, trust_server), pad=pad_steps, retune=retune)
+            serve_watch(study, section, Schedule(cron, interval, port, trust_server))
 
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
 
-def check_schedule(path: Path, cron: str | None, every: str | None, time_quantum: float) -> None:
-    """Refuse a watch without exactly one of `cron` and `every`, with an impossible padding, or where no ledger is
-    here.
+def check_schedule(path: Path, cron: str | None, every: str | None) -> None:
+    """Refuse a watch without exactly one of `cron` and `every`, or where no ledger is here.
 
     Raises:
-        StudyInvalid: not exactly one schedule, a padding that is none, or a study that has released nothing.
+        StudyInvalid: not exactly one schedule, or a study that has released nothing.
     """
     if (cron is None) == (every is None):
         raise StudyInvalid(
             "a watch needs to know when it looks: --every, --cron or --once, and one of them",
             remedy="add --every 1d, or --once to look now",
         )
-    check_padding(time_quantum)
     released_study(path)
 
 
@@ -115,9 +102,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
-def run(
-    path: Path, section: WatchSection, *, name: str | None, retune: bool, time_quantum: float
-) -> "tuple[Watched, Account]":
+def run(path: Path, section: WatchSection, *, name: str | None) -> "tuple[Watched, Account]":
     """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
@@ -125,7 +110,6 @@ def run(
     Raises:
         DpboError: as a message. StudyInvalid: the study is not tuned. SpendUseless: before a flow begins.
     """
-    check_padding(time_quantum)
     study, now = released_study(path), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     section = section.at(now)
@@ -143,7 +127,7 @@ def run(
     return run_here(
         study,
         flow,
-        (study, look, folder, section, retune, time_quantum),
+        (study, look, folder, section),
         lambda: _recorded(study, section, folder, look),
     )
 
@@ -179,9 +163,7 @@ def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[st
     yield "looks", f"{look.number} up to this one; ε = {look.guarantee.epsilon:g} was spent once for all of them"
     yield "guarantee", named(look.guarantee.in_words()) + ALL
     yield "budget", account_line(account)
-    if watched.tuned is not None:
-        yield "tuned", f"anew, as edition {named(watched.tuned.result.release.edition)}: dpbo show prints it"
-    elif look.alarm:
+    if look.alarm:
         yield "next", "this watch is over: tune again, or open another (a new edition in \\[watch])"
     if watched.tracked is not None:
         place = f"MLflow experiment {named(repr(watched.tracked.experiment))}, run {watched.tracked.run_id[:8]}"
@@ -201,7 +183,6 @@ def watched_json(watched: "Watched") -> dict[str, Any]:
         "dataset": look.key.dataset,
         "spent": look.guarantee.to_json(),
         "terms": _terms(look.terms),
-        "tuned": None if watched.tuned is None else watched.tuned.result.release.release_id,
         "tracking": None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id},
     }
 

@@ -91,6 +91,11 @@ def of_each_that_spends(
             expose_value=False,
         ),
     ] = False,
+) -> None:
+    """Do nothing: its signature declares --anyway of commands that charge a budget."""
+
+
+def of_each_without_schedule(
     direct: Annotated[
         bool,
         typer.Option(
@@ -101,7 +106,7 @@ def of_each_that_spends(
         ),
     ] = False,
 ) -> None:
-    """Do nothing: its signature declares --anyway and --direct of commands that charge a budget."""
+    """Do nothing: its signature declares --direct of commands that run one study and no schedule."""
 
 
 def seconds(text: str) -> float:
