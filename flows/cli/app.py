@@ -44,11 +44,8 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "show": ("show", "Print a recorded release, from the ledger alone."),
     "budget": ("budget_words", "What was spent, by whom, and what is left."),
     "ui": ("ui", "Show MLflow's pages, read-only, behind a link."),
-    "status": ("status", "Say what runs, what ran last and what is left."),
     "doctor": ("doctor", "Look whether this machine is fit."),
     "verify": ("verify", "Recompute a release's price, and check its receipt."),
-    "pool": ("verify", "Sum one model's reports of several sites."),
-    "keys": ("verify", "Make the key that signs receipts."),
     "curate": ("curate", "The curator: publish a private table."),
     "model": ("curate", "The modeller: search a published table."),
 }
@@ -56,8 +53,7 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {
-    "show", "status", "tune", "evaluate", "watch", "plan", "curate", "model",
-    "pool", "verify",
+    "show", "tune", "evaluate", "watch", "plan", "curate", "model", "verify",
 }  # fmt: skip
 SPENDS = {"tune", "evaluate", "watch"}
 WITHOUT_SCHEDULE = {"tune", "evaluate"}
