@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_privately as tune_privately
     from dpbo.flows.watch import Watched as Watched
-    from dpbo.flows.watch import tune_and_watch as tune_and_watch
     from dpbo.flows.watch import watch_privately as watch_privately
     from dpbo.flows.watch_schedule import watch_on_schedule as watch_on_schedule
     from dpbo_core import AssumptionNotAccepted as AssumptionNotAccepted
@@ -66,7 +65,6 @@ _HOME = {
     "evaluate_privately": "evaluate",
     "outsource": "outsource",
     "owners_terminal": "prefect_runtime.owner",
-    "tune_and_watch": "watch",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",
     "watch_on_schedule": "watch_schedule",

@@ -133,7 +133,7 @@ def hospitals(home):
                 place.write(f"{board}.toml", study(board, "hospital-a", f"[objective]\nscores = {scores}"))
         accepted = [word for name in ACCEPTED for word in ("--accept", name)]
         place.run("budget", "set", f"hospital-{name}", "--epsilon", 4, "--delta", "1e-5", *accepted)
-        place.run("keys", "new")
+        place.run("budget", "keys", "new")
     return places
 
 
@@ -242,8 +242,9 @@ def the_reports(places, model):
         reports[name] = place.json("evaluate", "report.toml", "--model", model, *more)
         place.run("show", "report/evaluation", "--out", "release.json")
     files = [f"../{name}/release.json" for name in places]
-    keys = [word for name in places for word in ("--key", f"../{name}/mlruns/signing.pub")]
-    pooled, repair = places["a"].json("pool", *files, *keys), reports["b"]["repair"]
+    for name, file in zip(places, files, strict=True):
+        places["a"].run("verify", file, "--key", f"../{name}/mlruns/signing.pub")
+    pooled, repair = places["a"].json("show", *files), reports["b"]["repair"]
     loss = [repair[side]["metrics"]["mean_log_loss"]["value"] for side in ("before", "after")]
     say(
         f"Hospital B's probabilities are repaired: log-loss {loss[0]:.3f} before, {loss[1]:.3f} after, at no price."

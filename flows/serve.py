@@ -27,7 +27,7 @@ from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
 from dpbo.flows.prefect_runtime.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.schedule_server import LoopbackServer, is_outage, wait_for_server
-from dpbo.flows.prefect_runtime.settings import Stores, prefect_settings, refuse_folder_settings
+from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.tune import tune
 from dpbo.flows.useless_spend import consent
@@ -199,7 +199,7 @@ def served(
     home = prefect_settings().home
     with (
         in_environment(FROZEN, frozen),
-        LoopbackServer(stores.running.parent, port=schedule.port, home=home, trust=schedule.trust) as server,
+        LoopbackServer(FOLDER.resolve(), port=schedule.port, home=home, trust=schedule.trust) as server,
         settings.temporary_settings(_settings(server)),
     ):
         os.environ[SERVED_BY] = str(os.getpid())

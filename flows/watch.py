@@ -1,47 +1,35 @@
-"""The story of a watch: one look, its bit on the timeline; at an alarm an event and, if asked for, a new tune."""
+"""The story of a watch: one look, its bit on the timeline; an event at an alarm."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.prefect_page import ALARM, announce_refusal, emit, wait_until_recorded
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.private_flow import PrivateFlow, Warnings
-from dpbo.flows.tune import Tuned, tune
+from dpbo.flows.private_flow import PrivateFlow
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import look, prepare_look, publish_looks
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.preparation.run import Run
+from dpbo_core.errors import BudgetRefused
 from dpbo_core.problem.reading import read_section
-from dpbo_core.queries.watch.recorded_looks import Look, newest_edition
+from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do.
-
-    `tuned` is what an alarm started, where that was asked for and the budget had room.
-    """
+    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do."""
 
     look: Look
     tracked: Tracked | None
-    tuned: Tuned | None = None
     warnings: tuple[str, ...] = ()
 
 
 @policies.private_flow(name="watch privately", **policies.FLOW)
-def watch_privately(
-    study: StudySpec,
-    name: str,
-    folder: str = ".",
-    wanted: WatchSection | None = None,
-    retune: bool = False,
-) -> Watched:
+def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None) -> Watched:
     """Check once, as `name`, whether the released model's score fell; a watch's first check pays for all until an
     alarm, and the same name again is free.
 
@@ -50,8 +38,6 @@ def watch_privately(
         name: of the look, your own: a date, say. The same name again has the same bit, and reads nothing.
         folder: the folder that the study's data paths are relative to.
         wanted: drop, ε and the rest, in the place of the study's [watch].
-        retune: at an alarm tune the study anew, as the edition that the look is called, if the budget has room; and
-            watch what that released from then on, for a price of its own.
 
     Returns:
         Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
@@ -63,21 +49,7 @@ def watch_privately(
         DpboError: the watch's secret noise is not here, or is old.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    return watch(study_of(study), name, folder, section_of(wanted), retune=retune)
-
-
-@policies.private_flow(name="tune and watch", **policies.FLOW)
-def tune_and_watch(
-    study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None
-) -> tuple[Tuned, Watched]:
-    """Tune a study, unless that is done, check its released model once, and at an alarm tune anew: a scheduled run.
-
-    Args, Raises: as `watch_privately`; and as a tune of the study.
-    """
-    study = study_of(study)
-    flow = PrivateFlow.begin(folder).on_schedule()
-    tuned = tune(flow, Run.of(study, flow.context))
-    return tuned, watch(study, name, folder, section_of(wanted), retune=True)
+    return watch(study_of(study), name, folder, section_of(wanted))
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
@@ -93,14 +65,10 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
     return read
 
 
-def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None, *, retune: bool) -> Watched:
-    """Check the released model once (with `retune` the newest edition's), warn, publish and, with `retune`, tune
-    anew at an alarm; inside whatever flow runs it.
-    """
+def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None) -> Watched:
+    """Check the released model once, warn and publish, inside whatever flow runs it."""
     flow, section = PrivateFlow.begin(folder), wanted or study.watch or WatchSection()
     warnings = flow.warnings
-    if retune:
-        study = newest_edition(study, flow.context, section, name)
     with alive(flow.stores.running):
         looked = _take_look(study, flow, name, section)
         (account,) = flow.context.ledger.accounts(study.privacy.dataset)
@@ -113,8 +81,7 @@ def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None,
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
         n_tasks = 2 if looked.replayed else 3  # prepare look, look (unless it was recorded), publish looks
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks))
-    tuned = _retuned(study, folder, looked, warnings) if retune and looked.alarm else None
-    return Watched(looked, tracked, tuned, tuple(warnings.lines))
+    return Watched(looked, tracked, tuple(warnings.lines))
 
 
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
@@ -154,16 +121,3 @@ def _alarm(study: StudySpec, looked: Look) -> None:
             "epsilon": looked.terms.epsilon,
         },
     )
-
-
-def _retuned(study: StudySpec, folder: str, looked: Look, warnings: Warnings) -> Tuned | None:
-    """Tune the study anew as an edition named after the look; None and a warning where its budget refuses."""
-    try:
-        flow = PrivateFlow.begin(folder).on_schedule()
-        return tune(flow, Run.of(replace(study, edition=looked.name), flow.context))
-    except BudgetRefused as refused:
-        warning = DpboError(
-            f"the alarm stands, and was not followed by a tune: {refused.what}", remedy=refused.remedy
-        )
-        warnings.add(warning.message())
-        return None

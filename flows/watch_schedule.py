@@ -41,13 +41,12 @@ SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was du
 
 
 @policies.private_flow(name="watch on schedule", **policies.FLOW)
-def watch_on_schedule(study: str, wanted: WatchSection | None = None, retune: bool = False) -> State[Any]:
+def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[Any]:
     """A scheduled look (private check) as Prefect's state: completed, refused, over, skipped; a retry is the same.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
         wanted: drop, ε and the rest, in the place of the study's [watch].
-        retune: at an alarm tune anew if the budget has room, and watch that from then on.
 
     Returns:
         Completed; or, cancelled and named so, "Refused: budget" where the ledger said no, "Over: an alarm ended it"
@@ -63,7 +62,7 @@ def watch_on_schedule(study: str, wanted: WatchSection | None = None, retune: bo
         spec = scheduled_study(path, os.environ.get(FROZEN))
         refuse_fields(spec)
         section = (section_of(wanted) or spec.watch or WatchSection()).at(fired)
-        watched = watch(spec, filled_at(SLOT, fired), str(path.parent), section, retune=retune)
+        watched = watch(spec, filled_at(SLOT, fired), str(path.parent), section)
     except BudgetRefused as refused:
         name, message = REFUSED, refused.message()
     except WatchOver as over:
@@ -79,11 +78,10 @@ def in_a_line(watched: Watched) -> str:
     """The look's result in a few words, for the flow run's state message."""
     look = watched.look
     again = " (recorded before)" if look.replayed else ""
-    after = "" if watched.tuned is None else f"; tuned anew as edition {watched.tuned.result.release.edition}"
-    return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}{after}"
+    return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}"
 
 
-def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule, *, retune: bool) -> None:
+def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule) -> None:
     """Run a watch of a study by `schedule` from this machine, until it is stopped.
 
     Raises:
@@ -98,5 +96,5 @@ def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule, *, 
     useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
     consent(spec, useless, may_ask=False)
     section = None if wanted is None else to_table(wanted)
-    parameters = {"study": os.path.relpath(path), "wanted": section, "retune": retune}
+    parameters = {"study": os.path.relpath(path), "wanted": section}
     served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

@@ -19,8 +19,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger import postgres_timeouts as patience
 
 BUSY_SECONDS = 60  # a writer of a SQLite ledger waits so long while no other one commits
-STATE = Path("mlruns")  # where DPBO keeps what must not lie in a team's database
-LEDGER_SETTING, TEAM_SETTING = "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
+STATE = Path("mlruns")  # where DPBO keeps its stores, and what must not lie in a team's database
+STATE_SETTING, LEDGER_SETTING, TEAM_SETTING = "DPBO_STATE_DIR", "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
 
 
@@ -45,6 +45,14 @@ def ledger_url(url: str | None = None) -> str:
     if team is not None:
         return team_address(team).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
     return f"sqlite:///{STATE.resolve() / 'ledger.db'}"
+
+
+def state_folder() -> Path:
+    """Return the absolute folder of what belongs to this machine: DPBO_STATE_DIR, else ./mlruns.
+
+    Locks of runs, secrets of watches and curators, and how far a team's ledger had come are there.
+    """
+    return Path(os.environ.get(STATE_SETTING) or STATE).resolve()
 
 
 def team_setting() -> str | None:
@@ -181,9 +189,9 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     except ImportError:
         raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
     place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
-    _make_private(STATE)
+    _make_private(state_folder())
     name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
-    return engine, STATE.resolve() / name
+    return engine, state_folder() / name
 
 
 @lru_cache(maxsize=16)  # the first connection of an engine asks the server five questions more than later ones

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.ledger.address import STATE
+from dpbo_core.ledger.address import state_folder
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 
@@ -53,7 +53,7 @@ class RowMarks:
         if address.get_backend_name() == "sqlite":
             return cls(Path(f"{address.database}.rows").resolve())
         place = address.set(username=None, password=None).render_as_string()
-        return cls(STATE.resolve() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
+        return cls(state_folder() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
         """Refuse a PUBLIC table over a tenth of whose rows was sensitive before; a table of repeated rows passes.

@@ -1,7 +1,7 @@
 """The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
 
 Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
-accepted · 5 a look's alarm, where that is asked for · 1 anything else. Standard error says what happened, the usual
+accepted · 1 anything else. Standard error says what happened, the usual
 cause and what to do: one line, or three aligned parts where that is a terminal; a stack trace only with --debug,
 and never a sensitive value.
 """
@@ -18,7 +18,13 @@ from typer.core import TyperGroup
 
 from dpbo.flows.cli.interrupted import CODE, stopped
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
-from dpbo.flows.cli.words import Plain, of_each_that_spends, of_each_with_a_result, of_every_command
+from dpbo.flows.cli.words import (
+    Plain,
+    of_each_that_spends,
+    of_each_with_a_result,
+    of_each_without_schedule,
+    of_every_command,
+)
 from dpbo_core.errors import DpboError, StudyInvalid
 
 COMMANDS = (
@@ -38,11 +44,8 @@ VERBS = {  # in the order of --help: the module that has it, and its line there
     "show": ("show", "Print a recorded release, from the ledger alone."),
     "budget": ("budget_words", "What was spent, by whom, and what is left."),
     "ui": ("ui", "Show MLflow's pages, read-only, behind a link."),
-    "status": ("status", "Say what runs, what ran last and what is left."),
     "doctor": ("doctor", "Look whether this machine is fit."),
     "verify": ("verify", "Recompute a release's price, and check its receipt."),
-    "pool": ("verify", "Sum one model's reports of several sites."),
-    "keys": ("verify", "Make the key that signs receipts."),
     "curate": ("curate", "The curator: publish a private table."),
     "model": ("curate", "The modeller: search a published table."),
 }
@@ -50,10 +53,10 @@ FIRST = 9  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {
-    "show", "status", "tune", "evaluate", "watch", "plan", "curate", "model",
-    "pool", "verify",
+    "show", "tune", "evaluate", "watch", "plan", "curate", "model", "verify",
 }  # fmt: skip
 SPENDS = {"tune", "evaluate", "watch"}
+WITHOUT_SCHEDULE = {"tune", "evaluate"}
 
 
 class Verbs(TyperGroup):
@@ -79,6 +82,8 @@ class Verbs(TyperGroup):
             add_options(command, of_each_with_a_result)
         if name in SPENDS:
             add_options(command, of_each_that_spends)
+        if name in WITHOUT_SCHEDULE:
+            add_options(command, of_each_without_schedule)
         return name, command, rest
 
 

@@ -1,14 +1,15 @@
-"""The other words of `dpbo budget`: `set`, `allow` and `publish`, the owner's; and the ledger's history.
+"""The other words of `dpbo budget`: `set`, `allow`, `publish` and `keys`, the owner's; and the ledger's history.
 
 `export`, `verify` and `recover` say whether it is whole, and make it so.
 """
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from dpbo.flows.cli import status as status  # a word of this group too
 from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_sentence
@@ -153,6 +154,17 @@ def publish(
     new = own_ledger().publish(dataset, source)
     since = "every later release says so (published_records)" if new else "as before"
     print_sentence(f"{dataset}: the records of {source} are public ({since}).")
+
+
+@budget_app.command()
+def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pair, once.")]) -> None:
+    """Make the key that signs every release from now on; nothing is charged, and no data is opened."""
+    from dpbo.tasks.reporting.receipt import new_key
+
+    Stores().make_folder()
+    with writing("the key", remedy="set DPBO_SIGNING_KEY to another place"):
+        private, public, name = new_key()
+    print_sentence(f"{private} signs, and is for you alone; {public} verifies: publish it. Key {name}.")
 
 
 def _source(text: str) -> Source:

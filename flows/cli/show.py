@@ -1,4 +1,4 @@
-"""`dpbo show`: any recorded release from the ledger alone, without its training file, MLflow or Prefect."""
+"""`dpbo show`: a recorded release from the ledger alone, or the sum of several sites' reports."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +25,12 @@ LISTED = 10  # of several matches in one line; the newest
 
 def show(
     study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A study file, NAME, NAME:EDITION, or a release's id.")
+        list[str],
+        typer.Argument(
+            metavar="STUDY...",
+            help="A study file, NAME, NAME:EDITION, or a release's id; or a release.json from each of several "
+            "sites, to sum their reports on one model.",
+        ),
     ],
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
@@ -40,7 +45,17 @@ def show(
     explain: Explain = False,
 ) -> None:
     """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
-    release, account = recorded_release(study)
+    if len(study) > 1:
+        if html or out or form or explain:
+            raise StudyInvalid(
+                "several releases are summed on the screen alone", remedy="name one, or leave that out"
+            )
+        from dpbo.flows.cli.pooled_screen import pooled_reports, print_pooled
+
+        document = pooled_reports(study)
+        print_result(lambda: document, lambda: print_pooled(document))
+        return
+    release, account = recorded_release(study[0])
     if html is not None:
         save_page(release, account, html)
     if out is not None:

@@ -1,10 +1,11 @@
-"""`dpbo status`: what runs here, what ran last, what is left: from locks and the ledger. Prefect has a page."""
+"""`dpbo budget status`: what runs here, what ran last and what is left, from locks and the ledger."""
 
 from typing import Any
 
-from dpbo.flows.cli.budget import account_json, account_line, looks, n_looks
+from dpbo.flows.cli.budget import account_json, account_line, budget_app, looks, n_looks
 from dpbo.flows.cli.running import accounts_here
-from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.cli.terminal import Screen, named, print_json
+from dpbo.flows.cli.words import AsJson
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.account import Entry
@@ -13,10 +14,11 @@ from dpbo_core.ledger.accounts import DatasetAccount
 LINES = 5  # of what ran last
 
 
-def status() -> None:
+@budget_app.command()
+def status(json: AsJson = False) -> None:
     """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
     alive, accounts = n_alive(Stores().running), accounts_here()
-    print_result(lambda: status_json(alive, accounts), lambda: print_status(alive, accounts))
+    print_json(status_json(alive, accounts)) if json else print_status(alive, accounts)
 
 
 def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
@@ -26,7 +28,7 @@ def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
 
 
 def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
-    """The object of `dpbo status --json`; each account under `left` has five keys of `dpbo budget --json`'s."""
+    """The object of `dpbo budget status --json`; each account under `left` is shortened."""
     left = ("name", "public", "limit", "spent", "remaining")
     return {
         "alive_here": alive,

@@ -1,17 +1,16 @@
-"""A release in a stranger's hands: `dpbo verify`, `dpbo pool` of several sites', and `dpbo keys` that sign them."""
+"""`dpbo verify`: a release in a stranger's hands, recomputed, and its receipt checked."""
 
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import typer
 
-from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.running import is_there
-from dpbo.flows.cli.terminal import Screen, named, print_result, print_sentence
-from dpbo.flows.cli.words import text_of, writing
+from dpbo.flows.cli.terminal import print_result, print_sentence
+from dpbo.flows.cli.words import text_of
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo_core.accounting.certificate import Recomputed, read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
@@ -19,15 +18,15 @@ from dpbo_core.ledger import lookup
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 
-Revoked = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")]
-
 
 def verify(
     certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
     key: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="The owner's public keys: check the receipt too.")
     ] = None,
-    revoked: Revoked = None,
+    revoked: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")
+    ] = None,
 ) -> None:
     """Recompute a release's ε and δ from its certificate alone; its ledger, if it is here, must still have it."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
@@ -75,7 +74,7 @@ class Checked:
             LedgerDamaged: the ledger here recorded it, and is older than it was.
         """
         release = release_of(file)
-        return cls(release, recompute(release, CERTIFIED), _ledger_remark(release))
+        return cls(release, recompute(release, CERTIFIED), ledger_remark(release))
 
     def in_words(self) -> str:
         """What was found, as a sentence or two."""
@@ -124,7 +123,7 @@ def release_of(file: Path) -> Release:
     return read_certificate(document, CERTIFIED)
 
 
-def _ledger_remark(release: Release) -> str:
+def ledger_remark(release: Release) -> str:
     """A sentence if the ledger here lost the release to an accepted older copy, or cannot be asked; "" if it has
     it, is another one or is not here; LedgerDamaged if it lost it otherwise.
 
@@ -139,65 +138,3 @@ def _ledger_remark(release: Release) -> str:
     except DpboError:
         return " The ledger could not be asked whether it has this release."
     return " The ledger does not have it any more: an older copy was accepted since." * (standing == "accepted")
-
-
-def pool(
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE.json...", help="One report a site.")],
-    key: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="The sites' public keys: check every receipt too.")
-    ] = None,
-    revoked: Revoked = None,
-) -> None:
-    """Sum the noised tables of one model at several sites: one report, and whether the sites disagree."""
-    from dpbo_core.queries.evaluation.pooled import pool as pooled
-
-    reports = [release_of(file) for file in releases]
-    for file, report in zip(releases, reports, strict=True):
-        _ledger_remark(report)  # refuses one that the ledger here lost
-        if key is not None or revoked is not None:
-            check_signature(file, key or (), revoked or ())
-    document = pooled(reports)
-    print_result(lambda: document, lambda: print_pooled(document))
-
-
-def print_pooled(document: dict[str, Any]) -> None:
-    """Print the screen of a pooled report."""
-    screen, value, sites = Screen(), document["value"], document["sites"]
-    guarantee, test = document["guarantee"], document["disagreement"]
-    screen.say(f"[bold]{len(sites)} sites[/]; nothing was drawn or spent.\n")
-    print_figures(screen, value)
-    names = [name for name, figure in value["metrics"].items() if figure["noise_interval"] is not None][:3]
-    rows = [
-        (named(site["dataset"]), site["release_id"], *(f"{site['metrics'][name]['value']:.3f}" for name in names))
-        for site in sites
-    ]
-    screen.table(("site", "release", *(name.replace("_", " ") for name in names)), rows, left=2)
-    screen.say()
-    word = "[bold]disagree[/]" if test["disagree"] else "cannot be told apart"
-    facts = {name: value["table"][name] for name in ("n_persons",) if name in value["table"]}
-    screen.facts(
-        [
-            *report_facts(value, facts, screen),
-            (
-                "sites",
-                f"{word}: p = {test['p_value']:.3g}, where noise and sampling alone say so in "
-                f"{test['false_alarms']:.0%} of cases",
-            ),
-            ("noise", f"scale {value['table']['noise_scale']:.3g} in each cell, the root of the sites' squares"),
-            (
-                "guarantee",
-                f"each site's own: ε = {guarantee['epsilon']:g} at most for who is at one site, "
-                f"{guarantee['epsilon_at_every_site']:g} for who is at every one",
-            ),
-        ]
-    )
-
-
-def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pair, once.")]) -> None:
-    """Make the key that signs every release from now on; nothing is charged, and no data is opened."""
-    from dpbo.tasks.reporting.receipt import new_key
-
-    Stores().make_folder()
-    with writing("the key", remedy="set DPBO_SIGNING_KEY to another place"):
-        private, public, name = new_key()
-    print_sentence(f"{private} signs, and is for you alone; {public} verifies: publish it. Key {name}.")

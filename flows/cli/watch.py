@@ -31,7 +31,6 @@ from dpbo_core.study_file.toml_file import read_study
 if TYPE_CHECKING:
     from dpbo.flows.watch import Watched
 
-ALARM = 5  # the exit code of a look that alarms, where it is asked for
 ALL = " All looks together, up to and including the first alarm."
 
 
@@ -52,36 +51,27 @@ def watch(
     table: Annotated[
         str | None, typer.Option(metavar="FILE", help="Today's sensitive file, day-{date}.csv say.")
     ] = None,
-    reference: Annotated[
-        float | None, typer.Option(help="A public score to compare with; the released one if none.")
-    ] = None,
     pool: Annotated[
         int | None, typer.Option(help="Read the last so many files of --table as one, so as to find smaller falls.")
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
     ] = False,
-    retune: Annotated[
-        bool, typer.Option("--retune", help="At an alarm tune a new edition, if the budget has room.")
-    ] = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="With --once: exit with 5 at an alarm.")] = False,
     port: Port = 4200,
     trust_server: TrustServer = False,
     anyway: Anyway = False,
 ) -> None:
     """Has the model gone stale? Look again and again, for one price until the first alarm."""
     section = read_study(study).watch or WatchSection()
-    words = {"drop": drop, "epsilon": epsilon, "table": table, "reference": reference, "pool": pool}
+    words = {"drop": drop, "epsilon": epsilon, "table": table, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}
     section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
     if plan:
         expected = planned(study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
     elif once:
-        watched, account = run(study, section, name=look, retune=retune, anyway=anyway)
+        watched, account = run(study, section, name=look, anyway=anyway)
         print_result(lambda: watched_json(watched), lambda: print_watched(watched, account))
-        if exit_code and watched.look.alarm:
-            raise typer.Exit(ALARM)
     else:
         check_schedule(study, cron, every)
 
@@ -89,7 +79,7 @@ def watch(
             from dpbo.flows.serve import Schedule
             from dpbo.flows.watch_schedule import serve_watch
 
-            serve_watch(study, section, Schedule(cron, interval, port, trust_server), retune=retune)
+            serve_watch(study, section, Schedule(cron, interval, port, trust_server))
 
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
@@ -115,7 +105,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
 
 
 def run(
-    path: Path, section: WatchSection, *, name: str | None, retune: bool, anyway: bool
+    path: Path, section: WatchSection, *, name: str | None, anyway: bool
 ) -> "tuple[Watched, Account]":
     """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
@@ -138,7 +128,7 @@ def run(
             from dpbo.flows.watch import watch_privately
 
             called = getattr(watch_privately, "fn", watch_privately) if without_prefect() else watch_privately
-            watched = called(study, look, folder, section, retune)
+            watched = called(study, look, folder, section)
     except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
         raise prefect_failed(error, _recorded(study, section, folder, look)) from None
     return watched, account_after(study, watched.warnings)
@@ -175,9 +165,7 @@ def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[st
     yield "looks", f"{look.number} up to this one; ε = {look.guarantee.epsilon:g} was spent once for all of them"
     yield "guarantee", named(look.guarantee.in_words()) + ALL
     yield "budget", account_line(account)
-    if watched.tuned is not None:
-        yield "tuned", f"anew, as edition {named(watched.tuned.result.release.edition)}: dpbo show prints it"
-    elif look.alarm:
+    if look.alarm:
         yield "next", "this watch is over: tune again, or open another (a new edition in \\[watch])"
     if watched.tracked is not None:
         place = f"MLflow experiment {named(repr(watched.tracked.experiment))}, run {watched.tracked.run_id[:8]}"
@@ -197,7 +185,6 @@ def watched_json(watched: "Watched") -> dict[str, Any]:
         "dataset": look.key.dataset,
         "spent": look.guarantee.to_json(),
         "terms": _terms(look.terms),
-        "tuned": None if watched.tuned is None else watched.tuned.result.release.release_id,
         "tracking": None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id},
     }
 

@@ -1,7 +1,9 @@
 """Flow runs that a killed process left Running are called what they are: crashed.
 
-Each run holds a lock on a file named by its own id while it lives. The operating system lets go of the lock when
-the process dies, however it dies, so a file without a lock is a run without a process.
+Each run holds a lock on a file named by its own id while it lives, and the file says in which state Prefect has it.
+The operating system lets go of the lock when the process dies, however it dies, so a file without a lock is a run
+without a process. If Prefect moved the run on since, a retry has begun, and the file is an earlier attempt's. A run
+that died on another machine holds no lock here: `examples/automations.yaml` lets Prefect's server notice that.
 """
 
 import fcntl
@@ -73,7 +75,7 @@ def alive(folder: Path) -> Iterator[None]:
         yield
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    bury(folder)
+    bury(folder, living=None if run is None else str(run.id))
     if run is None:
         yield
         return
@@ -82,6 +84,7 @@ def alive(folder: Path) -> Iterator[None]:
     handle = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
+        os.write(handle, str(run.state.id if run.state is not None else "").encode())
         unnamed.rename(path)  # only now can others see it, and never without its lock
         yield
     finally:
@@ -90,11 +93,17 @@ def alive(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def bury(folder: Path) -> list[str]:
-    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids."""
-    dead = [path for path in sorted(folder.glob("[!.]*")) if not _is_locked(path)]
+def bury(folder: Path, living: str | None = None) -> list[str]:
+    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids.
+
+    Args:
+        folder: of the locks.
+        living: id of the run that asks. An earlier attempt of it that was killed has left its file.
+    """
+    dead = [path for path in sorted(folder.glob("[!.]*")) if path.name != living and not _is_locked(path)]
     for path in dead:
-        _set_crashed(path.name)
+        with suppress(FileNotFoundError):
+            _set_crashed(path.name, path.read_text())
         with suppress(FileNotFoundError):
             path.unlink()
     return [path.name for path in dead]
@@ -120,8 +129,10 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
-def _set_crashed(run_id: str) -> None:
-    """Set a flow run and its unfinished tasks to Crashed; an ended or unknown run is left alone."""
+def _set_crashed(run_id: str, state_id: str) -> None:
+    """Set a flow run and its unfinished tasks to Crashed, unless it ended, is unknown or is in a later state than
+    `state_id`. A run that is being cancelled is in a later one too, and cannot go on without a process.
+    """
     from prefect import exceptions, states
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
@@ -129,7 +140,10 @@ def _set_crashed(run_id: str) -> None:
     run = UUID(run_id)
     with get_client(sync_client=True) as client, suppress(exceptions.ObjectNotFound):
         recorded = client.read_flow_run(run)
-        if recorded.state is not None and recorded.state.is_final():
+        now = recorded.state
+        if now is not None and (
+            now.is_final() or (state_id and str(now.id) != state_id and not now.is_cancelling())
+        ):
             return
         for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run]))):
             if task.state is not None and not task.state.is_final():

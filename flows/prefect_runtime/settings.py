@@ -15,7 +15,7 @@ from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.address import STATE, ledger_url, team_setting
+from dpbo_core.ledger.address import STATE, ledger_url, state_folder, team_setting
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
@@ -57,12 +57,12 @@ class Stores:
     @cached_property
     def running(self) -> Path:
         """The folder with the locks of flow runs that are alive on this machine."""
-        return FOLDER.resolve() / "running"
+        return state_folder() / "running"
 
     @cached_property
     def vaults(self) -> Path:
         """The folder with the secrets of curators and watches."""
-        return FOLDER.resolve() / "curator"
+        return state_folder() / "curator"
 
     def make_folder(self) -> None:
         """Make the folder of the stores, for its owner alone; refused where a link or another user's is there.

@@ -137,7 +137,9 @@ def signing_key() -> Ed25519PrivateKey | None:
     raise StudyInvalid(
         f"the signing key {str(file)!r} " + ("cannot be used" if alone else "can be read by others"),
         cause="its file is missing, damaged or no Ed25519 key" if alone else "its mode or its owner was changed",
-        remedy="make one: dpbo keys new" if alone else "take it as stolen, and make another: dpbo keys new",
+        remedy="make one: dpbo budget keys new"
+        if alone
+        else "take it as stolen, and make another: dpbo budget keys new",
     )
 
 
@@ -158,7 +160,7 @@ def public_keys(files: Iterable[Path]) -> Keys:
             raise StudyInvalid(
                 f"{str(file)!r} holds no Ed25519 public keys",
                 cause="another file, or the private key",
-                remedy="take the .pub file that dpbo keys new wrote, and ask its owner whether it is that one",
+                remedy="take the .pub file that dpbo budget keys new wrote, and ask its owner if it is that one",
             )
         keys |= {key_id(key): key for key in loaded}
     return keys

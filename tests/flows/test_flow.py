@@ -28,13 +28,14 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.sorting import FlowRunSort
+from prefect.context import FlowRunContext
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import get_current_settings, temporary_settings
 from prefect.states import Running
 from worlds import mostly_slow, with_method
 
 from dpbo.flows import outsource
-from dpbo.flows.prefect_runtime.liveness import bury
+from dpbo.flows.prefect_runtime.liveness import alive, bury
 from dpbo.flows.prefect_runtime.owner import owners_terminal
 from dpbo.flows.prefect_runtime.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
@@ -377,6 +378,27 @@ def test_a_run_whose_process_was_killed_is_called_crashed(here):
         assert str(living.id) not in buried
         assert client.read_flow_run(dead.id).state.is_crashed()
         assert client.read_flow_run(living.id).state.is_running()
+
+
+def test_a_retry_after_a_kill_is_not_called_crashed_by_itself_or_by_another_run(here):
+    """The killed attempt's file is there: of the same run, and beside another run of the same folder."""
+    folder, told = here / "running", []
+
+    @flow(name="killed before")
+    def again(state):
+        run, other = FlowRunContext.get().flow_run, uuid4()
+        folder.mkdir(exist_ok=True)
+        (folder / str(run.id)).write_text(state)
+        with get_client(sync_client=True) as client:
+            bury(folder, living=str(other))
+            told.append(client.read_flow_run(run.id).state.name)
+            (folder / str(run.id)).write_text(state)
+            with alive(folder):
+                assert (folder / str(run.id)).read_text() == str(run.state.id)
+                told.append(client.read_flow_run(run.id).state.name)
+
+    again(str(uuid4()))
+    assert (told, list(folder.iterdir())) == (["Running"] * 2, [])
 
 
 def in_threads(terms):

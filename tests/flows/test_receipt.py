@@ -30,7 +30,7 @@ def signed(dpbo, released, here, tmp_path_factory, request):  # noqa: F811
         shutil.copytree(MADE[method][1], here, dirs_exist_ok=True)
         return MADE[method][0]
     release, folder = released(method=method), tmp_path_factory.mktemp("signed")
-    assert dpbo("keys", "new")[0] == 0
+    assert dpbo("budget", "keys", "new")[0] == 0
     assert dpbo("show", "trial", "--out", "release.json", "--json")[0] == 0
     shutil.copytree(here, folder, dirs_exist_ok=True)
     MADE[method] = release, folder
@@ -101,7 +101,7 @@ def test_another_key_and_a_revoked_one_are_refused_and_a_rotated_one_accepted(dp
     old = Path("old.pub")
     Path("mlruns/signing.key").unlink()
     Path("mlruns/signing.pub").rename(old)
-    assert dpbo("keys", "new")[0] == 0
+    assert dpbo("budget", "keys", "new")[0] == 0
     code, words = verified(dpbo)
     assert (code, "signed by none of the keys" in words) == (1, True)
     both = ("--key", "mlruns/signing.pub", "--key", str(old))
@@ -133,7 +133,7 @@ def test_the_private_key_is_its_owners_alone_and_nothing_repeats_it(dpbo, signed
     private = Path("mlruns/signing.key")
     assert private.stat().st_mode & 0o777 == 0o600
     secret = private.read_text().splitlines()[1]
-    code, out, err = dpbo("keys", "new")
+    code, out, err = dpbo("budget", "keys", "new")
     assert (code, "there is a key already" in err, secret in out + err) == (2, True, False)
     others = [path for path in Path().rglob("*") if path.is_file() and path != private]
     assert not any(secret.encode() in path.read_bytes() for path in others)

@@ -108,8 +108,8 @@ def contents():
 
 NEVER = (HEAVY | {"numpy", "sqlalchemy"}, HEAVY | {"numpy"}, HEAVY, (HEAVY | {"numpy"}) - LIGHT)
 COMMANDS = (  # what it may never load, here or before
-    (0, "--help", {}), (0, "", {}), (0, "", completing("dpbo st")), (1, "budget", {}), (1, "show trial", {}),
-    (2, "", completing("dpbo tune --ex")), (2, "status --json", {}), (2, "tune study.toml --json", {}),
+    (0, "--help", {}), (0, "", {}), (0, "", completing("dpbo ve")), (1, "budget", {}), (1, "show trial", {}),
+    (2, "", completing("dpbo tune --ex")), (2, "budget status --json", {}), (2, "tune study.toml --json", {}),
     (3, "doctor", {}),  # in a process of its own
 )  # fmt: skip
 
@@ -127,7 +127,7 @@ def test_no_command_loads_what_it_needs_not_and_a_replay_reads_the_ledger_and_st
         assert asked <= ({"socket.connect"} if words == "doctor" else set()), words
     _, first, verbs, _, _, options, _, tuned, examined = (out for _, out, _, _, _ in answers)
     assert "dpbo ui" in first
-    assert [set(out.split()) for out in (verbs, options)] == [{"status"}, {"--example", "--explain"}]
+    assert [set(out.split()) for out in (verbs, options)] == [{"verify"}, {"--example", "--explain"}]
     assert "unchanged since dpbo wrote to it" in examined
     found = find_release(release, Stores().tracking)
     tracking = {"experiment": found.experiment, "run_id": found.run_id}

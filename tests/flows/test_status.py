@@ -1,4 +1,4 @@
-"""`dpbo status`, `--explain`: what runs, ran last and is left; what each line means."""
+"""`dpbo budget status`, `--explain`: what runs, ran last and is left; what each line means."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from dpbo.flows.prefect_runtime.liveness import n_alive
 
 
 def test_an_empty_folder_says_where_to_begin(dpbo, here):
-    code, out, _ = dpbo("status")
+    code, out, _ = dpbo("budget", "status")
     assert (code, list(here.iterdir())) == (0, [])
     assert "nothing on this machine" in out
     assert "dpbo tune --example" in out
@@ -19,11 +19,11 @@ def test_an_empty_folder_says_where_to_begin(dpbo, here):
 
 def test_it_says_what_ran_last_and_what_is_left(dpbo, here, shown):  # noqa: F811
     _, release = shown
-    code, out, _ = dpbo("status")
+    code, out, _ = dpbo("budget", "status")
     assert code == 0
     assert f"trial:1  released {release.released_at[:10]}" in " ".join(out.split()).replace("trial:1 ", "trial:1  ")
     assert "people: ε 1 of 3 spent, 2 left" in out
-    found = json.loads(dpbo("status", "--json")[1])
+    found = json.loads(dpbo("budget", "status", "--json")[1])
     assert found["alive_here"] == 0
     assert [(item["study"], item["edition"], item["method"]) for item in found["last"]] == [
         ("trial", "1", "private_grid")

@@ -145,7 +145,7 @@ def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):  
         serve(here / "study.toml", NO_SERVER, register=False)
     spec(GOOD)
     with pytest.raises(SpendUseless):
-        serve_watch(here / "study.toml", None, NO_SERVER, retune=False)
+        serve_watch(here / "study.toml", None, NO_SERVER)
     assert charges() == before
 
 

@@ -83,7 +83,7 @@ def test_a_run_waits_for_the_tasks_that_it_began(study, monkeypatch):
     for name, stands_for in of_prefect.items():
         monkeypatch.setattr(watching, name, stands_for)
     for replayed in (False, True):
-        looked = watching.watch(study, "monday", ".", None, retune=False).look
+        looked = watching.watch(study, "monday", ".", None).look
         assert looked.replayed is replayed
     assert waited == [3, 2]
 
@@ -92,14 +92,13 @@ def test_a_run_waits_for_the_tasks_that_it_began(study, monkeypatch):
 def test_a_watch_is_served_in_utc_one_look_at_a_time(study, served, how):
     from dpbo.flows.cli import watch as command
 
-    words = {"drop": 0.1, "port": 1, "retune": True}
+    words = {"drop": 0.1, "port": 1}
     command.watch(Path("study.toml"), **words | how)
     ((deployment, options),) = served
     (schedule,) = [item.schedule for item in deployment.schedules]
     assert options["limit"] == 1
     assert deployment.name == "watch-clinic"
     assert deployment.parameters["wanted"] == {"drop": 0.1, "epsilon": 20.0, "edition": "1"}
-    assert deployment.parameters["retune"] is True
     assert getattr(schedule, "interval", None) == (timedelta(days=1) if "every" in how else None)
     for wrong in ({}, {"cron": "0 6 * * *", "every": "1d"}):
         with pytest.raises(StudyInvalid, match="when it looks"):
@@ -118,7 +117,7 @@ def test_a_watch_that_goes_on_is_open_and_not_unfinished(here, study, run, monke
         None,
         2,
     ]
-    assert "clinic/watch:1  open since 20" in (status := run("status")[1])
+    assert "clinic/watch:1  open since 20" in (status := run("budget", "status")[1])
     assert "run again" not in status
     assert "not finished" not in run("doctor")[1]
     (account,) = ledger.accounts("clinic")

@@ -161,7 +161,7 @@ def test_a_watch_of_a_release_without_a_score_asks_from_where_a_fall_is_measured
     release, _ = released(Public(), 0, epsilon=1.0)
     with pytest.raises(StudyInvalid, match="states no score") as message:
         _released_score(release, by_pairs(problem()))
-    assert (message.value.cause, "--reference" in message.value.remedy) == (REASON, True)
+    assert (message.value.cause, "reference = 0.8" in message.value.remedy) == (REASON, True)
 
 
 def test_the_plan_warns_of_what_the_public_share_leaves_too_few_of():

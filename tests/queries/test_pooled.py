@@ -141,7 +141,7 @@ def test_three_sites_make_one_report(dpbo, here, sites, tmp_path):
     for release in sites:
         (here / f"{release.dataset}.json").write_text(json.dumps(release.to_json()))
         names.append(f"{release.dataset}.json")
-    code, out, err = dpbo("pool", *names, "--json")
+    code, out, err = dpbo("show", *names, "--json")
     assert (code, err) == (0, "")
     document = json.loads(out)
     table = document["value"]["table"]
@@ -153,12 +153,12 @@ def test_three_sites_make_one_report(dpbo, here, sites, tmp_path):
     assert [s["release_id"] for s in document["sites"]] == [release.release_id for release in sites]
     width = [np.ptp(value["metrics"]["auc"]["noise_interval"]) for value in (document["value"], sites[0].value)]
     assert width[0] < width[1]  # √3 times the noise on 3 times the records
-    code, out, err = dpbo("pool", *names)
+    code, out, err = dpbo("show", *names)
     assert (code, err) == (0, "")
     assert "3 sites" in out
-    assert dpbo("pool", names[0], names[0])[0] == 2
-    code, _, err = dpbo("pool", *names, "--key", names[0])
-    assert (code, "holds no Ed25519 public keys" in err) == (2, True)
+    assert dpbo("show", names[0], names[0])[0] == 2
+    code, _, err = dpbo("show", *names, "--explain")
+    assert (code, "summed on the screen alone" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

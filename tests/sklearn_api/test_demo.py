@@ -13,7 +13,7 @@ import dpbo
 from dpbo.flows.cli.app import VERBS
 from dpbo_core.queries.objective_for_a_loop.released_score import Score
 
-PUBLIC = {"budget", "keys", "tune", "evaluate", "show", "pool"}  # commands that it runs
+PUBLIC = {"budget", "tune", "evaluate", "show", "verify"}  # commands that it runs
 
 
 @pytest.fixture

@@ -1,23 +1,18 @@
 """The looks that the ledger has of a watch, what it releases at the first alarm, the edition that is watched."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation.request import digest_of_released
 from dpbo_core.queries.query import PrivateQuery, replay, resumed
-from dpbo_core.queries.watch.terms import Terms, look_of, watch_key
-from dpbo_core.queries.watch.todays_table import counted_of
+from dpbo_core.queries.watch.terms import Terms, look_of
 from dpbo_core.queries.watch.watching import Watching
-from dpbo_core.study_file import StudySpec, WatchSection
 
 
 class WatchOver(StudyInvalid):
@@ -149,32 +144,3 @@ def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -
             cause="two looks ran at once, with two copies of the watch's folder or where its lock does not hold",
             remedy="look again, with the newest copy alone",
         )
-
-
-def newest_edition(study: StudySpec, context: QueryContext, section: WatchSection, name: str) -> StudySpec:
-    """The study in the edition (one of its scheduled runs) whose released model the check `name` is for.
-
-    An alarm's look is the name of the edition that was tuned after it. So from the first edition on: the one whose
-    watch has a look of that name, else the last one that was released.
-
-    Args:
-        study: its first edition.
-        context: in whose ledger editions and looks are.
-        section: which edition of the watch.
-        name: the look's.
-    """
-    training, passed = training_digest(study, context.folder), set()
-    while study.edition not in passed:
-        passed.add(study.edition)
-        resolved = resolve(study, context.folder)
-        model = digest_of_released(resolved.key(training))
-        key = watch_key(study, model, counted_of(resolved.problem), section.edition)
-        history = history_of(context.ledger, key.fingerprint)
-        alarm = next((look for look in history if look.alarm), None)
-        if alarm is None or any(look.name == name for look in history):
-            return study
-        after = replace(study, edition=alarm.name)
-        if replay(resolve(after, context.folder).key(training), context) is None:
-            return study
-        study = after
-    return study

@@ -254,7 +254,7 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
         raise StudyInvalid(
             "the release states no score from which a fall could be measured",
             cause=str(tuned.value.get(NO_SCORE, "its method releases none")),
-            remedy="give --reference 0.8, say: a score that is known otherwise",
+            remedy="add reference = 0.8 under [watch], say: a score that is known otherwise",
         )
     return top if tuned is None else min(max(float(tuned.value["score"]), 0.0), top)
 
