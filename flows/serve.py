@@ -23,8 +23,8 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
+from dpbo.flows.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
-from dpbo.flows.prefect_runtime.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.schedule_server import LoopbackServer, is_outage, wait_for_server
 from dpbo.flows.prefect_runtime.settings import Stores, prefect_settings, refuse_folder_settings

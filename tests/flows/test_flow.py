@@ -34,9 +34,9 @@ from prefect.states import Running
 from worlds import mostly_slow, with_method
 
 from dpbo.flows import outsource
+from dpbo.flows.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.liveness import bury
 from dpbo.flows.prefect_runtime.owner import owners_terminal
-from dpbo.flows.prefect_runtime.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies, tuning
@@ -61,7 +61,7 @@ TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch):
     """The owner's own process, as `dpbo tune` is: the studies here open their caps. A busy server is waited for."""
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.prefect_page.PATIENCE", 600.0)
+    monkeypatch.setattr("dpbo.flows.prefect_page.PATIENCE", 600.0)
     with owners_terminal():
         yield
 
