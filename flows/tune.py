@@ -6,7 +6,6 @@ from pathlib import Path
 
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_page import (
-    StepsDone,
     announce_refusal,
     name_run,
     wait_until_recorded,
@@ -114,11 +113,9 @@ def _run_steps(opened: StudyRun, resolved: ResolvedStudy) -> int:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     study, deviations = resolved.spec, resolved.step_deviations
     with Progress(study.name, opened.n_steps) as progress:
-        page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:
             _, released = step(opened, steps)
             progress.show(released, len(steps), deviation=deviations.get(steps[-1] + 1))
-            page.show(len(steps))
             if released is not None:  # recorded before it came back, so anyone may see it
                 run_logger().info("step %d released %s", released["step"], in_short(released))
     return len(opened.tasks)

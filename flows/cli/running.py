@@ -4,6 +4,7 @@ All that is heavy is imported where it is used, so that help is printed at once.
 """
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", "Tuned", "Evaluated", "Watched", "Closed")
 STDOUT = 1
+GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
     "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
@@ -175,6 +177,7 @@ def serve_schedule(
         StudyInvalid: the schedule cannot be read.
     """
     interval = None if every is None else seconds(every)
+    gc.set_threshold(GC_THRESHOLD)
     quiet_environment()
     _prepare_stores()
     try:
