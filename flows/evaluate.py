@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from dpbo.flows.plain_output import announce_stage
+from dpbo.flows.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.results import Evaluated as Evaluated
+from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare

@@ -3,7 +3,7 @@
 Nothing here may keep a release from whoever paid for it, and nothing here draws or spends.
 """
 
-from dpbo.flows.prefect_runtime.prefect_page import announce
+from dpbo.flows.prefect_page import announce
 from dpbo.flows.private_flow import AGAIN, PrivateFlow
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import find_release

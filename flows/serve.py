@@ -23,10 +23,10 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
+from dpbo.flows.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
-from dpbo.flows.prefect_runtime.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
-from dpbo.flows.prefect_runtime.schedule_server import LoopbackServer, is_outage, wait_for_server
+from dpbo.flows.prefect_runtime.schedule_server import ScheduleServer, is_outage, loopback_server, wait_for_server
 from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.tune import tune
@@ -199,7 +199,7 @@ def served(
     home = prefect_settings().home
     with (
         in_environment(FROZEN, frozen),
-        LoopbackServer(FOLDER.resolve(), port=schedule.port, home=home, trust=schedule.trust) as server,
+        loopback_server(FOLDER.resolve(), port=schedule.port, home=home, trust=schedule.trust) as server,
         settings.temporary_settings(_settings(server)),
     ):
         os.environ[SERVED_BY] = str(os.getpid())
@@ -241,7 +241,7 @@ def without_traces() -> None:
         poller.critical_service_loop = partial(critical_service_loop, printer=lambda *_: None)
 
 
-def _settings(server: LoopbackServer) -> "dict[Setting, Any]":
+def _settings(server: ScheduleServer) -> "dict[Setting, Any]":
     """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
     now = prefect_settings()
     return {

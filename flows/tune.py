@@ -5,22 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpbo.flows.evaluate import n_tasks, report
-from dpbo.flows.prefect_runtime.fanning_out import prepared
-from dpbo.flows.prefect_runtime.liveness import alive, run_logger
-from dpbo.flows.prefect_runtime.prefect_page import (
-    StepsDone,
+from dpbo.flows.prefect_page import (
     announce_refusal,
     name_run,
     wait_until_recorded,
     with_message,
 )
-from dpbo.flows.prefect_runtime.progress import Progress, announce_release, in_short
+from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
-from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.progress import Progress, announce_release, in_short
+from dpbo.flows.public_work import prepared
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.results import Tuned as Tuned
+from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
@@ -136,11 +135,9 @@ def _run_steps(opened: StudyRun, run: Run) -> int:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     study, deviations = run.spec, run.study.step_deviations
     with Progress(study.name, opened.n_steps) as progress:
-        page = StepsDone(study, opened.n_steps)
         for steps in opened.tasks:
             _, released = step(opened, steps)
             progress.show(released, len(steps), deviation=deviations.get(steps[-1] + 1))
-            page.show(len(steps))
             if released is not None:  # recorded before it came back, so anyone may see it
                 run_logger().info("step %d released %s", released["step"], in_short(released))
     return len(opened.tasks)

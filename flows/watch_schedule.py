@@ -9,8 +9,8 @@ from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
+from dpbo.flows.prefect_page import slug
 from dpbo.flows.prefect_runtime.liveness import follow
-from dpbo.flows.prefect_runtime.prefect_page import slug
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study
 from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
 from dpbo.flows.serve import (

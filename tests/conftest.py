@@ -111,7 +111,7 @@ def prefect_server(databases):
 def served(monkeypatch):
     """(deployment, options) of all that Prefect would serve; neither a server nor a store is made."""
     server = SimpleNamespace(started=False, api="http://127.0.0.1:1/api", auth=None, password_file=None)
-    monkeypatch.setattr("dpbo.flows.serve.LoopbackServer", lambda *_, **__: nullcontext(server))
+    monkeypatch.setattr("dpbo.flows.serve.loopback_server", lambda *_, **__: nullcontext(server))
     deployments = []
     monkeypatch.setattr("prefect.serve", lambda deployment, **options: deployments.append((deployment, options)))
     return deployments

@@ -20,7 +20,7 @@ from benchmarks.compare.own_task import read_task
 from benchmarks.compare.page import save_comparison
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen
-from dpbo.flows.prefect_runtime.progress import Progress
+from dpbo.flows.progress import Progress
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC, file_source
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from dpbo.flows.plain_output import announce_stage
 
-OBJECTS = 100_000  # that are made between two searches for garbage; imports make many, and none
+GC_THRESHOLD = 1_000_000  # allocations between two collections; a command's imports make 700,000, and no garbage
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _raise_interrupt)
-        gc.set_threshold(OBJECTS)
+        gc.set_threshold(GC_THRESHOLD)
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
         _first_look()
         _announce(sys.argv[1:])

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dpbo.flows.prefect_runtime.dask_fitness import problems
 from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.settings import (
     FOLDER,
@@ -17,7 +16,8 @@ from dpbo.flows.prefect_runtime.settings import (
     prefect_is_configured,
     prefect_settings,
 )
-from dpbo.flows.prefect_runtime.standing_cluster import standing_cluster
+from dpbo.flows.workers.dask_fitness import problems
+from dpbo.flows.workers.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -65,7 +65,7 @@ def dask_cluster() -> Iterator[Finding]:
     cluster = standing_cluster()
     if cluster is None:
         return
-    from dpbo.flows.prefect_runtime.workers import blind_workers_here
+    from dpbo.flows.workers.scorers import blind_workers_here
 
     yield from _dask_key()
     with ExitStack() as running:

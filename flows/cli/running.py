@@ -4,6 +4,7 @@ All that is heavy is imported where it is used, so that help is printed at once.
 """
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.database import prepare
 from dpbo.flows.prefect_runtime.owner import acting_as_owner, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
@@ -24,6 +24,7 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
     without_heartbeat,
 )
+from dpbo.flows.team_database import prepare
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.accounting.account import Account
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dpbo_core.study_file import StudySpec
 
 STDOUT = 1
+GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
 NEEDED = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
     "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
@@ -161,6 +163,7 @@ def serve_schedule(
         StudyInvalid: the schedule cannot be read.
     """
     interval = None if every is None else seconds(every)
+    gc.set_threshold(GC_THRESHOLD)
     quiet_environment()
     _prepare_stores()
     try:

@@ -75,23 +75,6 @@ def _set_direct(ctx: typer.Context, value: bool) -> None:
 
 
 def of_each_that_spends(
-<<<<<<< HEAD
-=======
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help="Spend it even where its own plan calls that useless.",
-            callback=_set_anyway,
-            expose_value=False,
-        ),
-    ] = False,
-) -> None:
-    """Do nothing: its signature declares --anyway of commands that charge a budget."""
-
-
-def of_each_without_schedule(
->>>>>>> d59
     direct: Annotated[
         bool,
         typer.Option(
@@ -102,11 +85,7 @@ def of_each_without_schedule(
         ),
     ] = False,
 ) -> None:
-<<<<<<< HEAD
     """Do nothing: its signature declares the option --direct of commands that charge a budget."""
-=======
-    """Do nothing: its signature declares --direct of commands that run one study and no schedule."""
->>>>>>> d59
 
 
 def seconds(text: str) -> float:

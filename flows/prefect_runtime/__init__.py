@@ -1,1 +1,1 @@
-"""What a private run needs of Prefect and of the machine: servers, workers, settings, liveness."""
+"""Which Prefect server records a run and with which settings, and whose word started it."""

@@ -49,15 +49,11 @@ EPHEMERAL = {  # as Prefect's own temporary server; the services that only sched
 
 def bound_socket(port: int) -> socket.socket | None:
     """Return a socket that listens on `port` of the loopback (0: any free one), or None if another program does."""
-    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
-        held.bind((LOOPBACK, port))
-        held.listen(BACKLOG)
+        held = socket.create_server((LOOPBACK, port), backlog=BACKLOG)
     except OSError:
-        held.close()
         return None
+    held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
     return held
 
 
@@ -105,14 +101,9 @@ class PrefectProcess:
     def __init__(
         self, held: socket.socket, password: str, *, home: Path, log: IO[bytes], settings: Mapping[str, str]
     ) -> None:
-        """Start the server.
+        """Start the server on the socket `held`, in Prefect's folder `home`: no other settings are read.
 
-        Args:
-            held: the socket.
-            password: what clients must send.
-            home: Prefect's folder, in which the server stands, so that no other folder's settings are read.
-            log: where its output goes.
-            settings: more environment variables for it.
+        Its clients must send `password`, its output goes to `log`, and `settings` are added to its environment.
         """
         handle, port = held.fileno(), int(held.getsockname()[1])
         self.api = api_url(port)
@@ -137,17 +128,12 @@ class PrefectProcess:
         return self._process.poll() is not None
 
     def wait_until_ready(self, cancelled: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for the first answer; return False, with the server stopped, if none comes or it is `cancelled`."""
+        """Wait for the first answer; return False if none comes or it is `cancelled`."""
         end = time.monotonic() + STARTUP_TIMEOUT_S
-        try:
-            while not answers(self.api):
-                if self.ended() or time.monotonic() > end or cancelled():
-                    self.close()
-                    return False
-                time.sleep(POLL_INTERVAL_S)
-        except BaseException:
-            self.close()
-            raise
+        while not answers(self.api):
+            if self.ended() or time.monotonic() > end or cancelled():
+                return False
+            time.sleep(POLL_INTERVAL_S)
         return True
 
     def close(self) -> None:
@@ -163,12 +149,7 @@ class PrefectProcess:
 
 
 def start_failure(output: bytes, place: str) -> DpboError:
-    """Return the error for a server that did not start.
-
-    Args:
-        output: what it wrote.
-        place: where that can be read, for the message.
-    """
+    """Return the error for a server that did not start; its `output` can be read in `place`."""
     if NEWER_DATABASE in output:
         return DpboError(
             "Prefect's database was made by a newer Prefect than the one that is installed here",

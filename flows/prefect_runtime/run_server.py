@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.prefect_process import (
@@ -34,9 +33,6 @@ from dpbo.flows.prefect_runtime.settings import (
 )
 from dpbo_core.errors import DpboError, StudyInvalid
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 _TEMPORARY: ContextVar[bool] = ContextVar("this run's server ends with the command", default=False)
 DRAIN_TIMEOUT_S = 5.0  # nothing of a study depends on what Prefect recorded
 FIRST_START = "Setting up Prefect's database, once: about 15 seconds\n"
@@ -51,16 +47,15 @@ def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]
         DpboError: the configured server does not answer, or the temporary one did not start.
     """
     bypass_proxies_for_loopback()
-    if prefect_is_configured():
-        api = prefect_settings().api.url
-        if current_flow_run() is not None or api is not None:
-            if api is not None:
-                check_answers(api.rstrip("/"))
-            meanwhile()
-            yield
-            return
-    home, password = prefect_home(), secrets.token_urlsafe(32)
-    with tempfile.TemporaryFile() as log, _started(password, home, log, meanwhile) as server:
+    api = prefect_settings().api.url if prefect_is_configured() else None
+    if api is not None or current_flow_run() is not None:
+        if api is not None:
+            check_answers(api.rstrip("/"))
+        meanwhile()
+        yield
+        return
+    password = secrets.token_urlsafe(32)
+    with _started(password, prefect_home(), meanwhile) as server:
         from prefect import settings
 
         ours = {settings.PREFECT_API_URL: server.api, settings.PREFECT_API_AUTH_STRING: password}
@@ -105,9 +100,7 @@ def readable_by_others(home: Path) -> str | None:
 
 
 @contextmanager
-def _started(
-    password: str, home: Path, log: IO[bytes], meanwhile: Callable[[], object]
-) -> Iterator[PrefectProcess]:
+def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> Iterator[PrefectProcess]:
     """Context with a temporary server that answers; `meanwhile` is called while it starts."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -126,7 +119,7 @@ def _started(
     held = bound_socket(0)
     if held is None:
         raise start_failure(b"", "the system's log: no port of the loopback can be bound")
-    with reserve_port(held):
+    with tempfile.TemporaryFile() as log, reserve_port(held):
         with held:  # the server alone listens from then on: one that dies leaves no client waiting
             server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL)
         try:
@@ -144,15 +137,13 @@ def _started(
 def _send_pending_records() -> None:
     """Send the events and log lines that Prefect's threads still hold, and end these threads.
 
-    In a thread of its own: where a loop runs, as in a notebook, Prefect returns a coroutine that nobody awaits.
+    In threads of their own: where a loop runs, as in a notebook, Prefect returns a coroutine that nobody awaits.
     """
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
-    def drain(workers: "Iterable[type[EventsWorker | APILogWorker]]") -> None:
-        for worker in workers:
-            worker.drain_all(timeout=DRAIN_TIMEOUT_S, at_exit=False)
-
-    thread = threading.Thread(target=drain, args=((EventsWorker, APILogWorker),))
-    thread.start()
-    thread.join()
+    for worker in (EventsWorker, APILogWorker):
+        options = {"timeout": DRAIN_TIMEOUT_S, "at_exit": False}
+        thread = threading.Thread(target=worker.drain_all, kwargs=options)
+        thread.start()
+        thread.join()

@@ -9,14 +9,15 @@ import base64
 import os
 import secrets
 import signal
+import socket
 import stat
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 from dpbo.flows.prefect_runtime.prefect_process import (
@@ -29,6 +30,7 @@ from dpbo.flows.prefect_runtime.prefect_process import (
 )
 from dpbo.flows.prefect_runtime.settings import prefect_is_configured, prefect_settings
 from dpbo_core.errors import DpboError
+from dpbo_core.privacy.atomically import replace_atomically
 
 NAME = "dpbo-password-"  # and the port
 PAUSE = 1.0  # seconds between two looks at a server
@@ -49,33 +51,19 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
     """
     path = folder / f"{NAME}{port}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
+    with suppress(OSError, UnicodeDecodeError):
         if is_new or not os.path.lexists(path):
-            _make_password(path)
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(handle, encoding="ascii") as file:
-            facts = os.fstat(file.fileno())
-            private = facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
-            text = file.readline().strip()
-    except (OSError, UnicodeDecodeError):
-        private, text = False, ""
-    if not private or len(text) < 32:
-        raise DpboError(
-            f"the file {path.name} in Prefect's folder is no password of yours alone",
-            cause="it was copied, linked, cut short or opened to others",
-            remedy=f"remove {path}; a new one is made",
-        )
-    return text, path
-
-
-def _make_password(path: Path) -> None:
-    """Put a file with a new password at `path`, in one step, in place of the one that may be there."""
-    made = path.with_name(f".{path.name}")
-    made.unlink(missing_ok=True)
-    handle = os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "w", encoding="ascii") as new:
-        new.write(secrets.token_urlsafe(32) + "\n")
-    made.replace(path)
+            replace_atomically(path, f"{secrets.token_urlsafe(32)}\n".encode())
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="ascii") as file:
+            facts, text = os.fstat(file.fileno()), file.readline().strip()
+        private = facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+        if private and len(text) >= 32:
+            return text, path
+    raise DpboError(
+        f"the file {path.name} in Prefect's folder is no password of yours alone",
+        cause="it was copied, linked, cut short or opened to others",
+        remedy=f"remove {path}; a new one is made",
+    )
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
@@ -97,111 +85,118 @@ def credentials(auth: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 
-class LoopbackServer:
-    """A Prefect server that answers while this is open: the configured one, one that ran already, or a child.
+@dataclass(frozen=True)
+class ScheduleServer:
+    """A Prefect server that answers: its API, what clients send (None: as is set), and the password's file."""
 
-    A child that dies is started again, on the same socket: nobody else can listen there meanwhile. Its database is
-    Prefect's own, so its schedules and runs are still there. `auth` is what clients send; None: as Prefect is set.
+    api: str
+    auth: str | None = None
+    password_file: Path | None = None
+    started: bool = False
+
+
+@contextmanager
+def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False) -> Iterator[ScheduleServer]:
+    """Context with the configured server, the one that listens on `port`, or one that is started there.
+
+    Its database is Prefect's own, so its schedules and runs are still there when it is started again.
+
+    Args:
+        folder: for the server's log.
+        port: where one is looked for or started.
+        home: Prefect's folder, with the password.
+        trust: use a server whoever may reach it.
+
+    Raises:
+        DpboError: none answers and none can be started, or one answers without a password, or is not ours.
     """
-
-    def __init__(self, folder: Path, *, port: int, home: Path, trust: bool = False) -> None:
-        """`folder` keeps the server's log, `home` its password; `port` is where one is looked for or started.
-
-        With `trust` a server is used whoever may reach it.
-        """
-        self._log, self._home, self._port, self._trust = folder / "prefect-server.log", home.resolve(), port, trust
-        self._held = ExitStack()
-        self._closing = threading.Event()
-        self.api = configured() or api_url(port)
-        self.started = False
-        self.auth: str | None = None
-        self.password_file: Path | None = None
-
-    def __enter__(self) -> "LoopbackServer":
-        if configured():
-            self._use_configured()
-            return self
-        socket = bound_socket(self._port)
-        if socket is None:
-            self._use_existing()
-            return self
-        self.auth, self.password_file = password_in(self._home, self._port, is_new=True)
-        self._socket = self._held.enter_context(socket)
-        try:
-            self._start()
-        except BaseException:
-            self.__exit__()
-            raise
-        self.started = True
-        threading.Thread(target=self._watch, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._closing.set()
-        child = getattr(self, "_child", None)
-        if child is not None:
-            child.close()
-        self._held.close()
-
-    def _use_configured(self) -> None:
-        """Refuse a configured server that is silent, or that asks nobody for a password unless it is trusted."""
-        answer = standing(self.api, {})
+    api = configured()
+    if api is not None:
+        answer = standing(api, {})
         if answer == "silent":
             raise DpboError(
-                f"no Prefect server answers at {self.api}",
+                f"no Prefect server answers at {api}",
                 cause="PREFECT_API_URL names a server that is not running",
                 remedy="start it, or unset PREFECT_API_URL to have one on this machine",
             )
-        self._refuse_open(answer)
+        _refuse_open(answer, api, trust=trust)
+        yield ScheduleServer(api)
+        return
+    held = bound_socket(port)
+    if held is None:
+        yield _existing(home.resolve(), port, trust=trust)
+        return
+    with held, _kept_running(held, home.resolve(), folder / "prefect-server.log") as server:
+        yield server
 
-    def _use_existing(self) -> None:
-        """Take the server that listens on our port, and its password; refused if it does not let us in or, unless
-        it is trusted, is another user's or asks for no password.
-        """
-        if not self._trust and not ours_alone(self._port):
-            raise DpboError(
-                f"what listens on port {self._port} is not known to be yours",
-                cause="another user of this machine runs a program there, who would decide what your schedule runs",
-                remedy="choose another --port; --trust-server uses it all the same",
-            )
-        secret = prefect_settings().api.auth_string
-        if secret is None:
-            self.auth, self.password_file = password_in(self._home, self._port)
-        else:
-            self.auth = secret.get_secret_value()
-        answer = standing(self.api, credentials(self.auth))
-        self._refuse_open(answer)
-        if answer in ("silent", "locked"):
-            raise DpboError(
-                f"what listens on port {self._port} is no Prefect server that knows us",
-                cause="another program, or a server started with another password",
-                remedy="choose another --port, or set PREFECT_API_AUTH_STRING to the server's password",
-            )
 
-    def _refuse_open(self, answer: Standing) -> None:
-        """Refuse a server that answers without a password, unless it is trusted."""
-        if answer == "open" and not self._trust:
-            raise DpboError(
-                f"the Prefect server at {self.api} asks nobody for a password",
-                cause="it was started without PREFECT_SERVER_API_AUTH_STRING; whoever reaches it runs code as you",
-                remedy="stop it, and dpbo serve starts one that does; --trust-server uses it all the same",
-            )
+def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
+    """The server that listens on our port; refused if it does not let us in or, unless it is trusted, is another
+    user's or asks for no password.
+    """
+    if not trust and not ours_alone(port):
+        raise DpboError(
+            f"what listens on port {port} is not known to be yours",
+            cause="another user of this machine runs a program there, who would decide what your schedule runs",
+            remedy="choose another --port; --trust-server uses it all the same",
+        )
+    secret = prefect_settings().api.auth_string
+    auth, file = password_in(home, port) if secret is None else (secret.get_secret_value(), None)
+    answer = standing(api_url(port), credentials(auth))
+    _refuse_open(answer, api_url(port), trust=trust)
+    if answer in ("silent", "locked"):
+        raise DpboError(
+            f"what listens on port {port} is no Prefect server that knows us",
+            cause="another program, or a server started with another password",
+            remedy="choose another --port, or set PREFECT_API_AUTH_STRING to the server's password",
+        )
+    return ScheduleServer(api_url(port), auth, file)
 
-    def _start(self) -> None:
-        """Start the server as a child process and wait for its first answer."""
+
+def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
+    """Refuse a server that answers without a password, unless it is trusted."""
+    if answer == "open" and not trust:
+        raise DpboError(
+            f"the Prefect server at {api} asks nobody for a password",
+            cause="it was started without PREFECT_SERVER_API_AUTH_STRING; whoever reaches it runs code as you",
+            remedy="stop it, and dpbo serve starts one that does; --trust-server uses it all the same",
+        )
+
+
+@contextmanager
+def _kept_running(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
+    """Context with a server on the socket `held`, which nobody else can take, started again if it dies."""
+    auth, file = password_in(home, int(held.getsockname()[1]), is_new=True)
+    closing = threading.Event()
+
+    def start() -> PrefectProcess:
         flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
-        with os.fdopen(os.open(self._log, flags, 0o600), "wb") as log:
-            child = PrefectProcess(self._socket, str(self.auth), home=self._home, log=log, settings={})
-        if not child.wait_until_ready(cancelled=self._closing.is_set):
-            raise start_failure(self._log.read_bytes()[-10_000:], f"{self._log.name} in mlruns")
-        self._child = child
+        with os.fdopen(os.open(log, flags, 0o600), "wb") as output:
+            process = PrefectProcess(held, auth, home=home, log=output, settings={})
+        try:
+            if process.wait_until_ready(cancelled=closing.is_set):
+                return process
+            raise start_failure(log.read_bytes()[-10_000:], f"{log.name} in mlruns")
+        except BaseException:
+            process.close()
+            raise
 
-    def _watch(self) -> None:
-        """Until closing, restart the server's process whenever it has died."""
-        while not self._closing.wait(PAUSE):
-            if self._child.ended():
+    running = [start()]
+
+    def watch() -> None:
+        while not closing.wait(PAUSE):
+            if running[0].ended():
                 with suppress(DpboError):  # tried again after the next pause
-                    self._start()
+                    running[0] = start()
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield ScheduleServer(running[0].api, auth, file, started=True)
+    finally:
+        closing.set()
+        watching.join()
+        running[0].close()
 
 
 def owners(port: int) -> set[int] | None:

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo.flows.prefect_runtime.database import databases, lead_prefect
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
+from dpbo.flows.team_database import databases, lead_prefect
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.errors import StudyInvalid

@@ -64,8 +64,8 @@ def trials_seen() -> int:
 
     from test_dp_hypo import study as hypo
 
-    from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS
-    from dpbo.flows.prefect_runtime.workers import workers
+    from dpbo.flows.workers.scorers import workers
+    from dpbo.flows.workers.standing_cluster import ADDRESS
     from dpbo_core.preparation.resolve import resolve
     from dpbo_core.study_file import StudySpec
 

@@ -15,7 +15,7 @@ from object_store import KEY, object_store
 from pyarrow import fs
 from test_dp_hypo import study as trained_privately
 
-from dpbo.flows.prefect_runtime.workers import workers
+from dpbo.flows.workers.scorers import workers
 from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, address_of, place_of

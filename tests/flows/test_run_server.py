@@ -176,7 +176,7 @@ TWICE = """
 from prefect import flow, task
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import without_heartbeat
-from dpbo.flows.prefect_runtime.prefect_page import wait_until_recorded
+from dpbo.flows.prefect_page import wait_until_recorded
 @task
 def work(): pass
 @flow(log_prints=False)

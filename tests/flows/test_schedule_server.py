@@ -19,8 +19,8 @@ from dpbo.flows.prefect_runtime import schedule_server as server_module
 from dpbo.flows.prefect_runtime.prefect_process import PrefectProcess, api_url, bound_socket
 from dpbo.flows.prefect_runtime.schedule_server import (
     NAME,
-    LoopbackServer,
     credentials,
+    loopback_server,
     ours_alone,
     owners,
     password_in,
@@ -97,8 +97,8 @@ def nothing_configured(monkeypatch):
 
 def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured):
     with pretending(None) as port:
-        assert "--trust-server" in refused_by(LoopbackServer(tmp_path, port=port, home=tmp_path), "asks nobody")
-        with LoopbackServer(tmp_path, port=port, home=tmp_path, trust=True) as trusted:
+        assert "--trust-server" in refused_by(loopback_server(tmp_path, port=port, home=tmp_path), "asks nobody")
+        with loopback_server(tmp_path, port=port, home=tmp_path, trust=True) as trusted:
             assert (trusted.started, trusted.api) == (False, f"http://127.0.0.1:{port}/api")
 
 
@@ -111,11 +111,11 @@ def test_a_server_with_our_password_is_adopted_and_with_another_not(tmp_path, no
 
     with answering(respond) as port:
         passwords.append(password_in(tmp_path, port, is_new=True)[0])
-        with LoopbackServer(tmp_path, port=port, home=tmp_path) as ours:
+        with loopback_server(tmp_path, port=port, home=tmp_path) as ours:
             assert (ours.started, ours.auth) == (False, passwords[0])
         assert standing(ours.api, {}) == "locked"
         refused_by(
-            LoopbackServer(tmp_path, port=port, home=tmp_path / "another"), "no Prefect server that knows us"
+            loopback_server(tmp_path, port=port, home=tmp_path / "another"), "no Prefect server that knows us"
         )
 
 
@@ -126,12 +126,12 @@ def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
             api = f"http://127.0.0.1:{port}/api"
             monkeypatch.setattr(server_module, "configured", lambda api=api: api)
             if refused:
-                refused_by(LoopbackServer(tmp_path, port=1, home=tmp_path), "asks nobody")
-            with LoopbackServer(tmp_path, port=1, home=tmp_path, trust=refused) as server:
+                refused_by(loopback_server(tmp_path, port=1, home=tmp_path), "asks nobody")
+            with loopback_server(tmp_path, port=1, home=tmp_path, trust=refused) as server:
                 assert (server.api, server.auth) == (api, None)
             assert all("Authorization" not in headers for headers in asked)
     monkeypatch.setattr(server_module, "configured", lambda: "http://127.0.0.1:9/api")
-    refused_by(LoopbackServer(tmp_path, port=1, home=tmp_path), "no Prefect server answers")
+    refused_by(loopback_server(tmp_path, port=1, home=tmp_path), "no Prefect server answers")
 
 
 SQUATTER = """
@@ -153,7 +153,7 @@ def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_con
         port = int(squatter.stdout.readline())
         assert owners(port) == {NOBODY}
         assert not ours_alone(port)
-        refused_by(LoopbackServer(tmp_path, port=port, home=tmp_path), "not known to be yours")
+        refused_by(loopback_server(tmp_path, port=port, home=tmp_path), "not known to be yours")
         with socket.create_connection(("127.0.0.1", port)) as marker:  # the first that it ever heard
             marker.sendall(b"the test itself")
         assert squatter.stdout.readline() == "b'the test itself'\n"
@@ -228,6 +228,7 @@ def test_a_server_makes_files_for_its_owner_alone_whatever_a_scripts_umask_is(tm
             with bound_socket(0) as held:
                 server = PrefectProcess(held, "password", home=tmp_path, log=log, settings={})
             assert not server.wait_until_ready()
+            server.close()
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o600

@@ -19,7 +19,7 @@ from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import print_release, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
-from dpbo.flows.prefect_runtime.progress import Progress
+from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
 from dpbo.tasks.reporting.certificate_words import value_rows
 from dpbo.tasks.reporting.mlflow_lookup import Tracked

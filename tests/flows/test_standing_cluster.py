@@ -18,9 +18,9 @@ from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
 from dpbo.flows.cli.findings import dask_cluster
-from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, problems
-from dpbo.flows.prefect_runtime.standing_cluster import ADDRESS, standing_cluster
-from dpbo.flows.prefect_runtime.workers import DaskWorkers, on_cluster, workers
+from dpbo.flows.workers.dask_fitness import PACKAGES, problems
+from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
+from dpbo.flows.workers.standing_cluster import ADDRESS, standing_cluster
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -71,7 +71,7 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
 
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 0.2)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 0.2)
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
     assert "nothing was charged" in str(refused("no Dask scheduler lets us in"))
     assert capfd.readouterr() == ("", "")
@@ -79,8 +79,8 @@ def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charge
 
 @pytest.mark.parametrize("kind", ["private_grid", "dp_hypo"])
 def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, here, tables, monkeypatch, kind):
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 0.2)
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.is_partitioned", lambda *_: True)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 0.2)
+    monkeypatch.setattr("dpbo.flows.workers.scorers.is_partitioned", lambda *_: True)
     monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
     spec = StudySpec.from_dict(with_method(tables, kind))
     method = resolve(spec).method
@@ -156,7 +156,7 @@ def test_settings_of_dask_that_are_not_fit_are_refused(no_routes, monkeypatch):
     ):
         with no_routes.set({setting: value}):
             assert says in problems(Cluster())[0].what
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.dask_fitness.processor", iter(["AVX2", "ASIMD"]).__next__)
+    monkeypatch.setattr("dpbo.flows.workers.dask_fitness.processor", iter(["AVX2", "ASIMD"]).__next__)
     (problem,) = problems(Cluster())
     assert "another kind of processor" in problem.what
 
@@ -286,8 +286,8 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     assert continued == again.finished(None)
     assert continued[0][0] == expected[0][0]
 
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOK", 0.5)
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.workers.LOOKS", 4)
+    monkeypatch.setattr("dpbo.flows.workers.scorers.LOOK", 0.5)
+    monkeypatch.setattr("dpbo.flows.workers.scorers.LOOKS", 4)
     nobody_left = Search(spec, "nobody")
     with on_cluster(standing_cluster()) as pool:
         pool.wait()  # a worker that is stopped while it is looked at says nothing for as long
@@ -364,6 +364,6 @@ for tls in (True, False):
 print(json.dumps(said))
 """
     assert as_nobody(ask) == [0, 0]
-    monkeypatch.setattr("dpbo.flows.prefect_runtime.standing_cluster.SECONDS", 3)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 3)
     with dask.config.set(tls(*written_certificate(network.folder, "stranger"))):
         refused("no Dask scheduler lets us in")

@@ -18,7 +18,7 @@ import tomli_w
 from conftest import STUDY, maintenance, new_database
 from test_ledger import engine_of, sql
 
-from dpbo.flows.prefect_runtime.database import databases, prepare
+from dpbo.flows.team_database import databases, prepare
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.tuning.run import run_study

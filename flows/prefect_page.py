@@ -1,4 +1,4 @@
-"""What a run leaves on Prefect's page: its name, its steps, what was released, and events for who must know."""
+"""What a run leaves on Prefect's page: its name, what was released, and events for who must know."""
 
 import re
 import time
@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
-from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
@@ -18,14 +17,11 @@ from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.study_file import StudySpec
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from dpbo_core.queries.evaluation.run import EvaluationResult
 
 T = TypeVar("T")
 NEARLY_SPENT, RUN_REFUSED, ALARM = "dpbo.budget.alert", "dpbo.run.refused", "dpbo.watch.alarm"  # our events
 ASIDE = " · "
-PARTS = 10  # of the way, at most; each is a request to Prefect's server
 PATIENCE = 10.0  # seconds; nothing of a study depends on what Prefect recorded
 PAGE = 200  # what Prefect's API returns at once
 
@@ -153,39 +149,6 @@ def name_run(study: StudySpec, what: str = "") -> None:
     tags = dict.fromkeys([*run.tags, f"dataset: {study.privacy.dataset}", f"method: {study.method}"])
     with get_client(sync_client=True) as client:
         client.update_flow_run(run.id, name=name, tags=list(tags))
-
-
-class StepsDone:
-    """The progress of a run as an artifact on Prefect's page, at steps that the study's plan fixes alone.
-
-    A server of the command's own has no page, and the terminal shows a bar: then there is no artifact. Nothing of a
-    study depends on it: what Prefect refuses of it is not shown.
-    """
-
-    def __init__(self, study: StudySpec, steps: int) -> None:
-        """Begin a progress of `steps`, which is public; a study of few steps shows none."""
-        self._steps, self._done, self._made = steps, 0, None
-        if steps < PARTS or is_temporary() or current_flow_run() is None:
-            return
-        with suppress(Exception):
-            from prefect.artifacts import create_progress_artifact
-
-            made: UUID | None = create_progress_artifact(  # type: ignore[assignment]
-                progress=0.0,
-                key=f"steps-{slug(study.name)}",
-                description=in_markdown(f"{study.name}, edition {study.edition}: of {steps} steps"),
-            )
-            self._made = made
-
-    def show(self, n: int = 1) -> None:
-        """Count `n` more steps; the page is updated at each tenth of the way."""
-        before, self._done = self._done * PARTS // self._steps, self._done + n
-        if self._made is None or self._done * PARTS // self._steps == before:
-            return
-        with suppress(Exception):
-            from prefect.artifacts import update_progress_artifact
-
-            update_progress_artifact(self._made, progress=100.0 * self._done / self._steps)
 
 
 def wait_until_recorded(n_tasks: int) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbo.flows.prefect_runtime.dask_fitness import PACKAGES, packages, processor, worker_problems
-from dpbo.flows.prefect_runtime.standing_cluster import MEMORY, StandingCluster, standing_cluster
+from dpbo.flows.workers.dask_fitness import PACKAGES, packages, processor, worker_problems
+from dpbo.flows.workers.standing_cluster import MEMORY, StandingCluster, standing_cluster
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method

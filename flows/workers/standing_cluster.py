@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from dpbo.flows.prefect_runtime.dask_fitness import problems
+from dpbo.flows.workers.dask_fitness import problems
 from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ A chunk is shared with the processes that a study asks for, once public work too
 from collections.abc import Callable
 from functools import partial
 
-from dpbo.flows.prefect_runtime.progress import Progress
+from dpbo.flows.progress import Progress
 from dpbo.tasks.tuning import cross_validate_chunk, search_publicly, train_chunk, try_out
 from dpbo_core.preparation.precomputed import Precomputed, PublicWork
 from dpbo_core.preparation.run import Run
