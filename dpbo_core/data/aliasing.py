@@ -6,8 +6,8 @@ the objects hold is not, so it is never compared. A refusal is an output. "V equ
 certainty and of none of its neighbours; "nearly equal" only moves the place where two neighbours are told apart,
 and no ε prices it.
 
-For the same reason rows count as one only if they are lists or arrays. Python and its libraries may keep equal
-numbers, texts and tuples as one object, so that their identity tells what they hold; never two lists.
+For the same reason rows and cells are not compared as objects: Python and its libraries may keep equal numbers,
+texts and tuples as one object, so that their identity tells what they hold.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,38 +24,17 @@ Memory = NDArray[Any]
 
 
 def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
-    """Whether public and sensitive tables or targets share an object, memory or a row; equal values do not count.
+    """Whether public and sensitive tables or targets share an object or memory; equal values do not count.
 
     Slices that share no element are two tables, as the two parts of a split are. Tables of pandas, polars, Arrow
-    and NumPy and lists of rows are looked through; those of other libraries are compared as objects only. (Truth
-    values of Arrow and polars are compared by whole bytes, so up to 15 of them may go unseen.)
+    and NumPy are looked through; those of other libraries are compared as objects only. (Truth values of Arrow and
+    polars are compared by whole bytes, so up to 15 of them may go unseen.)
     """
     ours, theirs = list(public), list(sensitive)
     if {id(one) for one in ours} & {id(one) for one in theirs}:
         return True
-    if _row_ids(ours) & _row_ids(theirs):
-        return True
-    return _overlap(list(_memory(ours)), list(_memory(theirs)))
-
-
-def _row_ids(tables: list[Any]) -> set[int]:
-    """The identities of rows that are lists or arrays."""
-    rows = (row for table in tables if _is_list(table) for row in table)
-    return {id(row) for row in rows if type(row) is list or type(row) is np.ndarray}  # `in` would ask a metaclass
-
-
-def _is_list(table: Any) -> bool:
-    """Whether a table was given as a list, or tuple, of rows."""
-    return isinstance(table, list | tuple)
-
-
-def _memory(tables: list[Any]) -> Iterator[Memory]:
-    """The memory ranges in which the tables' values lie; of variable-size values, those of their offsets."""
-    for table in tables:
-        if _is_list(table):
-            yield from (row for row in table if type(row) is np.ndarray)
-        else:
-            yield from _memory_of_table(table)
+    memory = ([array for table in tables for array in _memory_of_table(table)] for tables in (ours, theirs))
+    return _overlap(*memory)
 
 
 def _memory_of_table(table: Any) -> Iterator[Memory]:

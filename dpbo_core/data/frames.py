@@ -2,14 +2,13 @@
 
 The number of records and the names of the columns are public, and all that can be refused. What a value means
 depends on that value alone, whatever library holds it and whatever stands beside it; a value that cannot be taken
-out means nothing (NaN) and costs its own record only. A list of rows is taken apart row by row, and never by
-NumPy, which would guess one type for all records from what each of them holds.
+out means nothing (NaN) and costs its own record only. A list of rows is no table: NumPy would guess one type for
+all records from what each of them holds.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -40,8 +39,9 @@ class Frame:
     def values(self, name: str) -> Sequence[object] | Column:
         """One feature column's values as Python or NumPy has them."""
         place = self.names.index(name)
-        if isinstance(self.native, RowList):
-            return self.native.column(place)
+        if is_ragged(self.native):  # a row of another length than the public one has no cell
+            rows = map(row_cells, self.native)
+            return [None if row is None or len(row) != len(self.names) else row[place] for row in rows]
         if isinstance(self.native, np.ndarray):
             return array_values(self.native[:, place])
         # by its own name: pandas has names that are no text
@@ -96,10 +96,10 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     """X and y in memory as one frame, checked by shape, names and number of records alone, not by any value.
 
     Args:
-        X: a data frame, an Arrow table, or an array (n, d) or list of rows; arrays get the names x0, x1, …
+        X: a data frame, an Arrow table, or an array (n, d); the columns of an array get the names x0, x1, …
         y: (n,) of anything, or None.
         shown_as: what messages call it, "X_validation" say.
-        width: for a SENSITIVE list of rows, its public number of columns: a row of another length is no record.
+        width: for a SENSITIVE array of rows, its public number of columns: a row of another length is no record.
         count: whether the number of records is public. Where it is not, no record at all is a table too, whose
             columns may be missing with them, and no message says how many there are.
 
@@ -116,7 +116,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
         native = _array(X, shown_as, width, count)
-        d = native.width if isinstance(native, RowList) else native.shape[1]
+        d = (width or 0) if native.ndim == 1 else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
         raise _repeated_names(shown_as)
@@ -147,23 +147,23 @@ def _repeated_names(shown_as: str) -> StudyInvalid:
 
 
 def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
-    """X as an array (m, d), masked or not, or a list of rows, so that no record sets another's type; or refused."""
+    """X as an array (m, d), masked or not, or where it is SENSITIVE an array (m,) of rows; or refused."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
             f"{shown_as} is a sparse matrix",
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
-    rows = rows_of(X)
-    if rows is not None:
-        width = public_width(rows) if width is None else width
-        array = np.empty(0) if width is None else RowList(rows, width)
-    else:
-        array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
-    if isinstance(array, RowList):
-        return array
+    if is_sequence(X):
+        raise StudyInvalid(
+            f"{shown_as} is a list of rows, and a table is an array, a data frame or an Arrow table",
+            remedy=f"pass numpy.array({shown_as}), or a data frame of pandas or polars",
+        )
+    array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if count is Count.PRIVATE and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
-        return RowList([], width or 0)
+        return np.empty((0, width or 0), dtype=object)
+    if width is not None and is_ragged(array):  # one record decides that it is
+        return array
     if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # in a SENSITIVE table one record decides it
         raise StudyInvalid(
             f"{shown_as} is not a table of records and columns",
@@ -173,12 +173,9 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
     return array
 
 
-def rows_of(X: Any) -> list[Any] | None:
-    """The rows of a plain sequence, or of the array that NumPy makes of it if one row is too short; else None."""
-    if hasattr(X, "nnz"):  # a sparse matrix has rows of its own kind
-        return None
-    short = type(X) is np.ndarray and X.ndim == 1 and X.dtype == object
-    return list(X) if short or is_sequence(X) else None
+def is_ragged(X: Any) -> bool:
+    """Whether X is what NumPy makes of rows of which one is too short or too long: an array (m,) of rows."""
+    return type(X) is np.ndarray and X.ndim == 1 and X.dtype == object
 
 
 def _target(y: Any, shown_as: str) -> Any:
@@ -244,32 +241,6 @@ def _target_values(target: Any) -> Sequence[object] | Column:
     if isinstance(target, np.ndarray):
         return array_values(target.reshape(len(target), -1)[:, 0] if target.ndim > 1 and target.size else target)
     return series_values(target.get_column(target.columns[0]) if hasattr(target, "columns") else target)
-
-
-class RowList:
-    """Rows (m, width) of anything.
-
-    Attributes:
-        rows: as they were given, (m,).
-        width: the public number of columns.
-    """
-
-    def __init__(self, rows: Sequence[Any], width: int) -> None:
-        self.rows, self.width = rows, width
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, place: int) -> list[object]:
-        """The values (m,) in column number `place`; None where a row cannot be read."""
-        return [row[place] for row in self._cells_by_row]
-
-    @cached_property
-    def _cells_by_row(self) -> list[list[object]]:
-        """The values of every row as lists of one length, all None for a row that cannot be read."""
-        nothing: list[object] = [None] * self.width
-        cells = (row_cells(row) for row in self.rows)
-        return [nothing if row is None or len(row) != self.width else row for row in cells]
 
 
 def public_width(rows: Iterable[Any]) -> int | None:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
-from dpbo_core.data.frames import Count, Frame, RowList, frame_of, target_values
+from dpbo_core.data.frames import Count, Frame, frame_of, target_values
 from dpbo_core.data.values import numbers, positions, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -257,7 +257,7 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
     )
     if not validation.names:  # without a record, and with its number of records private: of the public columns
         names = (*training.names, *sorted(named - {*training.names}))
-        validation = replace(validation, names=names, native=RowList([], len(names)))
+        validation = replace(validation, names=names, native=np.empty((0, len(names)), dtype=object))
     spec, prototype = study_of(search, training, validation.n_records)
     return FrameSplit(
         spec,

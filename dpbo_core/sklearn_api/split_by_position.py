@@ -29,7 +29,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
-from dpbo_core.data.frames import Frame, frame_of, public_width, rows_of, target_values
+from dpbo_core.data.frames import Frame, frame_of, is_ragged, public_width, target_values
 from dpbo_core.data.named_columns import CANNOT, in_csv, kind_of
 from dpbo_core.data.raw_cells import UNREADABLE, Cells, as_cells, cell_of
 from dpbo_core.data.values import canonical, shown, value_column
@@ -81,10 +81,7 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
         raise StudyInvalid(f"X has {n} rows, y has {_num_samples(y)}", remedy="give one y for every row of X")
     chosen = validated_on(n, share)
     rest, taken = np.flatnonzero(~chosen), np.flatnonzero(chosen)
-    rows = rows_of(X)
-    width = 0 if rows is None else public_width(rows[i] for i in rest)
-    if rows is not None and width is None:
-        frame_of([rows[i] for i in rest], None, shown_as="X")  # says that these are no table
+    width = public_width(X[rest]) if is_ragged(X) else 0
     frame = frame_of(X, None, shown_as="X", width=width)
     labels = target_values(y, shown_as="X", public=rest)
     table = frame.table_with_cells(target_name="", source="X")

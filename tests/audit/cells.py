@@ -223,9 +223,6 @@ def category(values: list[Any]) -> Any:
 ALL, MIXED, NUMBERS = ("number", "whole", "text", "truth", "time"), ("number", "text", "truth"), ("number", "whole")
 TRUTHS, TEXTS = ("truth",), ("text",)
 CONTAINERS: dict[str, tuple[tuple[str, ...], Callable[[Rows], Any]]] = {
-    "lists": (MIXED, lambda rows: rows),
-    "tuples": (MIXED, lambda rows: tuple(map(tuple, rows))),
-    "arrays": (NUMBERS, lambda rows: [np.array(row) for row in rows]),
     "NumPy": (MIXED, np.array),
     "NumPy, numbers": (NUMBERS, np.array),
     "NumPy, truths": (TRUTHS, np.array),

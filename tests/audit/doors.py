@@ -180,7 +180,6 @@ LIBRARIES = {
     "categories": category_of,
     "polars": polars_of,
     "Arrow": table_of,
-    "lists": lambda names, rows: [list(row) for row in rows],
     "NumPy": objects_of,
 }
 
@@ -259,7 +258,7 @@ def tuned_in_memory(
     _, sensitive, truth = split_rows(labelled(flat(world), kind), columns)
     names_v = tuple(COLUMNS[j] for j in columns)
     make = LIBRARIES[library]
-    if "person" in changes and library in ("lists", "NumPy"):
+    if "person" in changes and library == "NumPy":
         changes["person"] = f"x{len(columns) - 1}"
     X, V = make(names, public), make(names_v, sensitive)
     given = {"X_validation": V, "y_validation": truth}
@@ -282,7 +281,7 @@ def asked_in_memory(place: Place, world: World, *, library: str, **changes: Any)
     names, public, classes = split_rows(public_rows(), columns[:2])
     _, sensitive, truth = split_rows(flat(world), columns)
     make = LIBRARIES[library]
-    if "person" in changes and library in ("lists", "NumPy"):
+    if "person" in changes and library == "NumPy":
         changes["person"] = f"x{len(columns) - 1}"
     objective = PrivateObjective(numbers(), n_scores=2, **settings(place, **changes))
     V = make(tuple(COLUMNS[j] for j in columns), sensitive)

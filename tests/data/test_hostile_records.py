@@ -67,9 +67,9 @@ def _polars(columns):
 
 
 TABLES = {
-    "rows": (lambda columns: [list(row) for row in zip(*columns, strict=True)], list),
-    "tuples": (lambda columns: tuple(zip(*columns, strict=True)), tuple),
-    "array": (_array, _objects),
+    "array": (_array, list),
+    "array of rows": (lambda columns: _objects([list(row) for row in zip(*columns, strict=True)]), tuple),
+    "array of objects": (_array, _objects),
     "masked": (lambda columns: np.ma.MaskedArray(_array(columns), mask=False), _objects),
     "pandas": (_pandas, lambda y: pd.Series(_objects(y), dtype=object)),
     "polars": (_polars, lambda y: pl.Series("y", list(y), dtype=pl.Object)),
@@ -143,7 +143,7 @@ def test_each_is_its_plain_value_or_nothing_and_no_code_of_it_runs(table, place)
     RAN.clear()
     got = told(columns, y, table, person=person, k=k)
     assert RAN == []
-    wanted = told(meant_columns, meant_y, "rows", person=person, k=k)
+    wanted = told(meant_columns, meant_y, "array", person=person, k=k)
     assert got[0].tobytes() == wanted[0].tobytes()
     assert got[1].tolist() == wanted[1].tolist()
     assert got[2] == wanted[2]
@@ -156,9 +156,9 @@ def test_each_is_its_plain_value_or_nothing_and_no_code_of_it_runs(table, place)
 
 
 def test_one_at_a_time_the_others_stand_still():
-    """In a list of rows, where a whole row may be hostile too: a table for each of them, beside the honest one."""
+    """In an array of rows, where a whole row may be hostile: a table for each of them, beside the honest one."""
     columns, y = honest(9)
-    before = told(columns, y, "rows")
+    before = told(columns, y, "array of rows")
     training = frame_of(X, Y, shown_as="X")
     spec, prototype = study_of(search("nowhere"), training, 9)
     problem = planning_problem(spec, unlisted=prototype.unlisted())
@@ -168,7 +168,7 @@ def test_one_at_a_time_the_others_stand_still():
     for item in ZOO:
         rows = [list(row) for row in zip(*columns, strict=True)]
         rows[4] = item.value
-        validation = frame_of(rows, y, shown_as="X_validation", width=2)
+        validation = frame_of(_objects(rows), y, shown_as="X_validation", width=2)
         halves = tables_in_memory.FrameSplit(spec, training, validation, prototype, "y")
         halves.check(half)
         objective = halves.sensitive(half)
@@ -305,13 +305,13 @@ def test_rows_are_not_looked_at_before_they_are_paid_for():
 
         __getitem__ = __len__ = __iter__
 
-    frame = frame_of([Watched([1.0, 2.0]), [3.0, 4.0]], [0, 1], shown_as="X_validation", width=2)
+    frame = frame_of(_objects([Watched([1.0, 2.0]), [3.0, 4.0]]), [0, 1], shown_as="X_validation", width=2)
     assert (frame.n_records, frame.names) == (2, ("x0", "x1"))
     assert frame.values("x0") == [1.0, 3.0]
 
 
-def test_a_sequence_of_ones_own_is_taken_row_by_row():
-    """NumPy would have made texts of all its rows."""
+def test_a_sequence_of_ones_own_is_a_target_taken_value_by_value_and_no_table():
+    """NumPy would have made texts of all its values."""
 
     class Rows:
         def __init__(self, rows):
@@ -323,8 +323,11 @@ def test_a_sequence_of_ones_own_is_taken_row_by_row():
         def __getitem__(self, i):
             return self.rows[i]
 
-    frame = frame_of(Rows([[7.5, 1], ["a", 2]]), Rows([1, "b"]), shown_as="V", width=2)
-    assert frame.values("x0") == [7.5, "a"]
+    frame = frame_of(np.zeros((2, 1)), Rows([1, "b"]), shown_as="V", width=1)
+    for rows in (Rows([[7.5], ["a"]]), [[7.5], ["a"]], ((7.5,), ("a",)), []):
+        for width in (1, None):
+            with pytest.raises(StudyInvalid, match="V is a list of rows, and a table is an array"):
+                frame_of(rows, [1, 0], shown_as="V", width=width)
     assert frame.table(target_name="y", source="V").columns["y"].tolist() == [1.0, "b"]
 
 
@@ -444,7 +447,6 @@ def _typed(columns):
 
 
 INFERRING = {
-    "rows": lambda columns: [list(row) for row in zip(*columns.values(), strict=True)],
     "array": lambda columns: np.array(list(zip(*columns.values(), strict=True))),
     "pandas": pd.DataFrame,
     "categories": lambda columns: pd.DataFrame(columns).astype("category"),

@@ -550,7 +550,6 @@ WITHOUT = {  # tables of no record, and the kind of table that has one
     "arrow": (lambda rows: pa.Table.from_pandas(rows[:0], preserve_index=False), "frame", "columns"),
     "pandas": (lambda rows: rows[:0], "frame", "numbers"),
     "numpy of no rows": (lambda rows: np.array([]), "rows", "numbers"),
-    "list": (lambda rows: [], "rows", "numbers"),
 }
 
 
@@ -579,7 +578,7 @@ def said_of_table(folder, form, model, make):
 @pytest.fixture(scope="module")
 def said_of_one(tmp_path_factory):
     """What is said of a table of one record, by the kinds of table and model."""
-    makes = {"frame": lambda V: V[:1], "rows": lambda V: V[:1].values.tolist()}
+    makes = {"frame": lambda V: V[:1], "rows": lambda V: V[:1].to_numpy()}
     return {
         kinds: said_of_table(tmp_path_factory.mktemp("one"), *kinds, makes[kinds[0]])
         for kinds in sorted({(form, model) for _, form, model in WITHOUT.values()})

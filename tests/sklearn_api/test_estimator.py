@@ -58,7 +58,10 @@ def spent(url, dataset="wine"):
 
 
 class OnPublicData(PrivateSearch):
-    """For the checks alone, which call fit(X, y): validation on a copy of the training set, without a limit."""
+    """For the checks alone, which call fit(X, y): validation on a copy of the training set, without a limit.
+
+    Some checks pass lists of rows, which are no tables here: they are made arrays.
+    """
 
     def __init__(self, estimator, url):
         super().__init__(
@@ -77,6 +80,7 @@ class OnPublicData(PrivateSearch):
         self.url = url
 
     def fit(self, X, y=None):
+        X = np.array(X) if isinstance(X, list) else X
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "released on")
             return super().fit(X, y, X_validation=copy.deepcopy(X), y_validation=copy.deepcopy(y))

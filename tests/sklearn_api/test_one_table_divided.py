@@ -100,15 +100,15 @@ def test_a_public_target_has_one_form(kind, cell):
 
 def test_a_short_sensitive_row_is_no_record_and_a_short_public_one_no_table():
     rows = [[float(i), "u"] for i in range(N)]
-    for container in (list, lambda cells: np.array(cells, dtype=object)):
-        public, _, sensitive, _, taken = halves(container(replaced(rows, [1.0])), HALF, SHARE)
-        assert public.tolist() == [rows[i] for i in PUBLIC]
-        assert pd.isna(sensitive[0]).all()
-        assert sensitive[1:].tolist() == [rows[i] for i in taken[1:]]
-        rows_short = list(rows)
-        rows_short[PUBLIC[0]] = [1.0]
-        with pytest.raises(StudyInvalid, match="not a table of records"):
-            halves(container(rows_short), HALF, SHARE)
+    public, _, sensitive, _, taken = halves(np.array(replaced(rows, [1.0]), dtype=object), HALF, SHARE)
+    assert public.tolist() == [rows[i] for i in PUBLIC]
+    assert pd.isna(sensitive[0]).all()
+    assert sensitive[1:].tolist() == [rows[i] for i in taken[1:]]
+    rows[PUBLIC[0]] = [1.0]
+    with pytest.raises(StudyInvalid, match="not a table of records"):
+        halves(np.array(rows, dtype=object), HALF, SHARE)
+    with pytest.raises(StudyInvalid, match="X is a list of rows"):
+        halves(rows, HALF, SHARE)
 
 
 def test_public_labels_in_several_columns_are_refused_whatever_a_sensitive_row_holds():

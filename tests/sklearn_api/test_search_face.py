@@ -40,15 +40,15 @@ def test_rows_are_chosen_by_position_alone_and_stay_on_their_side():
 @pytest.mark.parametrize(
     "of",
     [
-        *(lambda t: t, lambda t: t.to_numpy(), pl.from_pandas, lambda t: t.to_numpy().tolist()),
+        *(lambda t: t, lambda t: t.to_numpy(), pl.from_pandas),
         lambda t: pa.Table.from_pandas(t, preserve_index=False),
     ],
-    ids=["pandas", "numpy", "polars", "list", "arrow"],
+    ids=["pandas", "numpy", "polars", "arrow"],
 )
 def test_one_table_is_split_as_if_two_had_been_given(url, of):
     found = search(url).fit(of(X), Y, validation_size=0.5)
     assert set(found.predict(of(X))) <= set(found.classes_)
-    assert hasattr(found, "feature_names_in_") == (not isinstance(of(X), list | np.ndarray))
+    assert hasattr(found, "feature_names_in_") == (not isinstance(of(X), np.ndarray))
     chosen = validated_on(len(X), 0.5)
     assert found.validation_rows_.tolist() == np.flatnonzero(chosen).tolist()
     with pytest.warns(UserWarning, match="nothing was drawn or spent now"):  # the same study, in two tables
