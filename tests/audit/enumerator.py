@@ -15,8 +15,10 @@ than the sensitivity that its noise was made for.
 | every file that is there afterwards, with its size | `files` |
 """
 
+import copy
 import io
 import itertools
+import json
 import logging
 import os
 import random
@@ -26,17 +28,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import sqlalchemy as sa
 
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.queries.evaluation.noised_table import NoisedTable, report
 
 Row = tuple[object, ...]
 Unit = tuple[Row, ...]
@@ -132,10 +137,23 @@ class Difference:
 
 
 class Tape:
-    """What was drawn at each place of the first world that came there, and is given on every later one."""
+    """What was drawn at each place of the first world that came there, and is given on every later one.
+
+    Two things are done once for all worlds, since most of their time went there: a statement of SQL is compiled for
+    all their ledgers, and a report, which is made of nothing but its released table, is made once for equal tables.
+    """
 
     def __init__(self) -> None:
         self.outputs: dict[tuple[int, str], Any] = {}
+        self.reports: dict[tuple[type, str], dict[str, Any]] = {}
+        self.engine = partial(sa.create_engine, execution_options={"compiled_cache": {}})
+
+    def report(self, table: NoisedTable) -> dict[str, Any]:
+        """The report of a released table."""
+        key = type(table.kind), json.dumps(table.to_json())
+        if key not in self.reports:
+            self.reports[key] = report(table)
+        return copy.deepcopy(self.reports[key])
 
     @contextmanager
     def playing(self, seen: Seen) -> Iterator[None]:
@@ -162,6 +180,8 @@ class Tape:
                 ("dpbo_core.mechanisms.above_threshold._drawn", lambda *_: Sensitive(7)),
                 ("dpbo_core.mechanisms.exponential.PAUSE", 1e-6),
                 ("os.fsync", lambda _: None),
+                ("sqlalchemy.create_engine", self.engine),
+                ("dpbo_core.queries.evaluation.run.report", self.report),
             ):
                 stack.enter_context(patch(where, new))
             stack.enter_context(patch.object(Noise, "release", release))

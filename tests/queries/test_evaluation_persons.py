@@ -423,7 +423,7 @@ def covered(runs, *, people, seed):
 
     def table(counts, n, scale):
         steps = PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), edges)
-        kind = Binary(edges, 0.0, AucTies(0.5, 0.0, 0.0), None, steps)
+        kind = Binary(edges, 0.0, AucTies(0.5, 0.0), None, steps)
         return NoisedTable(n, scale, kind, (), tuple(counts.tolist()), weight=WEIGHT)
 
     law = table(drawn(400_000), 400_000, 1.0)

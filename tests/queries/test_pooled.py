@@ -27,7 +27,7 @@ from dpbo_core.study_file import StudySpec
 
 EDGES = tuple(np.linspace(-1.0, 1.0, 9).tolist())
 NOBODYS = PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), EDGES)
-KIND = Binary(EDGES, 0.0, AucTies(0.5, 0.0, 1.0), None, NOBODYS)  # 10 bins
+KIND = Binary(EDGES, 0.0, AucTies(0.5, 1.0), None, NOBODYS)  # 10 bins
 RUNS = 200
 
 

@@ -11,9 +11,8 @@
 | ECE | `calibration_error` | Σ_b |P_b − p_b n_b|/Σ n_b, p_b the public mean probability of the bin | (…) |
 | — | `mean_log_loss` | −Σ_b (P_b log p_b + N_b log(1 − p_b))/Σ n_b | (…) |
 
-The intervals of AP and of the AUC hold for any order of the records within each bin; those of a group's AUC take
-them to be ranked as public ones are, which another population need not be. A quotient whose divisor is no number of
-records above 0 is NaN. As JSON:
+The intervals of AP and of every AUC, a group's too, hold for any order of the records within each bin. A quotient
+whose divisor is no number of records above 0 is NaN. As JSON:
 
 roc           false and true positive rate at every edge, from (0, 0) to (1, 1)
 confusion     at every edge: the four counts, recall, precision, specificity, F1, accuracy, lift; at the model's own
@@ -40,7 +39,6 @@ from dpbo_core.queries.evaluation.binary_bins import (
     expected,
     from_above,
     threshold_of,
-    variance,
 )
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells, class_bins
 from dpbo_core.queries.evaluation.report_kind import (
@@ -166,8 +164,6 @@ class Binary(ReportKind):
         """All metrics of histograms (…, 2, B), by name: scalars (…); "at …" one per edge, "in …" one per bin."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         figures = _bin_figures(negatives, positives, self.ties.ranked)
-        for end, ranked in ((LOW, 0.0), (HIGH, 1.0)):
-            figures[end + "auc"] = _bin_figures(negatives, positives, ranked)["auc"]
         precision = figures["average_precision"] = self._average_precision(negatives, positives)
         low, high = average_precision_ends(positives, negatives)
         figures[LOW + "average_precision"] = np.fmin(low, precision)
@@ -204,22 +200,8 @@ class Binary(ReportKind):
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
         figures = at_own | _bin_figures(negatives, positives, self.ties.ranked)
-        return {name: figures[name] for name in (*self.of_a_group, "positives", "negatives", "read", "flagged")}
-
-    def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation binning leaves in AUCs, by name, of counts (G, 2, B)."""
-
-        def spread(bins: Reals) -> Reals:
-            """The standard deviation that binning leaves in the AUC of histograms `bins` (…, 2, B)."""
-            N, P = bins[..., 0, :], bins[..., 1, :]
-            pairs = np.maximum(P.sum(axis=-1) * N.sum(axis=-1), 1.0)
-            inside = (np.maximum(P, 0.0) * np.maximum(N, 0.0)).sum(axis=-1)
-            return np.asarray(
-                np.hypot(np.sqrt(self.ties.untied * variance(P, N)) / pairs, self.ties.error * inside / pairs)
-            )
-
-        whole, one = cells.sum(axis=0), spread(cells)
-        return {"auc": spread(whole), "of auc": one, "gap auc": np.hypot(one, spread(whole - cells))}
+        beside = LOW + "auc", HIGH + "auc", "positives", "negatives", "read", "flagged"
+        return {name: figures[name] for name in (*self.of_a_group, *beside)}
 
     def _average_precision(self, negatives: Reals, positives: Reals) -> Reals:
         """The average precision of counts (…, B) by class, a bin's records spread within it as public ones are."""
@@ -275,7 +257,6 @@ class Binary(ReportKind):
             "edges": list(self.edges),
             "threshold": self.threshold,
             "within": self.ties.ranked,
-            "within_error": self.ties.error,
             "untied": self.ties.untied,
             "steps": {name: [list(bin_) for bin_ in bins] for name, bins in vars(self.steps).items()},
             "predicted": None if self.predicted is None else list(self.predicted),
@@ -284,7 +265,7 @@ class Binary(ReportKind):
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Binary":
         """The kind of report, its edges, threshold and ties, from what `to_json` wrote; no counts."""
-        ties = AucTies(table["within"], table["within_error"], table["untied"])
+        ties = AucTies(table["within"], table["untied"])
         predicted = None if table["predicted"] is None else tuple(table["predicted"])
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
@@ -385,16 +366,22 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
 
 
 def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
-    """The counts and the AUC, by name, of counts (…, B); a share `ranked` of pairs in a bin counts as ordered."""
+    """The counts and the AUC, by name, of counts (…, B); a share `ranked` of pairs in a bin counts as ordered.
+
+    The ends of the AUC are those of no pair and of all pairs in bins.
+    """
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
-    below = negatives.cumsum(axis=-1) - (1.0 - ranked) * negatives
+    below = negatives.cumsum(axis=-1) - negatives
     pairs = np.where((P > 0.0) & (N > 0.0), P * N, np.nan)
     return {
         "positives": P,
         "negatives": N,
         "read": P + N,
         "positive_share": ratio(P, P + N),
-        "auc": (positives * below).sum(axis=-1) / pairs,
+        **{
+            end + "auc": (positives * (below + share * negatives)).sum(axis=-1) / pairs
+            for end, share in (("", ranked), (LOW, 0.0), (HIGH, 1.0))
+        },
     }
 
 

@@ -51,7 +51,6 @@ TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mi
 AUC_LIMITS, RECALL_LIMITS = (0.01, TELLS_NOTHING), (0.025, math.inf)
 CHOOSES, SAYS = 0, 1
 STEPS = 8  # K
-UNKNOWN_ERROR = 12.0**-0.5  # of a share of which nothing is known
 
 
 def threshold_of(verb: Verb) -> float:
@@ -150,12 +149,10 @@ class AucTies:
 
     Attributes:
         ranked: c.
-        error: standard deviation of c, of how many public records said it.
         untied: υ.
     """
 
     ranked: float
-    error: float
     untied: float
 
 
@@ -166,17 +163,16 @@ def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals,
 
 
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
-    """From public records, the share of pairs in bins ranked right (½ if unknown), its error, share not tied."""
+    """From public records, the share of pairs in bins ranked right (½ if unknown), and the share not tied."""
     untied = _untied(values, edges)
     values, positive = half(values, positive, SAYS)
     counts = class_counts(values, positive, edges)
     P, N = (part.sum() for part in counts)
     pairs, below = float((counts[0] * counts[1]).sum()), float((counts[0] * (counts[1].cumsum() - counts[1])).sum())
     if pairs == 0.0:
-        return AucTies(0.5, UNKNOWN_ERROR, untied)
+        return AucTies(0.5, untied)
     ranked = (auc(values, positive) * P * N - below) / pairs
-    error = min((untied * float(variance(counts[0], counts[1]))) ** 0.5 / pairs, UNKNOWN_ERROR)
-    return AucTies(min(max(float(ranked), 0.0), 1.0), error, untied)
+    return AucTies(min(max(float(ranked), 0.0), 1.0), untied)
 
 
 @dataclass(frozen=True)

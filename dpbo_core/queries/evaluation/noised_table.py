@@ -101,8 +101,14 @@ class NoisedTable:
                 one = kind.group_figures(split)
                 rest = kind.group_figures(np.expand_dims(whole, -1 - axes) - split)
                 figures["of records_share"] = split.sum(axis=tuple(range(-axes, 0))) / self.n_records
-                figures |= {f"of {name}": values for name, values in one.items()}
-                figures |= {f"gap {name}": one[name] - rest[name] for name in kind.of_a_group}
+                for name, values in one.items():
+                    end = next((end for end in (LOW, HIGH) if name.startswith(end)), "")
+                    figures[f"{end}of {name.removeprefix(end)}"] = values
+                for name in kind.of_a_group:
+                    figures[f"gap {name}"] = one[name] - rest[name]
+                    if LOW + name in one:
+                        figures[f"{LOW}gap {name}"] = one[LOW + name] - rest[HIGH + name]
+                        figures[f"{HIGH}gap {name}"] = one[HIGH + name] - rest[LOW + name]
             return figures
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
