@@ -104,9 +104,7 @@ def planned(path: Path, section: WatchSection) -> WatchPlan:
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
-def run(
-    path: Path, section: WatchSection, *, name: str | None, anyway: bool
-) -> "tuple[Watched, Account]":
+def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) -> "tuple[Watched, Account]":
     """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.

@@ -74,7 +74,7 @@ def _set_direct(ctx: typer.Context, value: bool) -> None:
         ctx.call_on_close(lambda: os.environ.update({PREFECT_USE: before or ""}))
 
 
-def of_each_that_spends(
+def of_each_without_schedule(
     direct: Annotated[
         bool,
         typer.Option(
@@ -85,7 +85,7 @@ def of_each_that_spends(
         ),
     ] = False,
 ) -> None:
-    """Do nothing: its signature declares the option --direct of commands that charge a budget."""
+    """Do nothing: its signature declares --direct of commands that run one study and no schedule."""
 
 
 def seconds(text: str) -> float:
