@@ -252,8 +252,7 @@ def _administration(url):
 @pytest.fixture
 def dpbo(here, monkeypatch, capsys):
     """Run the command in this process, in an empty folder: (exit code, standard output, standard error)."""
-    import dpbo.flows.objective
-
+    import dpbo.flows.evaluate
     import dpbo.flows.watch  # noqa: F401  flows, though a test's first command may be one with --direct
     from dpbo.flows.cli import main
 

@@ -2,7 +2,7 @@
 
 import io
 import shutil
-from functools import partial
+from contextlib import nullcontext
 
 import pytest
 import tomli_w
@@ -11,12 +11,12 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import Schedule, serve
-from dpbo.flows.useless_spend import ask_or_refuse, refuse
+from dpbo.flows.useless_spend import consent
 from dpbo.flows.watch_schedule import serve_watch
 from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
 from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
@@ -106,29 +106,33 @@ SPENDS = {by_tune: BAD, by_evaluation: GOOD, by_watch: GOOD, by_objective: BAD}
 @pytest.mark.parametrize(("spend", "epsilon"), SPENDS.items(), ids=[spend.__name__[3:] for spend in SPENDS])
 def test_what_its_plan_calls_useless_is_charged_only_where_somebody_says_anyway(spec, spend, epsilon):
     before, study = charges(), spec(epsilon)
-    for consent in (ask_or_refuse, refuse):
-        with pytest.raises(SpendUseless, match="--anyway") as refused:
-            spend(study, QueryContext(book(), consent=partial(consent, study)))
-        assert refused.value.exit_code == 3
-        assert charges() == before
-    said = spec(epsilon, anyway=True)
-    spend(said, QueryContext(book(), consent=partial(refuse, said)))
+    with pytest.raises(SpendUseless, match="--anyway") as refused:
+        spend(study, QueryContext(book(), if_useless=IfUseless.REFUSE))
+    assert refused.value.exit_code == 3
+    assert charges() == before
+    spend(study, QueryContext(book(), if_useless=IfUseless.SPEND))
     assert charges() == before + 1
-    spend(study, QueryContext(book(), consent=partial(refuse, study)))  # the same query, charged before: it goes on
+    spend(study, QueryContext(book(), if_useless=IfUseless.REFUSE))  # the same query, charged before: it goes on
     assert charges() == before + 1
 
 
-@pytest.mark.parametrize(("answer", "charged"), [("y\n", 1), ("n\n", 0), ("\n", 0), ("", 0)])
-def test_a_terminal_is_asked(spec, monkeypatch, answer, charged):
-    before, study, said = charges(), spec(BAD), io.StringIO()
+def test_a_study_that_says_anyway_is_asked_nothing_and_no_other_is_spent_without_a_person(spec):
+    assert consent(spec(BAD, anyway=True), "noise", may_ask=False) is IfUseless.SPEND
+    assert consent(spec(BAD), "", may_ask=True) is IfUseless.REFUSE  # what is found later is refused
+    for may_ask in (True, False):
+        with pytest.raises(SpendUseless, match="noise"):
+            consent(spec(BAD), "noise", may_ask=may_ask)
+
+
+@pytest.mark.parametrize(("answer", "agreed"), [("y\n", True), ("n\n", False), ("\n", False), ("", False)])
+def test_a_terminal_is_asked(spec, monkeypatch, answer, agreed):
+    said = io.StringIO()
     for name, stream in (("stdin", io.StringIO(answer)), ("stderr", said)):
         stream.isatty = lambda: True
         monkeypatch.setattr(f"sys.{name}", stream)
-    try:
-        by_tune(study, QueryContext(book(), consent=partial(ask_or_refuse, study)))
-    except SpendUseless:
-        assert not charged
-    assert charges() == before + charged
+    asked = Run.of(spec(BAD), QueryContext(book()))
+    with nullcontext() if agreed else pytest.raises(SpendUseless):
+        assert consent(asked.spec, asked.useless, may_ask=True) is IfUseless.SPEND
     assert "would be noise" in said.getvalue()
     assert said.getvalue().endswith("Spend it anyway? [y/N] ")
 
