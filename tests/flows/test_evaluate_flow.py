@@ -98,7 +98,7 @@ def test_what_is_refused_for_a_public_reason_is_refused_before_prefect_starts(he
     """Each by the door that the flow has, in its words."""
     tuned_only(asked)
     before = entries()
-    monkeypatch.setattr("dpbo.flows.cli.evaluate.run_here", lambda *_: pytest.fail("it was started"))
+    monkeypatch.setattr("dpbo.flows.cli.evaluate.flows_here", lambda _: pytest.fail("it was started"))
     study = here / "study.toml"
 
     def refused(code, words, *options):

@@ -22,10 +22,12 @@ from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.training_set import study_fingerprint, training_digest
 from dpbo_core.queries.evaluation.run import run_and_evaluate
-from dpbo_core.queries.tuning.run import recorded_release, run_study
+from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
 TYPED = """
@@ -178,6 +180,10 @@ def reported_on(here):
     return spec, tuned.release, evaluated.release
 
 
+def run_of(spec):
+    return Run.of(spec, QueryContext(PrivacyLedger(Stores().ledger)))
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this report will not be usable")
 def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported_on, monkeypatch, capsys):
@@ -194,13 +200,13 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
         assert document["tracking"]["run_id"] == find_release(told, Stores().tracking).run_id
         assert document["release_id"] == told.release_id
     assert document["evaluation"]["release_id"] == report.release_id
-    print_tuned(*replayed(spec, "."))
+    print_tuned(*replayed(run_of(spec)))
     out = capsys.readouterr().out
     assert 0 < out.index("nothing was drawn") < out.index("clinic/evaluation · edition 1")
     assert reported(spec, ".", epsilon=0.25) is None  # another question
     other = replace(spec, evaluation=replace(spec.evaluation, edition="2"))
     assert reported(other, ".") is None
-    assert replayed(other, ".") is None  # its last step is not there yet
+    assert replayed(run_of(other)) is None  # its last step is not there yet
     alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
     assert reported(alone, ".") is None
     monkeypatch.setattr("dpbo.flows.cli.running.shown_before", lambda *_: None)  # MLflow lost it: shown anew
@@ -225,7 +231,7 @@ def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
     uri = Stores().tracking
     client = MlflowClient(tracking_uri=uri)
     with nothing_opened(monkeypatch):
-        tuned, account = replayed(spec, ".")
+        tuned, account = replayed(run_of(spec))
     assert (tuned.result.release, tuned.result.replayed, tuned.warnings) == (release, True, ())
     assert tuned.tracked == find_release(release, uri)
     assert account.budget.dataset == "people"
@@ -236,11 +242,11 @@ def test_what_mlflow_lost_is_no_replay(shown, monkeypatch):
         (lambda: client.delete_experiment(experiment), lambda: client.restore_experiment(experiment)),
     ):
         lost()
-        assert replayed(spec, ".") is None
+        assert replayed(run_of(spec)) is None
         restored()
-        assert replayed(spec, ".") is None  # MLflow is asked again, since its store has changed
+        assert replayed(run_of(spec)) is None  # MLflow is asked again, since its store has changed
         log_release(release, account, uri)
-        assert replayed(spec, ".") is not None
+        assert replayed(run_of(spec)) is not None
     assert shown_before(replace(release, release_id="0" * 16), uri) is None
     assert shown_before(replace(release, dataset="others"), uri) is None
 
@@ -259,17 +265,21 @@ def test_a_store_that_cannot_be_read_tells_nothing(shown, tmp_path):
 def test_only_the_very_same_study_is_a_replay(shown, tables, monkeypatch):
     spec, release = shown
     ledger = PrivacyLedger(Stores().ledger)
-    assert recorded_release(spec, ledger=ledger) == release
+
+    def recorded(study):
+        return Run.of(study, QueryContext(ledger)).recorded()
+
+    assert recorded(spec) == release
     for section, key, value in (
         ("study", "edition", "2"), ("study", "name", "other"), ("privacy", "epsilon", 0.25), ("search", "seed", 7),
         ("data", "validation_share", 0.4), ("model", "steepness", 9.0),
     ):  # fmt: skip
         changed = {name: dict(table) for name, table in tables.items()}
         changed[section][key] = value
-        assert recorded_release(StudySpec.from_dict(changed), ledger=ledger) is None, (section, key)
+        assert recorded(StudySpec.from_dict(changed)) is None, (section, key)
     tables["study"]["name"] = "unheard"  # of which no file is read
     tables["data"] = {"training": "no.csv", "validation": "none.csv", "n_validation": 3, "target": "y"}
-    assert recorded_release(StudySpec.from_dict(tables), ledger=ledger) is None
+    assert recorded(StudySpec.from_dict(tables)) is None
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -384,7 +384,8 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
     monkeypatch.setattr(precomputed, "LONG", 0.0)
-    ahead = PublicWork(resolve(spec), ".", pool)
+    of_none = PrivacyLedger(f"sqlite:///{here / 'none'}.db")
+    ahead = PublicWork(Run.of(spec, QueryContext(of_none)), pool)
     for chunk in ahead.to_cross_validate:
         ahead.cross_validate(chunk)
     assert len(ahead.done().scores) == n_known

@@ -13,8 +13,10 @@ from sklearn.svm import NuSVC
 from dpbo.tasks.reporting.certificate_words import untrained_words
 from dpbo_core import PrivacyLedger, PrivateObjective, PrivateSearch, Real, StudySpec, run_study
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.precomputed import PublicWork
 from dpbo_core.preparation.resolve import resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.trial_trainings import to_try_out
 from dpbo_core.queries.tuning.run import StudyRun
 
@@ -143,13 +145,13 @@ def test_public_tasks_try_out_what_a_study_by_itself_would(tables, tmp_path):
     }
     tables["space"] = {"penalty": {"values": ["l2", "l1"]}}
     spec = StudySpec.from_dict(tables)
-    work = PublicWork(resolve(spec), tmp_path)
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    work = PublicWork(Run.of(spec, QueryContext(ledger, tmp_path)))
     assert [index for part in work.to_try for index in part] == [0, 1]
     first, second = work.to_try
     assert work.try_out(first) == 1
     with pytest.raises(StudyInvalid, match="penalty = l1"):
         work.try_out(second)
-    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="penalty = l1"):
         run_study(spec, ledger=ledger, folder=tmp_path)
     assert ledger.accounts() == ()

@@ -17,9 +17,11 @@ from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyIn
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.precomputed import PublicWork
 from dpbo_core.preparation.resolve import advise_study, planning_problem, resolve
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.sklearn_api.predictions_in_memory import prediction_table
 
@@ -275,7 +277,7 @@ def test_methods_serve_with_and_without_public_predictions(kind, tmp_path):
 
 def test_nothing_is_trained_and_no_model_is_shown(tmp_path):
     written(tmp_path)
-    work = PublicWork(resolve(study()), tmp_path, None)
+    work = PublicWork(Run.of(study(), QueryContext(PrivacyLedger(f"sqlite:///{tmp_path}/ledger.db"), tmp_path)))
     assert (work.to_train, work.to_cross_validate, work.to_try) == ((), (), ())
     release = run_study(study(), ledger=ledger(tmp_path), folder=tmp_path).release
     assert not model_is_public(release)
