@@ -38,6 +38,7 @@ from dpbo_core.methods import (
 from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
+from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.problem import Problem
 
 Verdict = Literal["good", "poor", "useless", "refused"]
@@ -207,9 +208,9 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, chosen)
 
 
-def why_useless(method: AnyMethod, problem: Problem) -> str:
-    """Why `dpbo plan` calls a method useless on a problem, in a sentence; "" where it does not."""
-    line = _method_advice(method, problem, None)
+def why_useless(method: AnyMethod, problem: Problem, plan: PrivacyPlan) -> str:
+    """Why `dpbo plan` calls a method, at this `plan`, useless on a problem, in a sentence; "" where it does not."""
+    line = _method_advice(method, problem, None, plan)
     if line.verdict != "useless":
         return ""
     gain = "" if problem.baseline is None else f"; {one_digit(line.score_range - problem.baseline):g} is to gain"
@@ -229,14 +230,17 @@ def check_scoring(problem: Problem) -> None:
         check_enforceable()
 
 
-def _method_advice(method: AnyMethod, problem: Problem, beside: Expected | None) -> MethodAdvice:
+def _method_advice(
+    method: AnyMethod, problem: Problem, beside: Expected | None, plan: PrivacyPlan | None = None
+) -> MethodAdvice:
     """One method's price, verdict and expected error, its loss compared with `beside`; or why it cannot run."""
     G, options = problem.score_range, changed_options(method)
     try:
         check_counts(method, problem)
         check_scored_in_public(method, problem)
         check_lengthscale(method, problem)
-        plan, outlook, loss = method.plan(problem), method.outlook(problem), expected(method, problem)
+        plan = plan or method.plan(problem)
+        outlook, loss = method.outlook(problem), expected(method, problem)
     except DpboError as error:
         return MethodAdvice(kind=method.kind, score_range=G, options=options, verdict="refused", why=error.what)
     guarantee = plan.guarantee

@@ -33,4 +33,5 @@ def useless_study(spec: StudySpec, folder: str | Path) -> str:
         StudyInvalid: the public training file cannot be used as the study says.
     """
     resolved, public = resolve(spec, folder), advised_half(spec, folder)
-    return why_useless(resolved.method, resolved.problem if public is None else public.problem)
+    problem = resolved.problem if public is None else public.problem
+    return why_useless(resolved.method, problem, resolved.plan)

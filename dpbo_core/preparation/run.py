@@ -38,12 +38,13 @@ class Run(Opaque):
         data: the split of the data into their public and their sensitive half.
     """
 
-    __slots__ = ("_public", "context", "data", "study")
+    __slots__ = ("_public", "_useless", "context", "data", "study")
 
     def __init__(
         self, study: ResolvedStudy, context: QueryContext, data: DataSplit, public: PublicHalf | None = None
     ) -> None:
         self.study, self.context, self.data, self._public = study, context, data, public
+        self._useless: str | None = None
 
     @classmethod
     def of(cls, spec: StudySpec, context: QueryContext, *beside: Source) -> Self:
@@ -121,7 +122,9 @@ class Run(Opaque):
     @property
     def useless(self) -> str:
         """Why the study's plan expects mostly noise, by the public half too; "" where it does not."""
-        return why_useless(self.method, self.public.problem)
+        if self._useless is None:
+            self._useless = why_useless(self.method, self.public.problem, self.plan)
+        return self._useless
 
     def recorded(self) -> Release | None:
         """The release that the ledger has of exactly this study; None if there is none.
@@ -139,7 +142,9 @@ class Run(Opaque):
     def under(self, context: QueryContext) -> "Run":
         """This run as another context asks for it: its noise, its workers, its schedule; nothing is read again."""
         data = self.data if not isinstance(self.data, FileSplit) else self.data.scored_by(context.workers)
-        return Run(self.study, context, data, self._public)
+        run = Run(self.study, context, data, self._public)
+        run._useless = self._useless
+        return run
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "Run":
         """This run with the choices that the ledger recorded when it was charged, whatever is advised today."""

@@ -5,9 +5,12 @@ import gc
 import signal
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from dpbo.flows.plain_output import announce_stage
+
+if TYPE_CHECKING:
+    from dpbo_core.study_file import StudySpec
 
 GC_THRESHOLD = 1_000_000  # allocations between two collections; a command's imports make 700,000, and no garbage
 
@@ -19,13 +22,13 @@ def main() -> None:
             signal.signal(signal.SIGTERM, _raise_interrupt)
         gc.set_threshold(GC_THRESHOLD)
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
-        _first_look()
+        read = _first_look()
         _announce(sys.argv[1:])
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("dpbo: stopped; nothing was charged. What to do: run the same command again\n")
         sys.exit(130)
-    run()
+    run(read)
 
 
 def _announce(words: list[str]) -> None:
@@ -39,21 +42,25 @@ def _announce(words: list[str]) -> None:
         announce_stage(study.rpartition("/")[2], "reading the study")
 
 
-def _first_look() -> None:
-    """Exit with an error message if the study's text or files' headers are refused; ignore other failures."""
+def _first_look() -> "StudySpec | None":
+    """The study that the command names, read; exit with a message if its text or its files' headers are refused.
+
+    None where the command names no study, or where anything else fails, which the command itself says.
+    """
     words = sys.argv[1:]
     if words != ["tune"] and not any(word.endswith(".toml") for word in words):
-        return  # no study is named: nothing is imported to read one
+        return None  # no study is named: nothing is imported to read one
     from dpbo.flows.cli.first_look import look
     from dpbo.flows.cli.terminal import print_message
     from dpbo_core.errors import BudgetRefused, StudyInvalid
 
     with suppress(Exception):
         try:
-            look(words)
+            return look(words)
         except (StudyInvalid, BudgetRefused) as error:
             print_message(error)
             sys.exit(error.exit_code)
+    return None
 
 
 def _raise_interrupt(_number: int, _frame: object) -> NoReturn:

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
@@ -25,6 +25,9 @@ from dpbo.flows.cli.words import (
     of_every_command,
 )
 from dpbo_core.errors import DpboError, StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbo_core.study_file import StudySpec
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
@@ -151,14 +154,17 @@ def _refuse_unprintable(words: list[str]) -> None:
             )
 
 
-def main() -> None:
-    """The entry point: run, and turn every error into one message and an exit code."""
+def main(read: "StudySpec | None" = None) -> None:
+    """The entry point: run, and turn every error into one message and an exit code.
+
+    `read` is the study that the command names, if that was read.
+    """
     sys.argv = plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     try:
         _refuse_unprintable(sys.argv[1:])
-        app()
+        app(obj=read)
     except DpboError as error:
         message = error
         if debug:

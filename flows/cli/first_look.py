@@ -19,8 +19,10 @@ from dpbo_core.study_file.toml_file import read_study
 READS_A_STUDY = ("tune", "plan", "evaluate", "watch", "serve")
 
 
-def look(words: Sequence[str]) -> None:
-    """Refuse a command's study by its text and, where there is no ledger yet, by its files' headers.
+def look(words: Sequence[str]) -> StudySpec | None:
+    """The study that a command names, read; None without one.
+
+    It is refused by its text and, where there is no ledger yet, by its files' headers.
 
     Args:
         words: of the command.
@@ -33,9 +35,9 @@ def look(words: Sequence[str]) -> None:
     if list(words) == ["tune"]:
         raise no_study()
     if verb not in READS_A_STUDY or path is None or {"--help", "--debug", "--plain"} & {*words}:
-        return
+        return None
     if not all(word.isprintable() for word in words):  # the command says so
-        return
+        return None
     study = read_study(path)
     space_of(study)
     stated = study.evaluation is not None and study.evaluation.epsilon is not None
@@ -45,6 +47,7 @@ def look(words: Sequence[str]) -> None:
         Path("mlruns").exists() or any(name.startswith("DPBO_") for name in os.environ)
     ):
         _look_at_files(study, path.parent, verb)
+    return study
 
 
 def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:

@@ -25,13 +25,15 @@ def check_public_here(sources: Iterable[Source]) -> None:
         check_public_sources(sources, ledger)
 
 
-def study_of_one_run(path: Path, *, anyway: bool = False) -> StudySpec:
+def study_of_one_run(path: Path, *, anyway: bool = False, read: StudySpec | None = None) -> StudySpec:
     """The study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
+
+    `read` is that study where it was read already.
 
     Raises:
         StudyInvalid: it cannot be read, or they do.
     """
-    study = read_study(path)
+    study = read or read_study(path)
     refuse_fields(study)
     return replace(study, privacy=replace(study.privacy, anyway=True)) if anyway else study
 

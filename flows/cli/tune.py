@@ -40,12 +40,14 @@ from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, was_charged
+from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
 def tune(
+    ctx: typer.Context,
     study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
@@ -58,7 +60,7 @@ def tune(
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
-    tuned, account = run(study or EXAMPLE, register=register, workers=workers, anyway=anyway)
+    tuned, account = run(study or EXAMPLE, register=register, workers=workers, anyway=anyway, read=ctx.obj)
 
     def screen() -> None:
         print_tuned(tuned, account)
@@ -95,16 +97,21 @@ def serve(
 
 
 def run(
-    path: Path, *, register: bool = False, workers: int | None = None, anyway: bool = False
+    path: Path,
+    *,
+    register: bool = False,
+    workers: int | None = None,
+    anyway: bool = False,
+    read: StudySpec | None = None,
 ) -> tuple[Tuned, Account]:
     """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
 
-    What could not be published is told on standard error; the result stands.
+    What could not be published is told on standard error; the result stands. `read` is the study, if it was read.
 
     Raises:
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
-    study = study_of_one_run(path, anyway=anyway)
+    study = study_of_one_run(path, anyway=anyway, read=read)
     if workers is not None:
         if not isinstance(study.data, PublicFiles | PersonFiles):
             raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from dpbo_core.advice.advise import why_useless
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -327,7 +326,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
         warm_start,
         {**run.study.to_json(), MARKS: True},
         draws,
-        why_useless(method, public.problem),
+        "" if reserved is not None else run.useless,
     )
     return ReadyStudy(run, problem, search, query, published=published, charged_before=reserved is not None)
 
