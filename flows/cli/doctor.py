@@ -19,14 +19,8 @@ from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
 from dpbo.flows.prefect_runtime.run_server import readable_by_others
 from dpbo.flows.prefect_runtime.schedule_server import configured, standing
-from dpbo.flows.prefect_runtime.settings import (
-    FOLDER,
-    Stores,
-    check_prefect_settings,
-    prefect_home,
-    proxies,
-    quiet_environment,
-)
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings, prefect_home, proxies, quiet_environment
+from dpbo.flows.stores import FOLDER, Stores
 from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.accounting.account import Account, balances

@@ -8,14 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import (
-    FOLDER,
-    PROFILES,
-    Stores,
-    prefect_home,
-    prefect_is_configured,
-    prefect_settings,
-)
+from dpbo.flows.prefect_runtime.settings import PROFILES, prefect_home, prefect_is_configured, prefect_settings
+from dpbo.flows.stores import FOLDER, Stores
 from dpbo.flows.workers.dask_fitness import problems
 from dpbo.flows.workers.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount

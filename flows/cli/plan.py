@@ -14,7 +14,7 @@ from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.advice.advise import Advice, MethodAdvice, beside_spread, enough
 from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError

@@ -12,7 +12,7 @@ from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.running import is_there
 from dpbo.flows.cli.terminal import Screen, named, print_result, print_sentence
 from dpbo.flows.cli.words import text_of, writing
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.accounting.certificate import Recomputed, read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
 from dpbo_core.ledger import lookup

@@ -14,7 +14,8 @@ from dpbo.flows.cli.running import own_ledger, run_here, serve_schedule
 from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Port, Study, TrustServer, check_padding
-from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import ask_or_refuse
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid

@@ -23,7 +23,7 @@ from test_one_query import dead_after
 
 from dpbo.flows.cli import objective as door
 from dpbo.flows.objective import close_privately, score_privately
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core import FinalModel, PrivateObjective, run_study
 from dpbo_core.errors import NoScoresLeft, PolicyRefused, StudyInvalid

@@ -27,8 +27,8 @@ from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.schedule_server import OUTAGE
-from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
+from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
