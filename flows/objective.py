@@ -7,9 +7,9 @@ from typing import Any
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import announce_refusal, name_run, wait_until_recorded
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
 from dpbo.tasks.queries import close, score
 from dpbo.tasks.reporting.mlflow_lookup import Tracked

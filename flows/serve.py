@@ -25,10 +25,10 @@ from prefect.utilities.services import critical_service_loop
 
 from dpbo.flows.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
-from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.prefect_runtime.schedule_server import ScheduleServer, is_outage, loopback_server, wait_for_server
 from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune
 from dpbo.flows.useless_spend import refuse

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dpbo.flows.cli.running import is_there, ledger_here
 from dpbo.flows.cli.words import ANYWAY
-from dpbo.flows.prefect_runtime.requested_study import refuse_fields
+from dpbo.flows.requested_study import refuse_fields
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source

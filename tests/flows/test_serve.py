@@ -25,8 +25,8 @@ from dpbo.flows import serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.schedule_server import OUTAGE
+from dpbo.flows.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
