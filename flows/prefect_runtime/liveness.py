@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from dpbo.tasks.policies import without_prefect
-
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
@@ -69,14 +67,11 @@ def follow(starter: str | None) -> None:
 def alive(folder: Path) -> Iterator[None]:
     """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
     run = current_flow_run()
-    if run is None and without_prefect():
+    if run is None:
         yield
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     bury(folder)
-    if run is None:
-        yield
-        return
     path = folder / str(run.id)
     unnamed = folder / f".{path.name}"
     handle = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)

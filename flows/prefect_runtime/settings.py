@@ -3,7 +3,7 @@
 import os
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,12 @@ def prefect_settings() -> "Settings":
     return get_current_settings()
 
 
+def configured_api() -> str | None:
+    """Return the address of the API in Prefect's settings; None where none is set."""
+    url = prefect_settings().api.url if prefect_is_configured() else None
+    return None if url is None else str(url).rstrip("/")
+
+
 def quiet_environment() -> None:
     """Set dpbo's defaults for Prefect in the environment before its import: no telemetry, no log on the screen.
 
@@ -66,11 +72,6 @@ def quiet_environment() -> None:
     team = team_setting()
     if team is not None:
         lead_prefect(team)
-
-
-def proxies() -> list[str]:
-    """Return the names of the environment variables that set a proxy for HTTP."""
-    return [name for name in os.environ if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")]
 
 
 def bypass_proxies_for_loopback() -> None:
@@ -101,30 +102,19 @@ def refuse_folder_settings(folder: Path) -> None:
 
 def _settings_files(folder: Path) -> Iterator[str]:
     """The files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
-    if _is_there(folder / "prefect.toml"):
-        yield "prefect.toml"
-    if _is_there(folder / "pyproject.toml"):
-        try:
-            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            yield "pyproject.toml, which cannot be read,"
-        else:
-            tool = project.get("tool")
-            if isinstance(tool, dict) and "prefect" in tool:
-                yield "pyproject.toml"
-    if _is_there(folder / ".env"):
-        try:
-            text = (folder / ".env").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            yield ".env, which cannot be read,"
-        else:
-            if PREFIX in text.upper():
-                yield ".env"
-
-
-def _is_there(path: Path) -> bool:
-    """Whether a path exists, or is a dangling link."""
-    return path.is_symlink() or path.exists()
+    kinds: dict[str, Callable[[str], bool]] = {
+        "prefect.toml": lambda _: True,
+        "pyproject.toml": lambda text: "prefect" in tomllib.loads(text).get("tool", {}),
+        ".env": lambda text: PREFIX in text.upper(),
+    }
+    for name, holds_settings in kinds.items():
+        path = folder / name
+        if path.is_symlink() or path.exists():
+            try:
+                if holds_settings(path.read_text(encoding="utf-8", errors="replace")):
+                    yield name
+            except (OSError, ValueError, RecursionError, TypeError):
+                yield f"{name}, which cannot be read,"
 
 
 def check_prefect_settings() -> None:
