@@ -59,7 +59,7 @@ def measured() -> Iterator[Row]:
 
 
 def through_prefect(number: Iterator[int], steps: int) -> None:
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.owner import owners_terminal
     from dpbo.flows.tune import tune_privately
 
     with owners_terminal():

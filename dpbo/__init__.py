@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbo.flows.objective import score_privately as score_privately
     from dpbo.flows.outsource import Outsourcing as Outsourcing
     from dpbo.flows.outsource import outsource as outsource
-    from dpbo.flows.prefect_runtime.owner import owners_terminal as owners_terminal
+    from dpbo.flows.owner import owners_terminal as owners_terminal
     from dpbo.flows.serve import tune_on_schedule as tune_on_schedule
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_privately as tune_privately
@@ -68,7 +68,7 @@ _HOME = {
     "close_privately": "objective",
     "evaluate_privately": "evaluate",
     "outsource": "outsource",
-    "owners_terminal": "prefect_runtime.owner",
+    "owners_terminal": "owner",
     "score_privately": "objective",
     "tune_and_watch": "watch",
     "tune_on_schedule": "serve",

@@ -14,9 +14,9 @@ from typing import Any
 
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from dpbo.flows.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings, prefect_settings, without_heartbeat
 from dpbo.flows.stores import Stores
 from dpbo.tasks import policies

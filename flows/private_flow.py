@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self, TypeVar
 
+from dpbo.flows.owner import asked_by, at_the_terminal, caller, refuse_job_variables
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
-from dpbo.flows.prefect_runtime.owner import asked_by, at_the_terminal, caller, refuse_job_variables
 from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
 from dpbo.flows.stores import Stores

@@ -12,7 +12,7 @@ from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows import outsource
 from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.owner import owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.serve import FROZEN, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately

@@ -8,7 +8,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from test_flow import flow_runs, task_runs
 
-from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.owner import owners_terminal
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.models import linear_trainer
