@@ -43,7 +43,11 @@ def test_files_that_others_can_read_are_named(open_folder):
         ledger.set_budget(cap, sources=(file_source(name),))
     before = {path: path.stat().st_mode for path in open_folder.rglob("*")}
     note, _ = findings.files(ledger.accounts())
-    assert (note.what, note.verdict, note.remedy) == ("prefect's folder", "note", "chmod 700 prefect")
+    assert (note.what, note.verdict, note.remedy) == (
+        "prefect's folder",
+        "note",
+        f"chmod 700 {open_folder / 'prefect'}",
+    )
     (seen,) = wrong(findings.files(ledger.accounts()))
     named = seen.removeprefix("others can read ").split(", ")
     assert [Path(name).name for name in named] == ["mlruns", "curator", "visits.csv"]
