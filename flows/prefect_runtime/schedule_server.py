@@ -116,7 +116,7 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
     if held is None:
         yield _existing(home.resolve(), port, trust=trust)
         return
-    with held, _kept_running(held, home.resolve(), folder / "prefect-server.log") as server:
+    with held, _lasting_server(held, home.resolve(), folder / "prefect-server.log") as server:
         yield server
 
 
@@ -154,7 +154,7 @@ def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
 
 
 @contextmanager
-def _kept_running(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
+def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
     """Context with a server on the socket `held`, which nobody else can take, started again if it dies."""
     auth, file = password_in(home, int(held.getsockname()[1]), is_new=True)
     closing = threading.Event()
