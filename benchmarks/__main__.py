@@ -32,6 +32,7 @@ SCRIPTS = {
     "scale": "Records in many files",
     "startup": "Start-up",
     "mistakes": "Mistakes",
+    "main_road": "The main road",
     "whole_commands": "Whole commands",
     "seconds": "What a user waits for",
     "ledger": "The ledger",

@@ -59,7 +59,7 @@ def measured() -> Iterator[Row]:
 
 
 def through_prefect(number: Iterator[int], steps: int) -> None:
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.owner import owners_terminal
     from dpbo.flows.tune import tune_privately
 
     with owners_terminal():
@@ -67,7 +67,7 @@ def through_prefect(number: Iterator[int], steps: int) -> None:
 
 
 def plainly(number: Iterator[int], steps: int) -> None:
-    from dpbo.flows.prefect_runtime.settings import Stores
+    from dpbo.flows.stores import Stores
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.queries.tuning.run import run_study
 

@@ -32,7 +32,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
-from dpbo.flows.prefect_runtime.requested_study import edition_at
+from dpbo.flows.requested_study import edition_at
 from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.errors import BudgetRefused

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
     from dpbo.flows.outsource import Outsourcing as Outsourcing
     from dpbo.flows.outsource import outsource as outsource
-    from dpbo.flows.prefect_runtime.owner import owners_terminal as owners_terminal
+    from dpbo.flows.owner import owners_terminal as owners_terminal
     from dpbo.flows.serve import tune_on_schedule as tune_on_schedule
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_privately as tune_privately
@@ -64,7 +64,7 @@ _HOME = {
     "Watched": "watch",
     "evaluate_privately": "evaluate",
     "outsource": "outsource",
-    "owners_terminal": "prefect_runtime.owner",
+    "owners_terminal": "owner",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",
     "watch_on_schedule": "watch_schedule",

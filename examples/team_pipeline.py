@@ -21,7 +21,7 @@ from dpbo import (
     read_study,
     tune_privately,
 )
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo.tasks.tuning import publish, train
 
 STUDY = """\

@@ -5,9 +5,9 @@ from dataclasses import replace
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.requested_study import study_of
 from dpbo.flows.results import Evaluated as Evaluated
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies

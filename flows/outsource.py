@@ -14,10 +14,11 @@ from typing import Any
 
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from dpbo.flows.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.owner import caller, check_owner, owners_terminal
-from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings, prefect_settings, without_heartbeat
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings, prefect_settings, without_heartbeat
+from dpbo.flows.stores import Stores
 from dpbo.tasks import policies
 from dpbo.tasks.outsourcing import answer_query, publish_table, suggest_row, take_answer
 from dpbo_core.errors import DpboError

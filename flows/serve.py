@@ -2,7 +2,9 @@
 
 import logging
 import os
+import signal
 import sys
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import prefect
 from prefect import get_run_logger, settings
 from prefect.client.orchestration import get_client
@@ -25,10 +28,12 @@ from prefect.utilities.services import critical_service_loop
 
 from dpbo.flows.prefect_page import in_a_line, slug
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
-from dpbo.flows.prefect_runtime.requested_study import check_fields, edition_at, scheduled_study
-from dpbo.flows.prefect_runtime.schedule_server import ScheduleServer, is_outage, loopback_server, wait_for_server
-from dpbo.flows.prefect_runtime.settings import FOLDER, Stores, prefect_settings, refuse_folder_settings
+from dpbo.flows.prefect_runtime.prefect_process import answers
+from dpbo.flows.prefect_runtime.schedule_server import PAUSE, ScheduleServer, loopback_server
+from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
+from dpbo.flows.stores import FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
@@ -48,6 +53,7 @@ REFUSED, MISSED = "Refused: budget", "Skipped: missed"
 GRACE = timedelta(minutes=1)  # how late a run may be although the next one is due
 SERVED_BY = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
 FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
+OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 POLL = 2  # seconds between two looks for a run that is due
 
 
@@ -239,6 +245,20 @@ def without_traces() -> None:
     with suppress(ImportError):  # a Prefect that has it elsewhere traces as it does
         poller: Any = import_module("prefect.runner._scheduled_run_poller")
         poller.critical_service_loop = partial(critical_service_loop, printer=lambda *_: None)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an error, or one in its group, means that no server answered."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_outage(part) for part in error.exceptions)
+    return isinstance(error, httpx.TransportError) or OUTAGE in str(error)
+
+
+def wait_for_server(api: str) -> None:
+    """Wait until a server answers at `api`; a termination signal ends the process in good order."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
+    while not answers(api):
+        time.sleep(PAUSE)
 
 
 def _settings(server: ScheduleServer) -> "dict[Setting, Any]":

@@ -12,12 +12,12 @@ from dpbo.flows.prefect_page import (
     with_message,
 )
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
-from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.progress import Progress, announce_release, in_short
 from dpbo.flows.public_work import prepared
 from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.results import Tuned as Tuned
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies

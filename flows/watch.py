@@ -7,8 +7,8 @@ from typing import Any
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import ALARM, announce_refusal, emit, wait_until_recorded
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
-from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import look, prepare_look, publish_looks

@@ -11,8 +11,8 @@ from prefect.states import Cancelled, Completed
 
 from dpbo.flows.prefect_page import slug
 from dpbo.flows.prefect_runtime.liveness import follow
-from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study
-from dpbo.flows.prefect_runtime.settings import Stores, refuse_folder_settings
+from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
+from dpbo.flows.requested_study import refuse_fields, scheduled_study
 from dpbo.flows.serve import (
     FROZEN,
     REFUSED,
@@ -24,6 +24,7 @@ from dpbo.flows.serve import (
     print_line,
     served,
 )
+from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies

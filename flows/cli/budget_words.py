@@ -14,7 +14,7 @@ from dpbo.flows.cli.budget import budget_app
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_sentence
 from dpbo.flows.cli.words import lines_of, writing
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery

@@ -9,7 +9,7 @@ import typer
 
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.data import read_header
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion

@@ -17,16 +17,14 @@ from dpbo.flows.cli.findings import Finding, Verdict, dask_cluster, files
 from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
-from dpbo.flows.prefect_runtime.run_server import readable_by_others
-from dpbo.flows.prefect_runtime.schedule_server import configured, standing
+from dpbo.flows.prefect_runtime.schedule_server import standing
 from dpbo.flows.prefect_runtime.settings import (
-    FOLDER,
-    Stores,
     check_prefect_settings,
+    configured_api,
     prefect_home,
-    proxies,
     quiet_environment,
 )
+from dpbo.flows.stores import FOLDER, Stores
 from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.accounting.account import Account, balances
@@ -190,7 +188,7 @@ def _mlflow() -> Iterator[Finding]:
 
 def _server() -> Iterator[Finding]:
     """Findings about Prefect's server here, asked over HTTP: whether one answers, wants a password, has TLS."""
-    named = configured()
+    named = configured_api()
     api = named or f"http://{LOOPBACK}:4200/api"
     if not answers(api):
         if named is None:
@@ -203,11 +201,9 @@ def _server() -> Iterator[Finding]:
         yield Finding("prefect server", verdict, f"{api} asks nobody for a password", remedy)
     else:
         yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
-    readable = readable_by_others(prefect_home())
-    if readable is not None:
-        yield Finding("prefect's folder", "note", *readable.split(". Run: "))
-    if proxies():
-        yield Finding("proxy", "fine", f"{', '.join(proxies())} is set; requests to this machine bypass it", "")
+    proxies = [name for name in os.environ if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")]
+    if proxies:
+        yield Finding("proxy", "fine", f"{', '.join(proxies)} is set; requests to this machine bypass it", "")
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:

@@ -13,8 +13,9 @@ from dpbo.flows.cli.running import account_after, flows_here, mlflow_lookup, own
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Anyway, Study
-from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Evaluated
+from dpbo.flows.stores import Stores
 from dpbo_core.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.context import IfUseless, QueryContext

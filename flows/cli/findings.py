@@ -7,15 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from dpbo.flows.prefect_runtime.run_server import DATABASE
 from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.settings import (
-    FOLDER,
-    PROFILES,
-    Stores,
-    prefect_home,
-    prefect_is_configured,
-    prefect_settings,
-)
+from dpbo.flows.prefect_runtime.settings import PROFILES, prefect_home, prefect_is_configured, prefect_settings
+from dpbo.flows.stores import FOLDER, Stores
 from dpbo.flows.workers.dask_fitness import problems
 from dpbo.flows.workers.standing_cluster import standing_cluster
 from dpbo_core.ledger.accounts import DatasetAccount
@@ -40,6 +35,10 @@ class Finding:
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     """A finding: whether others can read the stores, vaults, passwords or sensitive files; none if none exists."""
     home, profiles = _of_prefect()
+    database = home / DATABASE
+    if database.exists() and _others_reach(database):
+        others = f"Other users of this machine can read {database}"
+        yield Finding("prefect's folder", "note", others, f"chmod 700 {home}")
     private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db")]
     private_paths += sorted(home.glob(f"{PASSWORD_FILE}*"))
     private_paths += [profiles] if _holds_a_secret(profiles) else []

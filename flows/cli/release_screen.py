@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
+from dpbo.flows.owner import acting_as_owner, owners_terminal
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.owner import acting_as_owner, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
-from dpbo.flows.prefect_runtime.settings import (
-    Stores,
-    quiet_environment,
-    without_heartbeat,
-)
+from dpbo.flows.prefect_runtime.settings import quiet_environment, without_heartbeat
+from dpbo.flows.stores import Stores
 from dpbo.flows.team_database import prepare
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before

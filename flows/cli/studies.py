@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpbo.flows.cli.running import is_there, ledger_here
-from dpbo.flows.prefect_runtime.requested_study import refuse_fields
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.requested_study import refuse_fields
+from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.preconditions import check_public_sources

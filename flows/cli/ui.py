@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo.flows.viewer.serving import show
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import DpboError

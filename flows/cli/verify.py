@@ -11,7 +11,7 @@ import typer
 from dpbo.flows.cli.running import is_there
 from dpbo.flows.cli.terminal import print_result, print_sentence
 from dpbo.flows.cli.words import text_of
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.accounting.certificate import Recomputed, read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
 from dpbo_core.ledger import lookup

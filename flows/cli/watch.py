@@ -14,7 +14,8 @@ from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefec
 from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Anyway, Port, Study, TrustServer
-from dpbo.flows.prefect_runtime.settings import Stores, quiet_environment
+from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks.policies import without_prefect
 from dpbo_core.accounting.account import Account

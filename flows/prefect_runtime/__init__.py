@@ -1,1 +1,1 @@
-"""Which Prefect server records a run and with which settings, and whose word started it."""
+"""Which Prefect server records a run, with which settings, and which runs are alive."""

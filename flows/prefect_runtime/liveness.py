@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from dpbo.tasks.policies import without_prefect
-
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
@@ -71,7 +69,7 @@ def follow(starter: str | None) -> None:
 def alive(folder: Path) -> Iterator[None]:
     """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
     run = current_flow_run()
-    if run is None and without_prefect():
+    if run is None:
         yield
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,7 +7,6 @@ processes of this user or Dask's TLS.
 
 import os
 import secrets
-import stat
 import sys
 import tempfile
 import threading
@@ -25,12 +24,7 @@ from dpbo.flows.prefect_runtime.prefect_process import (
     reserve_port,
     start_failure,
 )
-from dpbo.flows.prefect_runtime.settings import (
-    bypass_proxies_for_loopback,
-    prefect_home,
-    prefect_is_configured,
-    prefect_settings,
-)
+from dpbo.flows.prefect_runtime.settings import bypass_proxies_for_loopback, configured_api, prefect_home
 from dpbo_core.errors import DpboError, StudyInvalid
 
 _TEMPORARY: ContextVar[bool] = ContextVar("this run's server ends with the command", default=False)
@@ -47,10 +41,10 @@ def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]
         DpboError: the configured server does not answer, or the temporary one did not start.
     """
     bypass_proxies_for_loopback()
-    api = prefect_settings().api.url if prefect_is_configured() else None
+    api = configured_api()
     if api is not None or current_flow_run() is not None:
         if api is not None:
-            check_answers(api.rstrip("/"))
+            check_answers(api)
         meanwhile()
         yield
         return
@@ -86,17 +80,6 @@ def check_answers(api: str) -> None:
             "that this machine cannot reach",
             remedy="start that server, or unset PREFECT_API_URL (prefect profile use local); nothing was charged",
         )
-
-
-def readable_by_others(home: Path) -> str | None:
-    """Return a sentence about Prefect's folder if other users of the machine can read its database, else None."""
-    try:
-        modes = [place.stat().st_mode for place in (home, home / DATABASE)]
-    except OSError:
-        return None
-    if modes[0] & stat.S_IXOTH and modes[1] & stat.S_IROTH:
-        return f"Other users of this machine can read {home / DATABASE}. Run: chmod 700 {home}"
-    return None
 
 
 @contextmanager

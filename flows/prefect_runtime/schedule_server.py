@@ -8,12 +8,9 @@ that is found is used only if it asks for a password too, and is this user's own
 import base64
 import os
 import secrets
-import signal
 import socket
 import stat
-import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,20 +19,19 @@ from typing import Literal
 
 from dpbo.flows.prefect_runtime.prefect_process import (
     PrefectProcess,
-    answers,
     api_url,
     bound_socket,
     is_local,
     start_failure,
 )
-from dpbo.flows.prefect_runtime.settings import prefect_is_configured, prefect_settings
+from dpbo.flows.prefect_runtime.run_server import check_answers
+from dpbo.flows.prefect_runtime.settings import configured_api, prefect_settings
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import replace_atomically
 
 NAME = "dpbo-password-"  # and the port
 PAUSE = 1.0  # seconds between two looks at a server
 PROBE = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
-OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
 LISTENS = "0A"  # the state, in /proc/net/tcp
 Standing = Literal["open", "ours", "locked", "silent"]
 
@@ -110,23 +106,17 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
     Raises:
         DpboError: none answers and none can be started, or one answers without a password, or is not ours.
     """
-    api = configured()
+    api = configured_api()
     if api is not None:
-        answer = standing(api, {})
-        if answer == "silent":
-            raise DpboError(
-                f"no Prefect server answers at {api}",
-                cause="PREFECT_API_URL names a server that is not running",
-                remedy="start it, or unset PREFECT_API_URL to have one on this machine",
-            )
-        _refuse_open(answer, api, trust=trust)
+        check_answers(api)
+        _refuse_open(standing(api, {}), api, trust=trust)
         yield ScheduleServer(api)
         return
     held = bound_socket(port)
     if held is None:
         yield _existing(home.resolve(), port, trust=trust)
         return
-    with held, _kept_running(held, home.resolve(), folder / "prefect-server.log") as server:
+    with held, _lasting_server(held, home.resolve(), folder / "prefect-server.log") as server:
         yield server
 
 
@@ -164,7 +154,7 @@ def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
 
 
 @contextmanager
-def _kept_running(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
+def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
     """Context with a server on the socket `held`, which nobody else can take, started again if it dies."""
     auth, file = password_in(home, int(held.getsockname()[1]), is_new=True)
     closing = threading.Event()
@@ -216,25 +206,3 @@ def owners(port: int) -> set[int] | None:
 def ours_alone(port: int) -> bool:
     """True where this user's programs alone listen on `port`; False where others or none do, or it is unknown."""
     return owners(port) == {os.geteuid()}
-
-
-def configured() -> str | None:
-    """The API's address in Prefect's settings; None where none is set."""
-    url = prefect_settings().api.url if prefect_is_configured() else None
-    return None if url is None else str(url).rstrip("/")
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether an error, or one in its group, means that no server answered."""
-    import httpx
-
-    if isinstance(error, BaseExceptionGroup):
-        return any(is_outage(part) for part in error.exceptions)
-    return isinstance(error, httpx.TransportError) or OUTAGE in str(error)
-
-
-def wait_for_server(api: str) -> None:
-    """Wait until a server answers at `api`; a termination signal ends the process in good order."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
-    while not answers(api):
-        time.sleep(PAUSE)

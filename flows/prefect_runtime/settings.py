@@ -1,87 +1,22 @@
-"""Where the stores are, and which of Prefect's settings a private run depends on."""
+"""Which of Prefect's settings a private run depends on."""
 
 import os
-import stat
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
-from dpbo.flows.team_database import databases, lead_prefect
+from dpbo.flows.team_database import lead_prefect
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.address import STATE, ledger_url, state_folder, team_setting
+from dpbo_core.ledger.address import team_setting
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
-
-FOLDER = STATE
-MLFLOW_PAGE = "http://127.0.0.1:5000"
-
-
-class Stores:
-    """The addresses of the ledger and of MLflow's store: ./mlruns unless the environment says otherwise.
-
-    DPBO_DATABASE_URL puts all three stores (Prefect's too) on one PostgreSQL server.
-    """
-
-    @cached_property
-    def mlflow_tracking_uri(self) -> str | None:
-        """The tracking URI that the user set in MLFLOW_TRACKING_URI; None where none is."""
-        return os.environ.get("MLFLOW_TRACKING_URI")
-
-    @cached_property
-    def ledger(self) -> str:
-        """The SQLAlchemy URL of the ledger: DPBO_LEDGER_URL, else the team's database, else ./mlruns/ledger.db."""
-        return ledger_url()
-
-    @cached_property
-    def tracking(self) -> str:
-        """MLflow's tracking URI: MLFLOW_TRACKING_URI, else the team's database, else ./mlruns/mlflow.db."""
-        team = team_setting()
-        if self.mlflow_tracking_uri is None and team is not None:
-            return databases(team).mlflow
-        return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
-
-    @cached_property
-    def mlflow_page(self) -> str:
-        """The address at which people open MLflow: the tracking server's, or that of `dpbo ui`."""
-        uri = self.tracking
-        return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
-
-    @cached_property
-    def running(self) -> Path:
-        """The folder with the locks of flow runs that are alive on this machine."""
-        return state_folder() / "running"
-
-    @cached_property
-    def vaults(self) -> Path:
-        """The folder with the secrets of curators and watches."""
-        return state_folder() / "curator"
-
-    def make_folder(self) -> None:
-        """Make the folder of the stores, for its owner alone; refused where a link or another user's is there.
-
-        Raises:
-            StudyInvalid: a link stands there, or another user's folder.
-        """
-        with suppress(FileExistsError):
-            FOLDER.mkdir(mode=0o700)
-        folder, above = FOLDER.lstat(), Path().stat()
-        if not stat.S_ISDIR(folder.st_mode) or folder.st_uid not in (os.geteuid(), above.st_uid):
-            raise StudyInvalid(
-                f"./{FOLDER} is a link, a file or another user's folder",
-                cause="somebody else may write here, and would choose where what is kept of a study goes",
-                remedy="run in a folder of your own; to keep the stores elsewhere, set DPBO_LEDGER_URL and "
-                "MLFLOW_TRACKING_URI",
-            )
-        FOLDER.chmod(0o700)
-
 
 NO_TELEMETRY = {  # of Prefect's client, and of every server that is started here
     "DO_NOT_TRACK": "1",
@@ -116,6 +51,12 @@ def prefect_settings() -> "Settings":
     return get_current_settings()
 
 
+def configured_api() -> str | None:
+    """Return the address of the API in Prefect's settings; None where none is set."""
+    url = prefect_settings().api.url if prefect_is_configured() else None
+    return None if url is None else str(url).rstrip("/")
+
+
 def quiet_environment() -> None:
     """Set dpbo's defaults for Prefect in the environment before its import: no telemetry, no log on the screen.
 
@@ -130,11 +71,6 @@ def quiet_environment() -> None:
     team = team_setting()
     if team is not None:
         lead_prefect(team)
-
-
-def proxies() -> list[str]:
-    """Return the names of the environment variables that set a proxy for HTTP."""
-    return [name for name in os.environ if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")]
 
 
 def bypass_proxies_for_loopback() -> None:
@@ -165,30 +101,19 @@ def refuse_folder_settings(folder: Path) -> None:
 
 def _settings_files(folder: Path) -> Iterator[str]:
     """The files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
-    if _is_there(folder / "prefect.toml"):
-        yield "prefect.toml"
-    if _is_there(folder / "pyproject.toml"):
-        try:
-            project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            yield "pyproject.toml, which cannot be read,"
-        else:
-            tool = project.get("tool")
-            if isinstance(tool, dict) and "prefect" in tool:
-                yield "pyproject.toml"
-    if _is_there(folder / ".env"):
-        try:
-            text = (folder / ".env").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            yield ".env, which cannot be read,"
-        else:
-            if PREFIX in text.upper():
-                yield ".env"
-
-
-def _is_there(path: Path) -> bool:
-    """Whether a path exists, or is a dangling link."""
-    return path.is_symlink() or path.exists()
+    kinds: dict[str, Callable[[str], bool]] = {
+        "prefect.toml": lambda _: True,
+        "pyproject.toml": lambda text: "prefect" in tomllib.loads(text).get("tool", {}),
+        ".env": lambda text: PREFIX in text.upper(),
+    }
+    for name, holds_settings in kinds.items():
+        path = folder / name
+        if path.is_symlink() or path.exists():
+            try:
+                if holds_settings(path.read_text(encoding="utf-8", errors="replace")):
+                    yield name
+            except (OSError, ValueError, RecursionError, TypeError):
+                yield f"{name}, which cannot be read,"
 
 
 def check_prefect_settings() -> None:

@@ -26,7 +26,7 @@ def arrived() -> dict[str, bool]:
     from test_publishing import FAILURES, delete_experiment
 
     from dpbo.flows.cli.show import recorded_release
-    from dpbo.flows.prefect_runtime.owner import owners_terminal
+    from dpbo.flows.owner import owners_terminal
     from dpbo.flows.prefect_runtime.run_server import run_server
     from dpbo.flows.prefect_runtime.settings import without_heartbeat
     from dpbo.flows.tune import tune_privately

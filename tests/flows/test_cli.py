@@ -13,8 +13,8 @@ from dpbo.flows.cli.app import VERBS, WITH_A_RESULT
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
-from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.results import Tuned
+from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.verdict import next_step
 from dpbo_core.accounting.budget import PrivacyBudget

@@ -15,7 +15,7 @@ from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtur
 
 from dpbo.flows.cli.terminal import WIDTH
 from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget

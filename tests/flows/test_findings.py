@@ -32,6 +32,7 @@ def test_files_that_others_can_read_are_named(open_folder):
     for name in ("mlruns", "mlruns/curator", "prefect"):
         Path(name).mkdir(mode=0o755)
     Path("prefect/profiles.toml").write_text("active = 'default'\n")  # of no secret, so nobody need hide it
+    Path("prefect/prefect.db").touch(0o644)
     Path("visits.csv").write_text("a,y\n")
     Path("visits.csv").chmod(0o640)
     Path("closed").mkdir(mode=0o700)
@@ -41,6 +42,12 @@ def test_files_that_others_can_read_are_named(open_folder):
         cap = PrivacyBudget.of(name.replace("/", " "), epsilon=1.0, delta=0.0)
         ledger.set_budget(cap, sources=(file_source(name),))
     before = {path: path.stat().st_mode for path in open_folder.rglob("*")}
+    note, _ = findings.files(ledger.accounts())
+    assert (note.what, note.verdict, note.remedy) == (
+        "prefect's folder",
+        "note",
+        f"chmod 700 {open_folder / 'prefect'}",
+    )
     (seen,) = wrong(findings.files(ledger.accounts()))
     named = seen.removeprefix("others can read ").split(", ")
     assert [Path(name).name for name in named] == ["mlruns", "curator", "visits.csv"]
@@ -50,4 +57,4 @@ def test_files_that_others_can_read_are_named(open_folder):
     assert seen.endswith("profiles.toml, " + str(open_folder.resolve() / "visits.csv"))
     for name in ("mlruns", "mlruns/curator", "visits.csv", "prefect"):
         Path(name).chmod(0o700)
-    assert wrong(findings.files(ledger.accounts())) == []
+    assert [one.verdict for one in findings.files(ledger.accounts())] == ["fine"]

@@ -34,10 +34,11 @@ from prefect.states import Running
 from worlds import mostly_slow, with_method
 
 from dpbo.flows import outsource
+from dpbo.flows.owner import owners_terminal
 from dpbo.flows.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.liveness import alive, bury
-from dpbo.flows.prefect_runtime.owner import owners_terminal
-from dpbo.flows.prefect_runtime.settings import Stores, check_prefect_settings
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies, tuning
 from dpbo.tasks.reporting.receipt import new_key

@@ -13,7 +13,7 @@ import pytest
 import tomli_w
 from intruder import NOBODY, command, environment
 
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.errors import BudgetRefused, StudyInvalid
 from dpbo_core.study_file import StudySpec
 

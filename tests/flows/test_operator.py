@@ -12,7 +12,7 @@ from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows import outsource
 from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.prefect_runtime.owner import owners_terminal
+from dpbo.flows.owner import owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.serve import FROZEN, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately
@@ -173,9 +173,7 @@ def test_an_epsilon_of_json_damages_no_ledger(study, dpbo):
 
 
 def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
-    monkeypatch.setattr(
-        "dpbo.flows.prefect_runtime.requested_study.read_study", lambda *_, **__: pytest.fail("read")
-    )
+    monkeypatch.setattr("dpbo.flows.requested_study.read_study", lambda *_, **__: pytest.fail("read"))
     os.mkfifo(here / "pipe")
     with pytest.raises(StudyInvalid, match="missing, cannot be read or is no study"):
         tune_on_schedule("pipe")

@@ -6,8 +6,8 @@ import tomli_w
 from test_flow import flow_runs, logs, stem, task_runs, terminal  # noqa: F401  a fixture
 from worlds import PATH_ACCEPTS, PATHS
 
-from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import Schedule, serve
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger

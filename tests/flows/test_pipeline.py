@@ -9,9 +9,9 @@ import pytest
 from mlflow.tracking import MlflowClient
 from prefect.utilities.callables import parameter_schema
 
-from dpbo.flows.prefect_runtime.owner import owners_terminal
-from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.owner import owners_terminal
+from dpbo.flows.requested_study import study_of
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study_file import StudySpec

@@ -13,11 +13,11 @@ from prefect import flow
 from sklearn.linear_model import LogisticRegression
 from test_serve import NOON, fire
 
-from dpbo.flows.prefect_runtime.owner import at_the_terminal, owners_terminal
-from dpbo.flows.prefect_runtime.requested_study import study_of
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.owner import at_the_terminal, owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.requested_study import study_of
 from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
 from dpbo_core.errors import PolicyRefused

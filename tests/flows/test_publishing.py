@@ -12,7 +12,7 @@ from test_flow import terminal  # noqa: F401  a fixture
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
 
 from dpbo.flows.cli.show import recorded_release
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting import mlflow_lookup
 from dpbo.tasks.reporting.mlflow_store import open_store

@@ -26,6 +26,7 @@ from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_se
 from sklearn.datasets import load_breast_cancer
 from test_seconds import typed
 
+from dpbo.flows.owner import at_the_terminal, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_process import answers
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings, quiet_environment
@@ -312,6 +313,13 @@ def test_without_prefect_the_same_flow_functions_run_here(here, tables, how):
     assert (again[0], json.loads(again[1])) == (0, released | {"replayed": True, "evaluation": ANY})
     (account,) = PrivacyLedger(f"sqlite:///{Path('mlruns/ledger.db').resolve()}").accounts("people")
     assert [entry.study for entry in account.entries] == ["trial", "trial/evaluation"]
+
+
+def test_without_prefect_a_script_of_the_owners_has_no_server(monkeypatch):
+    monkeypatch.setenv("DPBO_PREFECT", "off")
+    monkeypatch.setattr("dpbo.flows.owner.run_server", None)
+    with owners_terminal():
+        assert at_the_terminal()
 
 
 def test_a_refusal_without_prefect_is_the_same_refusal(dpbo, tables):

@@ -92,7 +92,7 @@ def refused_by(server, words):
 
 @pytest.fixture
 def nothing_configured(monkeypatch):
-    monkeypatch.setattr(server_module, "configured", lambda: None)
+    monkeypatch.setattr(server_module, "configured_api", lambda: None)
 
 
 def test_a_server_without_a_password_is_not_adopted(tmp_path, nothing_configured):
@@ -124,13 +124,13 @@ def test_a_configured_server_must_ask_too(tmp_path, monkeypatch):
         asked = []
         with pretending(password, asked) as port:
             api = f"http://127.0.0.1:{port}/api"
-            monkeypatch.setattr(server_module, "configured", lambda api=api: api)
+            monkeypatch.setattr(server_module, "configured_api", lambda api=api: api)
             if refused:
                 refused_by(loopback_server(tmp_path, port=1, home=tmp_path), "asks nobody")
             with loopback_server(tmp_path, port=1, home=tmp_path, trust=refused) as server:
                 assert (server.api, server.auth) == (api, None)
             assert all("Authorization" not in headers for headers in asked)
-    monkeypatch.setattr(server_module, "configured", lambda: "http://127.0.0.1:9/api")
+    monkeypatch.setattr(server_module, "configured_api", lambda: "http://127.0.0.1:9/api")
     refused_by(loopback_server(tmp_path, port=1, home=tmp_path), "no Prefect server answers")
 
 
@@ -206,7 +206,7 @@ def test_nobody_takes_the_port_of_a_runs_server_that_died(monkeypatch):
             pass
 
     monkeypatch.setattr(run_server_module, "PrefectProcess", Dead)
-    monkeypatch.setattr(run_server_module, "prefect_is_configured", lambda: False)
+    monkeypatch.setattr(run_server_module, "configured_api", lambda: None)
     with run_server_module.run_server():
         port = int(get_current_settings().api.url.rpartition(":")[2].removesuffix("/api"))
         with socket.socket() as client, pytest.raises(ConnectionRefusedError):

@@ -25,10 +25,9 @@ from dpbo.flows import serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
-from dpbo.flows.prefect_runtime.schedule_server import OUTAGE
-from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
+from dpbo.flows.requested_study import FIELDS, edition_at, refuse_fields
+from dpbo.flows.serve import MISSED, OUTAGE, REFUSED, tune_on_schedule
+from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -242,7 +241,7 @@ def test_the_doctor_knows_which_prefect_is_ours(monkeypatch):
 
 
 def test_the_doctor_looks_and_changes_nothing(here, monkeypatch):
-    monkeypatch.setattr(doctor, "configured", lambda: None)  # this file's server asks nobody: rightly "wrong"
+    monkeypatch.setattr(doctor, "configured_api", lambda: None)  # this file's server asks nobody: rightly "wrong"
     monkeypatch.setattr(doctor, "requires", floors)
     findings = {finding.what: finding for finding in examine()}
     assert list(here.iterdir()) == []
@@ -280,7 +279,7 @@ def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
             raise ending
 
     monkeypatch.setattr(prefect, "serve", runner)
-    waiting = "dpbo.flows.prefect_runtime.schedule_server"
+    waiting = "dpbo.flows.serve"
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
     monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)

@@ -8,8 +8,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 from test_flow import flow_runs, task_runs
 
-from dpbo.flows.prefect_runtime.owner import owners_terminal
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.owner import owners_terminal
+from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.models import linear_trainer
 from dpbo_core.study_file.toml_file import read_study

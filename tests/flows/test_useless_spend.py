@@ -9,8 +9,8 @@ import tomli_w
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
-from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import Schedule, serve
+from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.flows.watch_schedule import serve_watch
 from dpbo_core.errors import SpendUseless

@@ -14,7 +14,7 @@ from test_evaluation import files, of_files
 from dpbo.flows import watch as watching
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.terminal import WIDTH
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.queries.tuning.run import run_study

@@ -13,8 +13,8 @@ from test_watch import Place
 from test_watch_command import entries, study  # noqa: F401  a fixture
 
 from dpbo.flows import serve, watch_schedule
-from dpbo.flows.prefect_runtime.settings import Stores
 from dpbo.flows.serve import REFUSED
+from dpbo.flows.stores import Stores
 from dpbo.flows.watch import watch_privately
 from dpbo.flows.watch_schedule import OVER, watch_on_schedule
 from dpbo_core.accounting.account import balances

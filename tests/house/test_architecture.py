@@ -88,7 +88,7 @@ PLANTED = [
     ("tasks/tuning.py", "import dpbo.flows.tune", "flows > tasks > dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo", "the core stays free"),
     ("flows/tune.py", "import dpbo.flows.cli.show", "the floors of flows"),
-    ("flows/prefect_runtime/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
+    ("flows/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
     ("tasks/reporting/escaping.py", "import prefect", "pictures and pages know nothing"),
     ("dpbo_core/problem/problem.py", "import dpbo_core.scoring.in_memory", "the floors of dpbo_core"),

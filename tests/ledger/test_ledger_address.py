@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import new_database
 
-from dpbo.flows.prefect_runtime.settings import Stores
+from dpbo.flows.stores import Stores
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.address import ledger_url

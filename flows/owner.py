@@ -8,12 +8,13 @@ import getpass
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.run_server import run_server
+from dpbo.tasks.policies import without_prefect
 from dpbo_core.errors import PolicyRefused, printable
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -34,7 +35,7 @@ def owners_terminal() -> Iterator[None]:
     Raises:
         DpboError: that server could not be started.
     """
-    with run_server(), acting_as_owner():
+    with nullcontext() if without_prefect() else run_server(), acting_as_owner():
         yield
 
 

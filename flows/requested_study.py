@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpbo.flows.prefect_runtime.owner import at_the_terminal
+from dpbo.flows.owner import at_the_terminal
 from dpbo_core.errors import PolicyRefused, StudyInvalid, suggestion
 from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
