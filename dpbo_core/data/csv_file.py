@@ -126,7 +126,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
     raw_cells = {name: as_cells(column) for name, column in raw.items()}
     if not mode.keeps_cells:
         raw_cells = {name: as_cells((columns[name] == 1.0).tolist()) for name in truths}
-    return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells)
+    return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells, csv=True)
 
 
 def _refuse_broken_rows(

@@ -206,8 +206,7 @@ def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = Non
 def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
     """The type of column `name` in the PUBLIC `table`; refused where a value does not fit it."""
     cells = table.cells_of(name)
-    of_csv = table.source.lower().endswith(".csv")  # everywhere else a text is a text whatever it says
-    made = kind_of(name, in_csv(cells) if of_csv else cells, hint)
+    made = kind_of(name, in_csv(cells) if table.csv else cells, hint)
     held = [made.cell(cell) for cell in cells]
     if any(cell is CANNOT for cell in held):
         record = next(i for i, cell in enumerate(held) if cell is CANNOT)

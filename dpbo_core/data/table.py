@@ -16,7 +16,7 @@ Where the estimator takes the table's own columns (`named_columns`), X holds obj
 import hashlib
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -37,12 +37,14 @@ class Table:
         broken: (m,) records of which nothing may be used; their entries are NaN.
         source: what messages call it, "train.csv" say.
         cells: the raw cells by name; empty where nobody asked for them.
+        csv: whether it was read from lines of text, so that a text is whatever it says.
     """
 
     columns: Mapping[str, Column]
     broken: NDArray[np.bool_]
     source: str = "the table"
     cells: Mapping[str, Cells] = field(default_factory=dict)
+    csv: bool = False
 
     def __post_init__(self) -> None:
         if any(len(column) != len(self.broken) for column in self.columns.values()):
@@ -63,7 +65,7 @@ class Table:
         """The table without the columns `names`; those it does not have are ignored."""
         columns = {name: column for name, column in self.columns.items() if name not in names}
         cells = {name: column for name, column in self.cells.items() if name not in names}
-        return Table(columns, self.broken, self.source, cells)
+        return replace(self, columns=columns, cells=cells)
 
     def cells_of(self, name: str) -> Cells:
         """The values (m,) of a column as they were in the file, if kept; else as numbers or texts."""
@@ -81,11 +83,11 @@ class Table:
 
     def with_broken(self, broken: NDArray[np.bool_]) -> "Table":
         """The same table with the records of the mask `broken` (m,) marked as unreadable too."""
-        return Table(self.columns, self.broken | broken, self.source, self.cells)
+        return replace(self, broken=self.broken | broken)
 
     def place(self, record: int) -> str:
         """Where `record` (from 0) is in its file, in words, for messages about PUBLIC tables."""
-        return f"line {record + 2}" if self.source.lower().endswith(".csv") else f"record {record + 1}"
+        return f"line {record + 2}" if self.csv else f"record {record + 1}"
 
 
 def joined(tables: Sequence[Table]) -> Table:
@@ -99,6 +101,7 @@ def joined(tables: Sequence[Table]) -> Table:
         np.concatenate([table.broken for table in tables]),
         first.source,
         {name: np.concatenate([table.cells_of(name) for table in tables]) for name in names if name in first.cells},
+        first.csv,
     )
 
 

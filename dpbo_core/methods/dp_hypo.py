@@ -16,7 +16,7 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 import math
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -252,17 +252,17 @@ class DpHypo:
     @property
     def c(self) -> float:
         """The least ratio c of a trial's density to the prior; where unstated 0.75, or 0.25 with `base_epsilon`."""
-        return 0.75 if self.lower is None else self.lower
+        return cast("float", self.lower)  # stated, or filled in
 
     @property
     def C(self) -> float:  # noqa: N802  the paper's
         """The largest ratio C of a trial's density to the prior; where unstated 2, or 4 with `base_epsilon`."""
-        return 2.0 if self.upper is None else self.upper
+        return cast("float", self.upper)
 
     @property
     def beta(self) -> float:
         """The inverse temperature β of the density by scores; where unstated 1, or 50 with `base_epsilon`."""
-        return 1.0 if self.inverse_temperature is None else self.inverse_temperature
+        return cast("float", self.inverse_temperature)
 
     def law(self, problem: Problem) -> Stopping:
         """The distribution of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`.

@@ -2,8 +2,8 @@
 
 A class is named by its import path, an object as "module:name". The module of an object may be a file beside the
 study: code that the study's author wrote, and that is run to make the object; whoever may start studies of others
-may not name one (`study.run.refuse_beside`). Such a module is known by a hash of its text, so that another text is
-another module, and a class that is defined in it another class.
+may not name one (`preconditions.refuse_beside`). Such a module is known by a hash of its text, so that another text
+is another module, and a class that is defined in it another class.
 """
 
 import difflib

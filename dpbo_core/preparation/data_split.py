@@ -257,7 +257,7 @@ def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf | Pub
     if isinstance(section, PredictionTable):
         _check_predictions(spec, section, folder, public)
     if isinstance(section, PublicFiles | PersonFiles | SensitiveFiles):
-        check_validation(spec, section, folder, public)
+        check_validation(spec, section, folder, public.columns)
 
 
 def _check_predictions(

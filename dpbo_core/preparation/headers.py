@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpbo_core import data
 from dpbo_core.data.addresses import place_of
@@ -24,9 +23,6 @@ from dpbo_core.study_file import (
     SensitiveFiles,
     StudySpec,
 )
-
-if TYPE_CHECKING:
-    from dpbo_core.preparation.public_half import PublicHalf
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
@@ -103,17 +99,17 @@ def check_files(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.
     """
-    check_validation(spec, section, folder, public_header(spec, section, folder))
+    check_validation(spec, section, folder, public_header(spec, section, folder).columns)
 
 
 def check_validation(
     spec: StudySpec,
     section: PublicFiles | PersonFiles | SensitiveFiles,
     folder: str | Path,
-    public: "PublicHalf | PublicHeader",
+    features: Sequence[str],
 ) -> None:
     """Refuse a validation file or folder that is missing, is also the training file, or has by its headers other
-    columns or, unless private, another number of records.
+    columns than the training set's `features` and target or, unless private, another number of records.
     """
     shown = section.validation
     place = place_of(folder, shown)
@@ -136,7 +132,7 @@ def check_validation(
     n_records = 0
     for path in parts or (place,):
         header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
-        check_names(spec, header.columns, public, shown_as=shown)
+        check_names(spec, header.columns, features, shown_as=shown)
         n_records += header.n_records
     if not isinstance(section, PersonFiles):  # else their number is private
         data.check_record_count(n_records, section.n_validation, shown_as=shown)
@@ -167,18 +163,16 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
             )
 
 
-def check_names(
-    spec: StudySpec, columns: Sequence[str], public: "PublicHalf | PublicHeader", *, shown_as: str
-) -> None:
+def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, shown_as: str) -> None:
     """Refuse a validation header other than the training columns, plus the column of persons if one is named.
 
     Raises:
         StudyInvalid: it is not so.
     """
     check_person(spec, columns, shown_as=shown_as)
-    features = [name for name in columns if name not in left_out(spec)]
+    own = [name for name in columns if name not in left_out(spec)]
     named = spec.data.named_columns if isinstance(spec.data, SensitiveFiles) else None
-    data.check_columns(public.columns, features, shown_as=shown_as, named=named)
+    data.check_columns(features, own, shown_as=shown_as, named=named)
 
 
 def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:

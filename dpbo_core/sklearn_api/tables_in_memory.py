@@ -110,7 +110,7 @@ class FrameSplit:
             raise passed_twice("X_validation or y_validation", beside="the public X or y")
         self.validation.check_target(shown_as="X_validation")
         names = [name for name in self.validation.names if name not in self.beside]
-        check_names(self.spec, (*names, self.target), public, shown_as="X_validation")
+        check_names(self.spec, (*names, self.target), public.columns, shown_as="X_validation")
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:

@@ -3,6 +3,7 @@
 import io
 import math
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -429,7 +430,7 @@ def test_classes_are_sorted_numbers_then_texts_and_the_larger_is_positive() -> N
 def test_what_a_training_table_may_not_be(columns: dict, arguments: dict, opening: str) -> None:
     options = {"target": "y", "unit_ball": True} | arguments
     with pytest.raises(StudyInvalid) as caught:
-        Preprocessing.fit(table_of(columns, source="train.csv"), **options)
+        Preprocessing.fit(replace(table_of(columns, source="train.csv"), csv=True), **options)
     assert message(caught).startswith(opening)
     fifty = table_of({"x": [*range(49), "?"], "y": [0, 1] * 25})
     assert Preprocessing.fit(fifty, "y", unit_ball=True).n_features == 50

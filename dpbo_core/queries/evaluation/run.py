@@ -258,12 +258,6 @@ class OpenEvaluation:
 
         Raises: as `evaluate_study`.
         """
-        release = self._charge_and_release(context)
-        result = _read(self.request.query, release, replayed=False)
-        return _repaired(self.request, self.evaluated, result) if self.request.query.section.repair else result
-
-    def _charge_and_release(self, context: QueryContext) -> Release:
-        """Charge the price, count the records, add noise and record the release."""
         request, query, cells = self.request, self.request.query, self.counter.cells
         priced, edges = self.query, json.dumps(cells.edges)
         charge = charged(priced, context)
@@ -276,7 +270,11 @@ class OpenEvaluation:
             edges=edges,
         )
         table = sealed(lambda: table_of(outcome, self.evaluated, query, request.grouping))
-        return charge.conclude(sealed(lambda: priced.release(report(table), charge.standing, self._facts(table))))
+        release = charge.conclude(
+            sealed(lambda: priced.release(report(table), charge.standing, self._facts(table)))
+        )
+        result = _read(query, release, replayed=False)
+        return _repaired(request, self.evaluated, result) if query.section.repair else result
 
     def _facts(self, table: NoisedTable) -> dict[str, Any]:
         """The report's public facts as JSON: model, bins, expected errors, and how far the report is optimistic."""

@@ -164,7 +164,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise nothing_scored()
+            raise _nothing_scored()
         choice, made = self.opened.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
@@ -241,7 +241,14 @@ class ScoreSession(Opaque):
         n = len(self._mechanisms)
         closed = replay(self.opened.key, self._run) is not None
         if closed or len(draws) >= n:
-            raise no_scores_left(n, after=len(draws) if closed else None)
+            raise NoScoresLeft(
+                f"this objective is closed after {len(draws)} of {n} scores"
+                if closed
+                else f"all {n} scores of this objective were asked for",
+                cause="every score has its price, and no more were to be paid for",
+                remedy="stop the search here (n_trials = scores_left): nothing is lost, and best() says which was "
+                "best; more scores are a new edition, and a new spend",
+            )
 
     def _train(self, parameters: Parameters) -> ScorableModel:
         """The model at `parameters`: a function of them, the public training set and the seed.
@@ -257,7 +264,9 @@ class ScoreSession(Opaque):
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
         """All scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
         charge, records = self._charged()
-        self._count_pairs(charge, records)
+        pairs = self.opened.price.number()
+        if pairs is not None:
+            charge.draw(self._spends[ALL_PAIRS], pairs, records.pairs)
         sums: list[Sensitive[int]] = []
 
         def exact() -> Sensitive[int]:
@@ -279,12 +288,6 @@ class ScoreSession(Opaque):
                 raise
             draws = self._draws()
         return draws
-
-    def _count_pairs(self, charge: Charged, records: Scorer) -> None:
-        """Draw the number of pairs with noise, once, if pairs are counted: before the first score."""
-        number = self.opened.price.number()
-        if number is not None:
-            charge.draw(self._spends[ALL_PAIRS], number, records.pairs)
 
     def _charged(self) -> tuple[Charged, Scorer]:
         """Charge all scores, then open the sensitive records, once a process: the charge and their scorer."""
@@ -351,7 +354,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise nothing_scored()
+            raise _nothing_scored()
         posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
@@ -381,19 +384,7 @@ class ScoreSession(Opaque):
         )
 
 
-def no_scores_left(n: int, *, after: int | None = None) -> NoScoresLeft:
-    """The error for one score too many or, with `after` scores drawn, for a score once the session is closed."""
-    return NoScoresLeft(
-        f"all {n} scores of this objective were asked for"
-        if after is None
-        else f"this objective is closed after {after} of {n} scores",
-        cause="every score has its price, and no more were to be paid for",
-        remedy="stop the search here (n_trials = scores_left): nothing is lost, and best() says which was best; "
-        "more scores are a new edition, and a new spend",
-    )
-
-
-def nothing_scored() -> StudyInvalid:
+def _nothing_scored() -> StudyInvalid:
     """The error to raise where a best point or a release is asked for before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
