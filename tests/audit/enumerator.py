@@ -173,15 +173,22 @@ class Tape:
 
             return noise._recorder.record(spend, draw)
 
-        def holds(*_: Any, **__: Any) -> bool:
+        noises: list[float] = []  # of a watch: its threshold's sensitivity, and twice that for each look
+
+        def noised(mechanism: Any, _: Any) -> Sensitive[int]:
+            noises.append(mechanism.sensitivity)
+            return Sensitive(7)
+
+        def holds(value: Any, *, fall: Any, **_: Any) -> bool:
             seen.drawn.append("a look")
+            seen.queries.append((min(noises), False, (fall.of(int(value.expose())),)))
             return False
 
         train = Prototype.train
         with ExitStack() as stack:
             for where, new in (
                 ("dpbo_core.queries.watch.looks.alarm", holds),
-                ("dpbo_core.mechanisms.above_threshold._drawn", lambda *_: Sensitive(7)),
+                ("dpbo_core.mechanisms.above_threshold._drawn", noised),
                 ("dpbo_core.mechanisms.exponential.PAUSE", 1e-6),
                 ("os.fsync", lambda _: None),
                 ("sqlalchemy.create_engine", self.engine),
