@@ -152,11 +152,16 @@ class Tape:
         self.engine = partial(sa.create_engine, execution_options={"compiled_cache": {}})
 
     def once(self, work: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        """What `work` gives of these arguments, which decide it alone."""
+        """What `work` gives of these arguments, which decide it alone, and what it warns of."""
         key = joblib.hash((work.__qualname__, args, named))
         if key not in self.done:
-            self.done[key] = work(*args, **named)
-        return copy.deepcopy(self.done[key])
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                self.done[key] = work(*args, **named), warned
+        given, warned = self.done[key]
+        for one in warned:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        return copy.deepcopy(given)
 
     @contextmanager
     def playing(self, seen: Seen) -> Iterator[None]:
