@@ -69,7 +69,7 @@ class RollbackGuard:
             return None
         return None if self._name is None else state / "dpbo" / self._name
 
-    def kept(self) -> list[tuple[Place, Path]]:
+    def entries(self) -> list[tuple[Place, Path]]:
         """The entry that each of the ledger's own records names, and the record's path.
 
         Raises:

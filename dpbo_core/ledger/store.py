@@ -194,14 +194,14 @@ class LedgerStore:
         after a commit: they are never ahead of what a sound ledger holds.
         """
         own = self.guard.records[0]
-        kept = [] if self._restored or self._read_only else self.guard.kept()
+        entries = [] if self._restored or self._read_only else self.guard.entries()
         of_user = START if self._restored else self.guard.of_user()
         rows = connection.execute(LAST).all()
         with row_decoding():  # SQLite keeps a text in a column of numbers
             last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
-        for place, path in kept:
+        for place, path in entries:
             self._check_reached(connection, last, place, path)
-        beside = max((place for place, _ in kept), key=lambda place: place.sequence, default=START)
+        beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START)
         unknown = (
             not (beside.sequence or self._restored or self._read_only or self.server) and last.sequence > FRESH
         )
