@@ -82,7 +82,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
         return None
     records: dict[str, Place | None] = {"beside": None, "of_user": store.guard.of_user()}
     with suppress(LedgerDamaged):  # of the file beside the ledger: a person said to go on
-        records["beside"] = store.guard.beside.read()
+        records["beside"] = max((place for place, _ in store.guard.entries()), key=lambda place: place.sequence)
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)
         problems = unsound(history, unlike_tables(history, writer.connection)) + unsound_copy(copy)

@@ -4,7 +4,7 @@ One record, the number of entries, the hash of the last and the schema, is writt
 
 | place | if it cannot be read |
 |---|---|
-| beside a SQLite ledger, `….generation`; for PostgreSQL in ./mlruns of each machine | refused |
+| beside a SQLite ledger, `….generation`; for PostgreSQL two in ./mlruns of each machine | refused |
 | with the user, in $XDG_STATE_HOME/dpbo (~/.local/state/dpbo), 0700 | a warning; the study goes on |
 
 They are written after the commit, so a kill between the two leaves a ledger newer than its records, which is fine.
@@ -41,7 +41,11 @@ class Over(Enum):
 
 
 class RollbackGuard:
-    """The two records of one ledger.
+    """The records of one ledger.
+
+    Attributes:
+        records: those that are not the user's. A database has two: the one by its URL notices another ledger in its
+            place, and the one by its identity an older copy under another spelling of the URL.
 
     Args:
         beside: the file beside the ledger, or in this machine's folder.
@@ -50,8 +54,9 @@ class RollbackGuard:
     """
 
     def __init__(self, beside: Path, identity: str = "", place: str = "") -> None:
-        self.beside = Record(beside)
         name = hashlib.sha256(f"{identity}\n{place}".encode("utf-8", "surrogateescape")).hexdigest()
+        by_identity = (beside.with_name(f"ledger-{name[:16]}.generation"),) if identity and not place else ()
+        self.records = tuple(map(Record, (beside, *by_identity)))
         self._name = f"{name[:32]}.seen" if identity else None
 
     @property
@@ -63,6 +68,14 @@ class RollbackGuard:
         except RuntimeError:  # a user without a home
             return None
         return None if self._name is None else state / "dpbo" / self._name
+
+    def entries(self) -> list[tuple[Place, Path]]:
+        """The entry that each of the ledger's own records names, and the record's path.
+
+        Raises:
+            LedgerDamaged: one is unreadable.
+        """
+        return [(record.read(), record.path) for record in self.records]
 
     def of_user(self) -> Place:
         """The newest entry in the user's own record; the start without one, or with a warning if unreadable."""
@@ -79,7 +92,8 @@ class RollbackGuard:
         Raises:
             DpboError: the one beside the ledger cannot be written.
         """
-        self.beside.keep_durably(reached, over)
+        for record in self.records:
+            record.keep_durably(reached, over)
         path = self.path_of_user
         try:
             if path is None:

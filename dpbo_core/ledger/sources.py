@@ -112,6 +112,8 @@ def same_records(one: Source, other: Source) -> bool:
     if one.kind not in ("file", "table"):
         return False
     if one.kind == "table":
+        if _behind_other_sockets(one, other):
+            return False
         return any(a == b or _written_by(a, b) for a, b in _names_with_folders(_spelling(one), _spelling(other)))
     return _written_by(one.name, other.name) or _lies_in(one, other) or _lies_in(other, one)
 
@@ -156,6 +158,13 @@ def _spelling(source: Source) -> str:
     endpoint = re.sub(r"^https?://|:(443|80)?/*$", "", dict(parse_qsl(settings)).get("endpoint_override", ""))
     slashes = re.sub(r"/+", "/", f"{endpoint}/{place}").lstrip("/")
     return scheme + re.sub(r"^s3[\w.-]*\.amazonaws\.com(\.cn)?/", "", slashes)
+
+
+def _behind_other_sockets(one: Source, other: Source) -> bool:
+    """Whether both are reached by sockets, each in a folder of its own, of servers that say that they are two."""
+    sockets = {source.name.partition("#")[0] for source in (one, other) if source.name.startswith(f"{DATABASE}/")}
+    systems = [{mark.split(":")[1] for mark in source.marks} for source in (one, other)]
+    return len(sockets) == 2 and all(systems) and not systems[0] & systems[1]
 
 
 def _is_this_machine(host: str) -> bool:

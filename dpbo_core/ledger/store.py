@@ -124,7 +124,7 @@ class LedgerStore:
             writer = Writer(connection, START, self._name)
             writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
-            self.guard.beside.keep_durably(writer.last)  # at once: without it nobody goes on
+            self.guard.records[0].keep_durably(writer.last)  # at once: without it nobody goes on
 
     @staticmethod
     @row_decoding()
@@ -193,14 +193,15 @@ class LedgerStore:
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
         """
-        own, of_user = self.guard.beside, START
-        beside = START
-        if not self._restored:
-            beside, of_user = START if self._read_only else own.read(), self.guard.of_user()
+        own = self.guard.records[0]
+        entries = [] if self._restored or self._read_only else self.guard.entries()
+        of_user = START if self._restored else self.guard.of_user()
         rows = connection.execute(LAST).all()
         with row_decoding():  # SQLite keeps a text in a column of numbers
             last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
-        self._check_reached(connection, last, beside, own.path)
+        for place, path in entries:
+            self._check_reached(connection, last, place, path)
+        beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START)
         unknown = (
             not (beside.sequence or self._restored or self._read_only or self.server) and last.sequence > FRESH
         )

@@ -3,6 +3,7 @@
 sealed(work)                  its result, or a bare error made here
 attempted(work, otherwise)    its result, or a fixed value: for what may fail on a record's account
 each(work, items, otherwise)  the same for every item on its own
+without_frames(door)          the function, whose failures bring no frame of it: for doors that take tables
 
 Nothing of what was raised leaves: not its text, type, cause, context, notes or frames. What leaves instead is
 raised outside the except block, so that Python chains nothing to it, and nothing is called inside one, so that no
@@ -15,11 +16,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from dpbo_core.errors import DpboError, Sealed
 
 T = TypeVar("T")
+P = ParamSpec("P")
 D = TypeVar("D")
 I = TypeVar("I")  # noqa: E741  an item
 Message = Callable[[BaseException], BaseException | None]
@@ -49,6 +52,25 @@ def sealed(
     stands = None if message is None or interrupted else attempted(lambda: message(raised[0]), None)
     raised.clear()  # the error below carries this frame
     raise KeyboardInterrupt if interrupted else stands or failure()
+
+
+def without_frames(door: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose failures carry no frame of it, and no cause.
+
+    A debugger, a notebook or a logger prints the variables of frames, and tables in memory are among them.
+    """
+
+    @wraps(door)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return door(*args, **named)
+        except BaseException as error:  # noqa: BLE001  raised below, where no frame holds the arguments
+            raised = error
+        del args, named
+        raised.__cause__ = raised.__context__ = None
+        raise raised.with_traceback(None)
+
+    return call
 
 
 def messages(*kinds: type[DpboError]) -> Message:

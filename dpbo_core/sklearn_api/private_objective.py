@@ -16,6 +16,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.privacy.sealing import without_frames
 from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective, open_objective
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
@@ -98,6 +99,7 @@ class PrivateObjective(ObjectiveHandle):
         self.method, self.options = AUTO, None
         self.n_steps, self.n_candidates = self.section.scores, 1
 
+    @without_frames
     def fit(
         self,
         X: Any,

@@ -29,7 +29,7 @@ from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.headers import left_out
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sealing import attempted, without_frames
 from dpbo_core.problem.problem import DEFAULT_DELTA
 from dpbo_core.problem.reading import number_of, number_or_none, whole_number_of
 from dpbo_core.queries.evaluation.run import EvaluationResult
@@ -178,6 +178,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     error_score: str = "raise"
 
+    @without_frames
     def fit(
         self,
         X: Any,
@@ -305,6 +306,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         problem = planning_problem(spec, unlisted=prototype.unlisted())
         return advise(replace(problem, positives=public_positives(spec, training)), spec.method, spec.options)
 
+    @without_frames
     def evaluate(
         self,
         X: Any,

@@ -24,6 +24,7 @@ from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.preparation.run import Run
+from dpbo_core.privacy.sealing import without_frames
 from dpbo_core.problem.model import PREDICTIONS, read_model
 from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.tuning.run import open_study
@@ -108,6 +109,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     edition: str = "1"
     ledger: str | None = None
 
+    @without_frames
     def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
         """Score all candidates, choose one privately, charge the ledger for its name and score; a repeat is free.
 

@@ -29,6 +29,7 @@ from audit.enumerator import Door, Place, Row, Unit, World
 from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection, StudySpec
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.preparation.context import QueryContext
+from dpbo_core.ledger.sources import file_source
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
@@ -407,9 +408,10 @@ def asked_by_file(
     caller: Caller = Caller.OWNER,
     n_persons: int | None = None,
     watched: bool = False,
+    pool: int | None = None,
     **changes: Any,
 ) -> dict[str, str]:
-    """A study, its evaluation, and a look of a watch."""
+    """A study, its evaluation, and a look of a watch, or two at a pool of tables."""
     folder, validation = written(place, world, form, person="person" in changes.get("privacy", {}))
     spec = study_of(world, validation, n_persons, **changes)
     if caller is Caller.OPERATOR:
@@ -419,12 +421,20 @@ def asked_by_file(
     opened = open_evaluation(Run.of(spec, run))
     report = opened.finish(run) if isinstance(opened, OpenEvaluation) else opened
     shown["report"] = shown_release(report.release)
-    if watched:
-        section = WatchSection(drop=0.5, epsilon=2.0, reference=0.5, least_records=None)
+    section = WatchSection(drop=0.5, epsilon=2.0, reference=0.5, least_records=None)
+    looks: dict[str, tuple[str, ...]] = {"today": ()} if watched else {}
+    if pool is not None:  # everybody is in each day's table
+        looks = {"2020-01-02": ("2020-01-01", "2020-01-02"), "2020-01-03": ("2020-01-03",)}
+        suffix, least = Path(validation).suffix, n_persons or pool * len(flat(world))
+        section = replace(section, table=f"day-{{date}}{suffix}", pool=pool, least_records=least)
+        place.ledger.allow("clinic", file_source(folder / section.table))
+    for name, days in looks.items():
+        for day in days:
+            shutil.copy(folder / validation, folder / f"day-{day}{suffix}")
         vaults = place.folder / "vaults"
-        opened_look = open_look(spec, run, name="today", section=section, vaults=vaults)
+        opened_look = open_look(spec, run, name=name, section=section, vaults=vaults)
         look = opened_look.finish(run, vaults) if isinstance(opened_look, OpenLook) else opened_look
-        shown["look"] = repr((look.name, look.number, look.alarm))
+        shown[f"look {name}"] = repr((look.name, look.number, look.alarm))
     return shown
 
 
@@ -458,6 +468,10 @@ def in_memory() -> Iterator[Door]:
         yield Door("PrivateSearch, persons' means", library, partial(tuned, model=numbers, **means), people)
         yield Door("PrivateObjective", library, asked, counted((1, 2), (A, FLAG, Y)))
         yield Door("PrivateObjective, persons' means", library, partial(asked, **means), people)
+        pairs = partial(tuned, model=numbers, scoring="roc_auc"), partial(asked, scoring="roc_auc")
+        if library in ("pandas", "NumPy"):
+            yield Door("PrivateSearch, AUC", library, pairs[0], few)
+            yield Door("PrivateObjective, AUC", library, pairs[1], counted((1, 2), (A, Y)))
     for library in ("pandas", "polars", "Arrow"):
         tuned, chosen = partial(tuned_in_memory, library=library), partial(chosen_in_memory, library=library)
         divided, days = partial(divided_in_memory, library=library), counted((1, 2), (WHEN, A, Y))
@@ -487,6 +501,19 @@ def by_file() -> Iterator[Door]:
             yield Door("study, evaluation and watch", who, watched, counted((2, 3), (A, Y)))
             means = partial(asked, n_persons=2, watched=True, privacy={"person": "who"})
             yield Door("study, evaluation and watch, persons' means", who, means, people)
+        if form != "folder":
+            pooled = partial(asked_by_file, form=form, pool=2)
+            yield Door("study, evaluation and pooled watch", form, pooled, counted((2, 3), (A, Y)))
+            pairs = {"model": {"score": "roc_auc"}}
+            yield Door(
+                "study, evaluation and pooled watch, AUC", form, partial(pooled, **pairs), counted((3,), (A, Y))
+            )
+            kept = {"person": "who", "max_records_per_person": 2}
+            yield Door(
+                "study, evaluation and pooled watch, persons", form, partial(pooled, privacy=kept), in_places()
+            )
+            means = partial(pooled, n_persons=2, privacy={"person": "who"})
+            yield Door("study, evaluation and pooled watch, persons' means", form, means, people)
         capped = partial(asked_by_file, form=form, privacy={"person": "who", "max_records_per_person": 2})
         yield Door("study, two records a person", form, capped, in_places())
         turned = partial(turned_by_file, form=form)

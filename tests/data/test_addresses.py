@@ -10,6 +10,7 @@ import threading
 import traceback
 import uuid
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -451,3 +452,12 @@ def test_a_server_on_this_machine_is_one_source_however_it_is_spelt():
     for other in ("localhost:5433", "db.example.org", "127.example.org", "10.0.0.1", "[::2]"):
         assert not same_records(source("localhost"), source(other)), other
     assert not same_records(source("localhost"), source("127.0.0.1", "other"))
+
+    def said(server, system):
+        return replace(source(server), marks=frozenset({f"postgresql:{system}:5:{part}" for part in ("9", "v")}))
+
+    for other in ("%2Ftmp", "%2Ftmp:5432"):  # two servers may listen on one port, in folders of their own
+        assert not same_records(said("%2Fvar%2Frun", 1), said(other, 2))
+        assert same_records(said("%2Fvar%2Frun", 1), said(other, 1))  # one may listen in both
+    for server in ("localhost", "%2Fvar%2Frun"):  # and one that was set up anew is where it was
+        assert same_records(said("%2Fvar%2Frun", 1), said(server, 2))

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from conftest import new_database
 from test_ledger import SYSTEM, capped, entries, key, plan, sql
 
-from dpbo_core.errors import BudgetExceeded, DpboError
+from dpbo_core.errors import BudgetExceeded, DpboError, LedgerDamaged
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.dataset_metadata import SCORE, write_fact
@@ -97,3 +97,15 @@ def test_a_row_that_is_refused_does_not_say_what_was_drawn(ledger_url):
             writer.write(DRAWS, row)
         writer.connection.rollback()
     assert CANARY not in str(caught.value)
+
+
+def test_an_older_copy_is_noticed_under_any_spelling_of_the_server(postgresql, here):
+    """Also where the user's record is lost: a machine keeps what it knows by the ledger's identity too."""
+    url = new_database(postgresql)
+    capped(url)
+    older = new_database(postgresql, of=sa.make_url(url).database)
+    PrivacyLedger(url).reserve(Charge(key(), plan(0.5)), noise=SYSTEM)
+    LedgerStore(url).guard.path_of_user.unlink()
+    with pytest.raises(LedgerDamaged, match="older than it was"):
+        PrivacyLedger(older)
+    assert audit.verify(url)

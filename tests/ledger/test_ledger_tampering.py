@@ -302,7 +302,7 @@ def test_what_no_admission_uses_is_told_by_verify(how, here, used_once, state):
 def test_what_came_since_the_last_look_is_chained(here, used_once, state):
     """Somebody else's entries, written while this process has the ledger open: edited, they are refused."""
     url = used_once.copy(here)
-    guard, book = LedgerStore(url).guard.beside, PrivacyLedger(url)
+    guard, book = LedgerStore(url).guard.records[0], PrivacyLedger(url)
     before = guard.path.read_bytes()
     spend(PrivacyLedger(url), "elsewhere", 0.125)
     guard.path.write_bytes(before)  # what this process verified last

@@ -18,7 +18,7 @@ from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.preparation.training_set import study_fingerprint
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import messages
+from dpbo_core.privacy.sealing import messages, without_frames
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.objective_for_a_loop import KIND
 from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
@@ -106,6 +106,7 @@ class ObjectiveHandle(ABC):
     def _session(self) -> ScoreSession:
         """The session that charges, draws and records the private scores."""
 
+    @without_frames
     def __call__(self, params: Mapping[str, Any]) -> float:
         """The private score at `params`; larger is better. NaN where `ask` says None.
 
@@ -114,6 +115,7 @@ class ObjectiveHandle(ABC):
         value = self.ask(params).value
         return math.nan if value is None else value
 
+    @without_frames
     def ask(self, params: Mapping[str, Any]) -> Score:
         """The private score at `params` with noise and 90% interval, drawn at the first request, then repeated.
 
@@ -125,6 +127,7 @@ class ObjectiveHandle(ABC):
         """
         return self._session.ask(params)
 
+    @without_frames
     def submit(self, model: Any) -> Score:
         """The private score of your fitted model, using up one score; the same model again: the same, at no price.
 
@@ -146,6 +149,7 @@ class ObjectiveHandle(ABC):
 
         return self._session.submit(quietly(made, model, scored=self._session.scored))
 
+    @without_frames
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
         """The private score of predictions made elsewhere, using up one score; under the same name again: the same,
         at no price.
@@ -166,12 +170,14 @@ class ObjectiveHandle(ABC):
         table = predictions_in_memory(opened.spec, predictions, columns)
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
+    @without_frames
     def best(self) -> dict[str, Any]:
         """The best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by one
         private draw that the scores' price holds, made at the first call and repeated.
         """
         return self._session.best()
 
+    @without_frames
     def close(self) -> Release:
         """Record the scores, and a choice that was paid for, as the release; no more are drawn."""
         return self._session.close()
