@@ -28,8 +28,8 @@ from sklearn.preprocessing import FunctionTransformer
 from audit.enumerator import Door, Place, Row, Unit, World
 from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection, StudySpec
 from dpbo_core.ledger.charge import Caller
-from dpbo_core.preparation.context import QueryContext
 from dpbo_core.ledger.sources import file_source
+from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.preconditions import approve_study
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
