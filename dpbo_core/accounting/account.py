@@ -17,7 +17,7 @@ the tables, so that what somebody changed there is never sealed.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -28,6 +28,7 @@ from dpbo_core.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.unit import PrivacyUnit
 
+REPORT = "/evaluation"  # after a study's name, in the name of its evaluation
 MOST_ROOM = 10_000  # studies: more room than that is not counted
 CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
 LEARNED, ASKED, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
@@ -106,14 +107,32 @@ class Account:
     def rooms(self) -> dict[str, int]:
         """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
         newest = {entry.method: entry for entry in self.entries if entry.draws}  # none of one that took over
-        return {} if self.budget.public else {method: self.room(entry) for method, entry in newest.items()}
+        return {} if self.budget.public else {kind: self.room_for(e.cost, e.draws) for kind, e in newest.items()}
 
-    def room(self, entry: Entry) -> int:
-        """How many more studies at the price of `entry` the cap admits, if no others run; at most `MOST_ROOM`."""
+    @property
+    def editions(self) -> dict[str, int]:
+        """By study, how many more editions the cap admits, if no others run, at what its newest edition cost with
+        the report that was charged with it; empty if public.
+        """
+        newest = {entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT)}
+        charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
+        for entry in self.entries:
+            study = entry.study.removesuffix(REPORT)
+            if study != entry.study and study in newest and entry.edition == newest[study].edition:
+                charged[study] = [newest[study], entry]
+        if self.budget.public:
+            return {}
+        return {
+            study: self.room_for(sum((e.cost for e in of), NOTHING), [draw for e in of for draw in e.draws])
+            for study, of in charged.items()
+        }
+
+    def room_for(self, cost: Total, draws: Sequence[Draw]) -> int:
+        """How many more charges of this cost and these draws the cap admits, if no others run; at most 10,000."""
         total, filtered = self.spent, self.filtered
-        more = filtered.after(entry.draws, entry.cost).units - filtered.units
+        more = filtered.after(draws, cost).units - filtered.units
         for count in range(MOST_ROOM):
-            total, filtered = total + entry.cost, Filter(filtered.alpha, filtered.units + more)
+            total, filtered = total + cost, Filter(filtered.alpha, filtered.units + more)
             if not self.budget.admits(total, self.unit, filtered):
                 return count
         return MOST_ROOM

@@ -5,17 +5,14 @@ new key is decided upon (`tests/preparation/test_references.py` walks the fields
 by its table's address, and an environment by nothing.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import Account, Totals
+from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import NOTHING, compose
+from dpbo_core.accounting.composition import NOTHING
 from dpbo_core.accounting.renyi_filter import Filter
-from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, PolicyRefused, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
@@ -26,7 +23,6 @@ from dpbo_core.models.import_path import file_beside
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import allowed_score, public_sources, sources_of
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.model import PredictionsSection
 from dpbo_core.study_file import FunctionSection, StudySpec
@@ -53,19 +49,6 @@ def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | N
     if accounts or cap is None:
         return next(iter(accounts), None)
     return Account(cap, NOTHING, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
-
-
-def refusal_of(spec: StudySpec, account: Account, *plans: PrivacyPlan) -> BudgetExceeded | None:
-    """The error, not raised, if the account has no room for the plans; None if it has, or paid for the study."""
-    if any((entry.study, entry.edition) == (spec.name, spec.edition) for entry in account.entries):
-        return None
-    spends = [spend for plan in plans for spend in plan.spends]
-    cost, draws = compose(spends), tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
-    guarantee = replace(plans[0].guarantee, epsilon=sum(plan.guarantee.epsilon for plan in plans))
-    totals = Totals(charges=len(account.entries), spent=account.spent, filter=account.filtered)
-    drawn = Counter(draw for entry in account.entries for draw in entry.draws)
-    request = admission.Request(cost, draws, guarantee, OPERATING_SYSTEM)
-    return admission.exceeded(account.budget, totals, request, lambda: drawn)
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:

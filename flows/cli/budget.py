@@ -159,7 +159,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
         for line in approval_lines(account):
             screen.say(f"  {line}")
         if account.entries:
-            if account.rooms:
+            if account.editions:
                 screen.say(f"  {_room(account)}")
             entries = account.entries if newest is None else account.entries[-newest:]
             if len(entries) < len(account.entries):
@@ -208,12 +208,12 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    """How many more studies of each method the budget admits, at its newest price, in words."""
+    """How many more editions of each study the budget admits, at its newest price, in words."""
     studies = [
-        f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more {named(method)}"
-        for method, count in account.rooms.items()
+        f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more of {named(study)}"
+        for study, count in account.editions.items()
     ]
-    return f"room for {' or '.join(studies)}, at the price of the newest"
+    return f"room for {' or '.join(studies)}, at what its newest edition cost with its report"
 
 
 def _bar(account: Account, screen: Screen) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import tomli_w
@@ -14,18 +13,18 @@ from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
+from dpbo_core.accounting.price import Price
 from dpbo_core.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.preparation.data_split import public_sources
-from dpbo_core.preparation.preconditions import paying_account, refusal_of
+from dpbo_core.preparation.preconditions import paying_account
 from dpbo_core.preparation.public_advice import advised_half
 from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.preparation.sizes import n_public
 from dpbo_core.preparation.trial_trainings import check_trainable
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.queries.evaluation.request import EvaluationQuery, asks_for_evaluation, of_a_candidate
+from dpbo_core.queries.evaluation.request import asks_for_evaluation, of_a_candidate, price_of
 from dpbo_core.queries.evaluation.run import EvaluationPlan, planned
 from dpbo_core.queries.tuning.schedule import planned_if_scheduled
 from dpbo_core.study_file import Bundled, StudySpec
@@ -60,32 +59,26 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
     advice, account = advised(spec.privacy.epsilon), paying_account(spec, ledger_here())
     if advice.best is not None and advice.best.verdict != "good":
         advice = replace(advice, enough=enough(is_good, spec.privacy.epsilon, account))
-    report, refusal = None, None
+    report, price = None, None
     if public is not None and asks_for_evaluation(spec):
         report = planned(*of_a_candidate(resolve(spec, folder), public), account)
     with suppress(DpboError):  # the method's own line says why it cannot run
-        refusal = None if account is None else refusal_of(spec, account, *_prices(spec, folder))
+        price = price_of(resolve(spec, folder), ledger_here())
+    refusal = None if price is None else price.refusal
 
     def document() -> dict[str, Any]:
         evaluation = {} if report is None else {"evaluation": expected_json(report)}
-        return advice.to_json() | evaluation | ({} if refusal is None else {"refused": refusal.message()})
+        priced = {"price": None if price is None else price.to_json()}
+        return advice.to_json() | priced | evaluation | ({} if refusal is None else {"refused": refusal.message()})
 
     def screen() -> None:
-        (print_every_method if every_method else print_advice)(spec, advice, _charges(report, refusal))
+        (print_every_method if every_method else print_advice)(spec, advice, _charges(price, report))
         if refusal is None and (step := _next_step(spec, advice, report)):
             Screen().say(step)
 
     print_result(document, screen)
     if refusal is not None:
         raise typer.Exit(refusal.exit_code)
-
-
-def _prices(spec: StudySpec, folder: Path) -> Iterator[PrivacyPlan]:
-    """The prices that a tune of the study pays together: its own, and its evaluation's where it states one."""
-    resolved = resolve(spec, folder)
-    yield resolved.plan
-    if asks_for_evaluation(spec):
-        yield EvaluationQuery.of(spec, resolved.problem, None).plan("")
 
 
 def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> str:
@@ -204,14 +197,19 @@ def _outcome(line: MethodAdvice) -> str:
     return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
 
 
-def _charges(report: EvaluationPlan | None, refusal: DpboError | None) -> Iterator[tuple[str, str]]:
-    """Rows (name, text): price and verdict of the study's own evaluation, the budget's refusal; none for None."""
+def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tuple[str, str]]:
+    """Rows (name, text): verdict of the study's own evaluation, what an edition costs and leaves, or a refusal."""
     if report is not None:
         expected = report.expected
         errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
         verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
         text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
+    if price is not None and len(price.parts) > 1:
+        yield "edition", price.sums
+    if price is not None and price.afterwards:
+        yield "budget", price.afterwards
+    refusal = None if price is None else price.refusal
     if refusal is not None:
         yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
 
