@@ -4,6 +4,8 @@ from pathlib import Path
 
 import mlflow
 import pandas as pd
+import pytest
+import tomli_w
 from test_dashboard import shown  # noqa: F401  a fixture
 
 
@@ -42,3 +44,15 @@ def test_a_tune_that_registers_its_model_moves_the_champion_to_it(shown, here): 
 
 def champion(client):
     return str(client.get_model_version_by_alias("trial", "champion").version)
+
+
+@pytest.mark.slow
+def test_the_command_moves_it_and_says_how_the_version_is_served(dpbo, here, tables):
+    """Two editions, through Prefect."""
+    tables["study"]["method"], tables["budget"] = "public", {"epsilon": 50.0, "delta": 1e-5}
+    for edition in ("1", "2"):
+        tables["study"]["edition"] = edition
+        (here / f"{edition}.toml").write_text(tomli_w.dumps(tables))
+        code, out, err = dpbo("tune", f"{edition}.toml", "--register")
+        assert (code, f"-m models:/trial/{edition}\n\nNext: " in out) == (0, True), err
+    assert champion(mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")) == "2"
