@@ -41,8 +41,9 @@ from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study, check_step_times, refuse_beside
 from dpbo_core.preparation.public_advice import useless_study
-from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.resolve import plan_study, resolve
 from dpbo_core.preparation.run import Run
+from dpbo_core.queries.evaluation.request import price_of
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
 from dpbo_core.study_file.toml_file import read_study, study_digest
 
@@ -177,10 +178,9 @@ def serve(path: Path, schedule: Schedule, *, register: bool) -> None:
     check_step_times(plan_study(spec, path.parent), seen=True)
     consent(spec, useless_study(spec, path.parent), may_ask=False)
     parameters = {"study": os.path.relpath(path), "register": register}
-    planned = planned_for_schedule(spec).budget
-    each = "an edition"
-    if planned is not None:
-        each += f", of {planned.editions:,} that its budget is planned for"
+    spec = planned_for_schedule(spec, path.parent)
+    price = price_of(resolve(spec, path.parent), PrivacyLedger(Stores().ledger))
+    each = f"an edition at {price.sums}" + (f"; {price.afterwards}" if price.afterwards else "")
     served(tune_on_schedule, path, parameters, schedule, each)
 
 

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, Total
@@ -87,6 +87,16 @@ class Account:
     unit: PrivacyUnit | None = None
     records: tuple[int, ...] = ()
     filtered: Filter = NOT_FILTERED
+
+    @classmethod
+    def opened(cls, cap: PrivacyBudget) -> Self:
+        """The account of a cap that was opened just now: nothing is spent."""
+        return cls(cap, NOTHING, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
+
+    @property
+    def sum_of_entries(self) -> float:
+        """The sum of the ε that its entries' guarantees state: more than is spent where noise adds up to less."""
+        return sum(entry.epsilon or 0.0 for entry in self.entries if not entry.taken_over)
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import NOTHING
-from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -48,7 +46,7 @@ def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | N
     cap, accounts = opening_cap(spec), () if ledger is None else ledger.accounts(spec.privacy.dataset)
     if accounts or cap is None:
         return next(iter(accounts), None)
-    return Account(cap, NOTHING, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
+    return Account.opened(cap)
 
 
 def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from dpbo_core.accounting.account import Account
+from dpbo_core.accounting.price import Price
 from dpbo_core.accounting.renyi_filter import price_of
 from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
@@ -185,6 +187,7 @@ def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuer
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
     if context.ledger.reserved(query.key.fingerprint) is None:
         context.if_useless.check(together(query, *follow_ups))
+        _check_room_together(context, query, *follow_ups)
     reservation = context.ledger.reserve(
         query, *follow_ups, noise=standing_of(context.source), caller=context.caller, asked_by=context.asked_by
     )
@@ -194,6 +197,19 @@ def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuer
 def together(*queries: PrivateQuery) -> str:
     """Why the plans of some queries expect mostly noise, in one text; "" where none does."""
     return "; ".join(query.useless for query in queries if query.useless)
+
+
+def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
+    """Refuse what one cap cannot pay together, in the numbers of all of it; the ledger decides, one by one.
+
+    Raises:
+        BudgetExceeded: there is no room for all.
+    """
+    accounts = context.ledger.accounts(query.key.dataset) if follow_ups else ()
+    account = next(iter(accounts), None) or (None if query.cap is None else Account.opened(query.cap))
+    price = Price(account, {one.key.study: one.plan for one in (query, *follow_ups)})
+    if follow_ups and price.refusal is not None:
+        raise price.refusal
 
 
 def _check_guarantee(query: PrivateQuery) -> None:

@@ -13,6 +13,7 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
 from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
 from dpbo_core.accounting.forecast import Forecast, Stream, forecast
+from dpbo_core.accounting.price import CLOSE, room_in_words
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
@@ -83,15 +84,30 @@ def _forecasts(
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
-def account_line(account: Account) -> str:
-    """A dataset's budget in one line, escaped for a screen: spent, limit and left; or that it is public."""
+def account_line(account: Account, *, study: str = "") -> str:
+    """A dataset's budget in one line, escaped for a screen: spent, limit and left; or that it is public.
+
+    Args:
+        account: of the dataset.
+        study: of whose editions it is said how many more fit.
+    """
     numbers = _amounts(account)
     if numbers["public"]:
         return f"{named(numbers['name'])}: declared public, no limit"
     spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
     if spent is None:
         return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
-    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left"
+    more = account.editions.get(study)
+    fits = "" if more is None else f", {room_in_words(more)}"
+    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left{fits}{_why_less(account)}"
+
+
+def _why_less(account: Account) -> str:
+    """Why less is spent than the entries' ε come to, in words; "" where it is as much."""
+    total = account.sum_of_entries
+    if account.spent_epsilon[0] > (1.0 - CLOSE) * total:
+        return ""
+    return f" (ε = {total:.3g} by its entries, but the noise of many draws adds up to less)"
 
 
 def _amounts(account: Account) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def print_release(
         )
     screen.say()
     print_figures(screen, release.value)
-    left = [] if account is None else [("budget", account_line(account))]
+    left = [] if account is None else [("budget", account_line(account, study=release.study))]
     screen.facts([*_facts(release, screen, best), *left, ("look", look)])
 
 

@@ -39,6 +39,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
+from dpbo_core.queries.evaluation.request import price_of
 from dpbo_core.queries.tuning.run import check_first, was_charged
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
@@ -124,6 +125,9 @@ def run(
     if replay is not None:
         return replay
     check_first(run)
+    refusal = price_of(run.study, run.ledger).refusal
+    if refusal is not None:
+        raise refusal
     if not was_charged(run):
         run = run.under(replace(context, if_useless=consent(study, run.useless, may_ask=True)))
     try:
