@@ -76,7 +76,8 @@ def test_what_fails_at_a_number_alone_scores_the_constant_and_is_named(url, scor
     for step in found.trajectory_ or ():
         constant = 0.5 if scoring == "roc_auc" else 1.0 - Y[40:].mean()
         if step["hyperparameters"]["nu"] in listed:
-            assert step["score"] == pytest.approx(constant, abs=0.02)
+            # 17 deviations of an AUC's noise here, which is .0086; what was trained scores .93 or more
+            assert step["score"] == pytest.approx(constant, abs=0.15 if scoring == "roc_auc" else 0.02)
 
 
 def test_a_chosen_candidate_that_cannot_be_trained_keeps_its_release(url):
