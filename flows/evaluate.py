@@ -1,10 +1,13 @@
 """The story of an evaluation: what is public first, one draw, show the report."""
 
+from typing import cast
+
 from prefect import flow
 
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
+from dpbo.flows.prefect_runtime.prefect_page import name_run, wait_until_recorded, with_message
+from dpbo.flows.prefect_runtime.refusals import failed_run
 from dpbo.flows.prefect_runtime.requested_study import study_of
 from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
 from dpbo.flows.private_flow import PrivateFlow
@@ -15,7 +18,7 @@ from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.champion import champion_after
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
-from dpbo_core.errors import BudgetRefused, StudyInvalid
+from dpbo_core.errors import BudgetRefused, DpboError, StudyInvalid
 from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.run import EvaluationResult
@@ -52,9 +55,16 @@ def evaluate_privately(
         DpboError: nothing was charged: no report could be shown.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    study = study_of(study)
-    flow = PrivateFlow.begin(study, folder, pad, model=model)
-    warnings = flow.warnings
+    try:
+        study = study_of(study)
+        return _evaluated(PrivateFlow.begin(study, folder, pad, model=model), epsilon, model, register=register)
+    except DpboError as error:
+        return cast("Evaluated", failed_run(error, study))
+
+
+def _evaluated(flow: PrivateFlow, epsilon: float | None, model: str | None, *, register: bool) -> Evaluated:
+    """Evaluate and publish as `evaluate_privately` says."""
+    study, folder, warnings = flow.study, str(flow.run.folder), flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
     with alive(flow.stores.running), workers(study, folder) as counting:
         if isinstance(counting, DaskWorkers):
@@ -103,7 +113,7 @@ def report(
         announce_stage(name, "counting the sensitive records")
         drawn = evaluate(opened, flow.scored_by(workers))
         if isinstance(drawn, BudgetRefused):
-            raise announce_refusal(drawn, flow.study)
+            raise drawn
         result = drawn
     announce_stage(name, "the report is recorded; MLflow's page and pictures follow")
     tracked = publish_release(flow, result.release)

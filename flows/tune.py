@@ -3,6 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from prefect import flow
 
@@ -11,12 +12,12 @@ from dpbo.flows.prefect_runtime.fanning_out import prepared
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.prefect_page import (
     StepsDone,
-    announce_refusal,
     name_run,
     wait_until_recorded,
     with_message,
 )
 from dpbo.flows.prefect_runtime.progress import Progress, announce_release, in_short
+from dpbo.flows.prefect_runtime.refusals import failed_run
 from dpbo.flows.prefect_runtime.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.prefect_runtime.workers import DaskWorkers, workers
@@ -60,7 +61,11 @@ def tune_privately(study: StudySpec, folder: str = ".", pad_steps: float = 0.0, 
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    tuned = tune(replace(PrivateFlow.begin(study_of(study), folder, pad_steps), registers=register))
+    try:
+        study = study_of(study)
+        tuned = tune(replace(PrivateFlow.begin(study, folder, pad_steps), registers=register))
+    except DpboError as error:
+        return cast("Tuned", failed_run(error, study))
     return with_message(tuned, tuned.result)
 
 
@@ -72,11 +77,14 @@ def tune_file(study: str) -> Tuned:
         study: path of the study file, from the folder in which the worker runs. Its price is its own; the same
             study again gives the same release and spends nothing.
     """
-    path = Path(study)
-    refuse_folder_settings(Path())
-    spec = scheduled_study(path, None)
-    refuse_fields(spec)
-    tuned = tune(PrivateFlow.begin(spec, str(path.parent)))
+    path, spec = Path(study), None
+    try:
+        refuse_folder_settings(Path())
+        spec = scheduled_study(path, None)
+        refuse_fields(spec)
+        tuned = tune(PrivateFlow.begin(spec, str(path.parent)))
+    except DpboError as error:
+        return cast("Tuned", failed_run(error, spec or study))
     return with_message(tuned, tuned.result)
 
 
@@ -94,7 +102,7 @@ def tune(flow: PrivateFlow) -> Tuned:
             scoring.wait(validation_parts(study, folder))
         opened = reserve(resolved, flow.scored_by(scoring), precomputed, follow_up)
         if isinstance(opened, BudgetRefused):
-            raise announce_refusal(opened, study)
+            raise opened
         n_steps = _run_steps(opened, resolved) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
         announce_release(study.name, result.release)

@@ -22,6 +22,8 @@ from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.flows.prefect_runtime.settings import (
     Stores,
+    prefect_is_configured,
+    prefect_settings,
     quiet_environment,
     without_heartbeat,
 )
@@ -191,7 +193,8 @@ def _prepare_stores() -> None:
     os.umask(OWNER_ALONE)
     team = team_setting()
     if team is not None:
-        prepare(team)
+        of_others = prefect_is_configured() and prefect_settings().api.url is not None
+        prepare(team, mlflow=Stores().mlflow_tracking_uri is None, prefect=not of_others)
 
 
 def _load() -> None:

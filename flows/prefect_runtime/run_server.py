@@ -21,6 +21,7 @@ from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.prefect_process import (
     EPHEMERAL,
     PrefectProcess,
+    admits,
     answers,
     bound_socket,
     reserve_port,
@@ -56,6 +57,7 @@ def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]
         if current_flow_run() is not None or api is not None:
             if api is not None:
                 check_answers(api.rstrip("/"))
+                check_admits(api.rstrip("/"))
             meanwhile()
             yield
             return
@@ -90,6 +92,23 @@ def check_answers(api: str) -> None:
             cause="PREFECT_API_URL or Prefect's active profile names a server that is not running, or a network "
             "that this machine cannot reach",
             remedy="start that server, or unset PREFECT_API_URL (prefect profile use local); nothing was charged",
+        )
+
+
+def check_admits(api: str) -> None:
+    """Refuse a configured server that does not take the credentials of Prefect's settings.
+
+    Raises:
+        DpboError: names its address, and what to set.
+    """
+    given = prefect_settings().api
+    password = None if given.auth_string is None else given.auth_string.get_secret_value()
+    key = None if given.key is None else given.key.get_secret_value()
+    if not admits(api, password, key):
+        raise DpboError(
+            f"the Prefect server at {api} asks for credentials that were not given",
+            cause="the server has a password, and this process has none or another",
+            remedy="set PREFECT_API_AUTH_STRING=USER:PASSWORD (or PREFECT_API_KEY); nothing was charged",
         )
 
 

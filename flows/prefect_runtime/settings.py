@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from dpbo.flows.prefect_runtime.database import databases, lead_prefect
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
@@ -51,7 +52,10 @@ class Stores:
     def mlflow_page(self) -> str:
         """The address at which people open MLflow: the tracking server's, or that of `dpbo ui`."""
         uri = self.tracking
-        return uri.rstrip("/") if uri.startswith(("http://", "https://")) else MLFLOW_PAGE
+        if not uri.startswith(("http://", "https://")):
+            return MLFLOW_PAGE
+        parts = urlsplit(uri)  # which may hold a password
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
     @cached_property
     def running(self) -> Path:

@@ -19,7 +19,7 @@ from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
-GROUPS = ("budget/", "release/", "trajectory/", "evaluation/")
+GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
@@ -42,6 +42,16 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
     """Name, value, step (place in the dataset account) of score and budget; for None the score alone, at 0."""
     rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
+
+
+def score_rows(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
+    """The displayed metric and the ends of its 90% interval, as rows for a chart over a study's editions."""
+    metric = displayed_metric(release)
+    if metric is None:
+        return []
+    low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
+    rows = (("score", metric.value), ("score/low", low), ("score/high", high))
+    return [(name, number, _place(balance)) for name, number in rows]
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
@@ -130,6 +140,9 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
         return
     score = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
     yield "score", score
+    if metric.interval is not None:
+        yield "low", metric.interval[0]
+        yield "high", metric.interval[1]
     if score != value["score"]:
         yield "raw_score", value["score"]
     if "metric" in value and value["metric"]["value"] != value["score"]:

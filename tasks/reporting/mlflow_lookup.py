@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpbo.tasks.reporting.mlflow_store import LOCATION, SQLITE, Store, StoreSilent, open_store, root_of
+from dpbo.tasks.reporting.mlflow_store import (
+    LOCATION,
+    SQLITE,
+    Store,
+    StoreSilent,
+    experiment_name,
+    open_store,
+    own_tags,
+    root_of,
+)
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.release import Release
 
@@ -55,10 +64,10 @@ def newest_page(store: Store) -> str:
 
 def tracked_in_file(release: Release, tracking_uri: str) -> Tracked | None:
     """Where MLflow's SQLite file shows `release` complete; None where it does not."""
-    row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, release.dataset)
+    row = _first_row(tracking_uri, NEWEST, RELEASE_TAG, release.release_id, experiment_name(release.dataset))
     if row is None or row[1] != "FINISHED":
         return None
-    return Tracked(release.dataset, str(row[0]), place_of(str(row[2]), str(row[0])))
+    return Tracked(experiment_name(release.dataset), str(row[0]), place_of(str(row[2]), str(row[0])))
 
 
 def experiments_in_file(tracking_uri: str) -> int | None:
@@ -87,6 +96,7 @@ def check_target(dataset: str, uri: str) -> str:
         DpboError: nothing could be published, and no waiting mends it: a deleted experiment, a local store that
             cannot be read or written.
     """
+    own_tags()
     local = uri.startswith(SQLITE)
     if local:
         place = Path(uri.removeprefix(SQLITE))

@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
-from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric
+from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric, score_rows
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
 from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.accounting.account import Account, balance_after, balances
@@ -55,7 +55,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
         if run.data.tags.get(STUDY) == study:
             return str(run.info.run_id)
     note = NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
-    tags = {KIND: SERIES, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
+    tags = own_tags() | {KIND: SERIES, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
     return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
 
 
@@ -63,7 +63,9 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     balance = balance_after(account, release.release_id)
-    store.client.log_batch(series, metrics=[] if balance is None else as_metrics(release, budget_rows(balance)))
+    rows = score_rows(release, balance) if store.client.get_run(run_id).data.tags[KIND] == "edition" else []
+    rows += [] if balance is None else budget_rows(balance)
+    store.client.log_batch(series, metrics=as_metrics(release, rows))
     experiment = store.client.get_run(series).info.experiment_id
     editions = _editions(store, experiment, series)
     with TemporaryDirectory() as scratch:
@@ -159,7 +161,7 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
     store.client.update_run(run.info.run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
     store.client.set_terminated(run.info.run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
     store.client.set_tag(run.info.run_id, STATE, state)
-    return Tracked(look.key.dataset, run.info.run_id, place_of(experiment, run.info.run_id))
+    return Tracked(experiment_name(look.key.dataset), run.info.run_id, place_of(experiment, run.info.run_id))
 
 
 def _state(look: "Look") -> str:

@@ -25,10 +25,11 @@ from dpbo.flows import serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
+from dpbo.flows.prefect_runtime import refusals
 from dpbo.flows.prefect_runtime.requested_study import FIELDS, edition_at, refuse_fields
 from dpbo.flows.prefect_runtime.schedule_server import OUTAGE
 from dpbo.flows.prefect_runtime.settings import Stores
-from dpbo.flows.serve import MISSED, REFUSED, tune_on_schedule
+from dpbo.flows.serve import MISSED, tune_on_schedule
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -140,12 +141,14 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     assert event["resource"]["prefect.resource.id"] == "dpbo.dataset.people"
     assert event["payload"] == pytest.approx({"spent": 3.0, "limit": 3.0, "remaining": 0.0})
     refused = fire(study, NOON + timedelta(days=3), monkeypatch)
-    assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
+    assert (refused.name, refused.type.value) == (refusals.BUDGET, "CANCELLED")
     assert "the limit is ε = 3" in refused.message
     assert (said[1]["event"], said[1]["payload"]["says"]) == ("dpbo.run.refused", refused.message)
-    watched = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", REFUSED))]
+    watched = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", refusals.BUDGET))
+    ]
     assert watched[:3] == [state.message for state in (first, again, second)]
-    assert watched[-1] == f"{REFUSED}. {refused.message}"
+    assert watched[-1] == f"{refusals.BUDGET}. {refused.message}"
     (account,) = PrivacyLedger(Stores().ledger).accounts("people")
     assert len(account.entries) == 3
     logged = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]

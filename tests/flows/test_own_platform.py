@@ -1,0 +1,154 @@
+"""On a team's own Prefect: a password, a process worker, retries after kills, refusals that say what they are."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import stock
+import tomli_w
+import yaml
+from intruder import lives
+from stock import until
+from test_evaluation import files, of_files
+
+from dpbo_core.ledger.ledger import PrivacyLedger
+
+BLOCKING = '''"""A tree that waits, before it predicts the sensitive records, while a file is there."""
+
+import time
+from pathlib import Path
+
+from sklearn.tree import DecisionTreeClassifier
+
+
+class Waits(DecisionTreeClassifier):
+    def predict(self, X, check_input=True):
+        while len(X) == 301 and Path("block").exists():
+            Path("blocked").touch()
+            time.sleep(0.05)
+        return super().predict(X, check_input=check_input)
+'''
+DEPLOY = {
+    "name": "team",
+    "deployments": [
+        {"name": "on-request", "entrypoint": "dpbo.flows.tune.tune_file", "concurrency_limit": 1},
+        {"name": "nightly", "entrypoint": "dpbo.flows.serve.tune_on_schedule", "concurrency_limit": 1},
+    ],
+    "pull": [{"prefect.deployments.steps.set_working_directory": {"directory": "."}}],
+}
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory):
+    """A platform with both deployments and a worker, in the folder of a study that its owner opened."""
+    folder = tmp_path_factory.mktemp("team")
+    files(folder, m=301)
+    packages = tmp_path_factory.mktemp("packages")
+    (packages / "waiting_trees.py").write_text(BLOCKING)
+    (facts := packages / "waiting_trees-1.0.dist-info").mkdir()  # as an installed package has it
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting-trees\nVersion: 1.0\n")
+    (facts / "RECORD").write_text("waiting_trees.py,,\n")
+    with stock.platform(folder, PYTHONPATH=str(packages)) as made:
+        made.run("prefect", "work-pool", "create", stock.POOL, "--type", "process")
+        pool = {"work_pool": {"name": stock.POOL}}
+        deploy = DEPLOY | {"deployments": [one | pool for one in DEPLOY["deployments"]]}
+        deploy["pull"][0]["prefect.deployments.steps.set_working_directory"]["directory"] = str(folder)
+        (folder / "deploy.yaml").write_text(yaml.safe_dump(deploy))
+        made.run("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deploy.yaml")
+        opened = ("--epsilon", "3", "--file", "validation.csv", "--accept", "rowwise_predictions")
+        made.dpbo("budget", "set", "clinic", *opened)
+        made.dpbo("budget", "allow", "clinic", "train.csv", "--training")
+        made.dpbo("budget", "allow", "clinic", "--estimator", "waiting_trees.Waits")
+        with stock.worker(made):
+            yield made
+
+
+def study(made, **privacy):
+    """The study file of an edition, which takes a moment or, while it is blocked, as long as that."""
+    tables = of_files(m=301)
+    del tables["evaluation"], tables["budget"]
+    tables["study"] |= {"accepts": ["rowwise_predictions"], "edition": str(time.monotonic_ns())}
+    tables["privacy"] |= privacy
+    tables["model"] = {"estimator": "waiting_trees.Waits", "score": "accuracy"}
+    tables["space"] = {"max_depth": {"low": 1, "high": 2, "integer": True}}
+    (made.folder / "study.toml").write_text(tomli_w.dumps(tables))
+
+
+def begin(made, deployment="tune a study file/on-request"):
+    """The id of a new run of a deployment."""
+    with made.client() as client:
+        found = client.get(f"/deployments/name/{deployment}").json()["id"]
+        asked = {"parameters": {"study": "study.toml"}, "state": {"type": "SCHEDULED"}}
+        return client.post(f"/deployments/{found}/create_flow_run", json=asked).json()["id"]
+
+
+def ended(made, run):
+    """The run, once it has ended."""
+    return until(lambda: found if (found := made.flow_run(run))["state_type"] in FINAL else None)
+
+
+FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+def processes(run):
+    """The processes that were started for a run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                around = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if f"PREFECT__FLOW_RUN_ID={run}".encode() in around:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.slow
+def test_a_retry_after_a_kill_is_the_same_run_and_the_same_charge(team):
+    study(team)
+    for mark in ("blocked", "block"):
+        (team.folder / mark).unlink(missing_ok=True)
+    (team.folder / "block").touch()
+    run = begin(team)
+    until(lambda: (team.folder / "blocked").exists() or team.flow_run(run)["state_type"] in FINAL)
+    killed = processes(run)
+    assert killed
+    for process in killed:
+        os.kill(process, signal.SIGKILL)
+    until(lambda: not any(map(lives, killed)))
+    log = team.folder / "prefect-worker.log"  # the worker notices too, later; a retry before that would be ended
+    until(lambda: "prefect.flow_runs.worker - Check whether" in log.read_text())
+    assert ended(team, run)["state_type"] == "CRASHED"
+    (team.folder / "blocked").unlink()
+    team.run("prefect", "flow-run", "retry", run)
+    until((team.folder / "blocked").exists)
+    other = begin(team)  # of the same folder: it buries the dead, and waits for the slot
+    assert team.flow_run(run)["state_name"] == "Running"
+    (team.folder / "block").unlink()
+    assert ended(team, run)["state_name"] == "Completed"
+    assert ended(team, other)["state_name"] == "Completed"
+    (account,) = PrivacyLedger(f"sqlite:///{team.folder}/mlruns/ledger.db").accounts("clinic")
+    assert len(account.entries) == 1
+
+
+@pytest.mark.slow
+def test_a_refusal_is_named_after_who_refused_and_leaves_no_stack_trace(team):
+    study(team, epsilon=3.5)
+    for name, of, expected in (
+        ("tune a study file/on-request", {}, ("Refused: budget", "CANCELLED")),
+        ("tune on schedule/nightly", {}, ("Refused: budget", "CANCELLED")),
+        ("tune a study file/on-request", {"dataset": "nobody"}, ("Refused: policy", "FAILED")),
+        ("tune on schedule/nightly", {"dataset": "nobody"}, ("Refused: policy", "FAILED")),
+    ):
+        study(team, epsilon=3.5, **of)
+        run = begin(team, name)
+        found = ended(team, run)
+        assert (found["state_name"], found["state_type"]) == expected
+        said = until(lambda run=run: team.logs(run))
+        assert not [line for level, line in said if level >= 40 or "Traceback" in line], said
+    told = team.events("dpbo.run.refused", 4)
+    assert sorted(event["payload"]["by"] for event in told) == ["budget", "budget", "policy", "policy"]
+    assert "--file VALIDATION" in next(e["payload"]["says"] for e in told if e["payload"]["by"] == "policy")
