@@ -75,8 +75,8 @@ def follow(starter: str | None) -> None:
 def alive(folder: Path) -> Iterator[None]:
     """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    bury(folder)
     run = current_flow_run()
-    bury(folder, living=None if run is None else str(run.id))
     if run is None:
         yield
         return
@@ -94,14 +94,9 @@ def alive(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def bury(folder: Path, living: str | None = None) -> list[str]:
-    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids.
-
-    Args:
-        folder: of the locks.
-        living: id of the run that asks. An earlier attempt of it that was killed has left its file.
-    """
-    dead = [path for path in sorted(folder.glob("[!.]*")) if path.name != living and not _is_locked(path)]
+def bury(folder: Path) -> list[str]:
+    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids."""
+    dead = [path for path in sorted(folder.glob("[!.]*")) if not _is_locked(path)]
     for path in dead:
         with suppress(FileNotFoundError):
             _set_crashed(path.name, path.read_text())

@@ -33,7 +33,7 @@ PAGE = 200  # what Prefect's API returns at once
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
-    """Show a release as an artifact on Prefect's page and as an event, and warn of a budget that is nearly spent."""
+    """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent."""
     if current_flow_run() is None:
         return
     from prefect.artifacts import create_markdown_artifact
@@ -52,7 +52,7 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
 
 
 def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
-    """What the event of a release says: names, the metric as it is shown, and the ε that is left (None: no limit)."""
+    """The event's facts: names, the metric as it is shown, and the ε that is left, None for no limit."""
     metric = displayed_metric(release)
     low, high = (None, None) if metric is None or metric.interval is None else metric.interval
     return {

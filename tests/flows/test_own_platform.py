@@ -3,17 +3,26 @@
 import os
 import signal
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import stock
 import tomli_w
 import yaml
 from intruder import lives
+from prefect.deployments.runner import EntrypointType
+from prefect.events.schemas.automations import AutomationCore
+from prefect.utilities.importtools import import_object
 from stock import until
 from test_evaluation import files, of_files
 
+from dpbo.flows.prefect_runtime import prefect_page, refusals
+from dpbo.flows.tune import tune_file
 from dpbo_core.ledger.ledger import PrivacyLedger
+
+ROOT = Path(__file__).parents[2]
 
 BLOCKING = '''"""A tree that waits, before it predicts the sensitive records, while a file is there."""
 
@@ -81,7 +90,8 @@ def begin(made, deployment="tune a study file/on-request"):
     with made.client() as client:
         found = client.get(f"/deployments/name/{deployment}").json()["id"]
         asked = {"parameters": {"study": "study.toml"}, "state": {"type": "SCHEDULED"}}
-        return client.post(f"/deployments/{found}/create_flow_run", json=asked).json()["id"]
+        # a busy SQLite answers 503
+        return until(lambda: client.post(f"/deployments/{found}/create_flow_run", json=asked).json().get("id"))
 
 
 def ended(made, run):
@@ -89,6 +99,7 @@ def ended(made, run):
     return until(lambda: found if (found := made.flow_run(run))["state_type"] in FINAL else None)
 
 
+NOBODY = "0" * 8 + "-0000" * 3 + "-" + "0" * 12
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 
@@ -104,6 +115,52 @@ def processes(run):
             if f"PREFECT__FLOW_RUN_ID={run}".encode() in around:
                 found.append(int(entry.name))
     return found
+
+
+@pytest.fixture
+def automations():
+    """The example's, as Prefect reads them, for a deployment."""
+
+    def read(deployment=NOBODY, within=600):
+        text = (ROOT / "examples" / "automations.yaml").read_text()
+        text = text.replace("DEPLOYMENT_ID", str(deployment)).replace("within: 600", f"within: {within}")
+        return [AutomationCore.model_validate(one) for one in yaml.safe_load(text)["automations"]]
+
+    return read
+
+
+def test_the_automations_listen_to_events_that_there_are(automations):
+    crashed, paused = automations()
+    assert paused.trigger.expect == {prefect_page.NEARLY_SPENT}
+    named = {one.removeprefix("prefect.flow-run.") for one in crashed.trigger.expect}
+    assert {refusals.BUDGET, refusals.POLICY, "Completed", "Failed", "Crashed"} <= named
+    assert (crashed.actions[0].state.value, paused.actions[0].type) == ("CRASHED", "pause-deployment")
+
+
+def test_a_flow_of_ours_is_deployed_from_python_by_its_module():
+    """By its file, as Prefect would, it has no package to import from."""
+    made = tune_file.to_deployment("on-request", entrypoint_type=EntrypointType.MODULE_PATH)
+    assert import_object(made.entrypoint.replace(":", ".")) is tune_file
+
+
+@pytest.mark.slow
+def test_the_automations_fire(team, automations):
+    """A nearly spent budget pauses the schedule; a run without a heartbeat is crashed."""
+    with team.client() as client:
+        nightly = client.get("/deployments/name/tune on schedule/nightly").json()["id"]
+        for one in automations(nightly, within=10):
+            assert client.post("/automations/", json=one.model_dump(mode="json")).status_code == 201
+        flow = client.get("/flows/name/tune on schedule").json()["id"]
+        run = client.post("/flow_runs/", json={"flow_id": flow, "state": {"type": "RUNNING"}}).json()["id"]
+        for event, of in (
+            ("prefect.flow-run.heartbeat", f"prefect.flow-run.{run}"),
+            (prefect_page.NEARLY_SPENT, "x"),
+        ):
+            told = {"occurred": datetime.now(UTC).isoformat(), "id": str(uuid4()), "event": event}
+            client.post("/events", json=[told | {"resource": {"prefect.resource.id": of}}])
+        until(lambda: client.get(f"/deployments/{nightly}").json()["paused"])
+        until(lambda: team.flow_run(run)["state_type"] == "CRASHED")
+        client.post(f"/deployments/{nightly}/resume_deployment")
 
 
 @pytest.mark.slow
