@@ -62,7 +62,7 @@ def prepare(url: str, *, mlflow: bool = True, prefect: bool = True) -> None:
     address = team_address(url)
     ours = databases(url).prefect
     lead = prefect and os.environ.get(PREFECT_SETTING, ours) == ours  # else Prefect was given another database
-    names = [f"{address.database}_{name}" for name, kept in (("mlflow", mlflow), ("prefect", lead)) if kept]
+    names = [f"{address.database}_{name}" for name, needed in (("mlflow", mlflow), ("prefect", lead)) if needed]
     if not names:
         return
     place = patient_url(sa.engine.make_url(databases(url).ledger))

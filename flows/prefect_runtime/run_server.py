@@ -101,9 +101,9 @@ def check_admits(api: str) -> None:
     Raises:
         DpboError: names its address, and what to set.
     """
-    given = prefect_settings().api
-    password = None if given.auth_string is None else given.auth_string.get_secret_value()
-    key = None if given.key is None else given.key.get_secret_value()
+    ours = prefect_settings().api
+    password = None if ours.auth_string is None else ours.auth_string.get_secret_value()
+    key = None if ours.key is None else ours.key.get_secret_value()
     if not admits(api, password, key):
         raise DpboError(
             f"the Prefect server at {api} asks for credentials that were not given",

@@ -148,8 +148,8 @@ def test_the_automations_fire(team, automations):
     """A nearly spent budget pauses the schedule; a run without a heartbeat is crashed."""
     with team.client() as client:
         nightly = client.get("/deployments/name/tune on schedule/nightly").json()["id"]
-        for one in automations(nightly, within=10):
-            assert client.post("/automations/", json=one.model_dump(mode="json")).status_code == 201
+        sent = [one.model_dump(mode="json") for one in automations(nightly, within=10)]
+        made = [client.post("/automations/", json=one).json()["id"] for one in sent]
         flow = client.get("/flows/name/tune on schedule").json()["id"]
         run = client.post("/flow_runs/", json={"flow_id": flow, "state": {"type": "RUNNING"}}).json()["id"]
         for event, of in (
@@ -161,6 +161,8 @@ def test_the_automations_fire(team, automations):
         until(lambda: client.get(f"/deployments/{nightly}").json()["paused"])
         until(lambda: team.flow_run(run)["state_type"] == "CRASHED")
         client.post(f"/deployments/{nightly}/resume_deployment")
+        for one in made:  # ten seconds are too short for real runs
+            assert client.delete(f"/automations/{one}").status_code == 204
 
 
 @pytest.mark.slow
