@@ -30,6 +30,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     """
     balance = balance_after(account, release.release_id)
     rows, place = by_edition(release, balance), _place(balance)
+    rows += score_rows(release, balance)
     rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
@@ -45,8 +46,8 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
 
 
 def score_rows(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """The displayed metric and the ends of its 90% interval, as rows for a chart over a study's editions."""
-    metric = displayed_metric(release)
+    """The displayed metric, in its own unit, and the ends of its 90% interval as rows; none for a report."""
+    metric = None if _figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
@@ -140,9 +141,6 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
         return
     score = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
     yield "score", score
-    if metric.interval is not None:
-        yield "low", metric.interval[0]
-        yield "high", metric.interval[1]
     if score != value["score"]:
         yield "raw_score", value["score"]
     if "metric" in value and value["metric"]["value"] != value["score"]:

@@ -38,7 +38,8 @@ ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it wa
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's on the public rows, in `editions.json` as a table; and, under *Model metrics*, what is left of \
+constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low` and \
+`score/high`; and, under *Model metrics*, what is left of \
 the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
 its page begins with what it released."""
 
@@ -63,8 +64,7 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     balance = balance_after(account, release.release_id)
-    rows = score_rows(release, balance) if store.client.get_run(run_id).data.tags[KIND] == "edition" else []
-    rows += [] if balance is None else budget_rows(balance)
+    rows = score_rows(release, balance) + ([] if balance is None else budget_rows(balance))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
     experiment = store.client.get_run(series).info.experiment_id
     editions = _editions(store, experiment, series)

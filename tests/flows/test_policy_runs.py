@@ -93,7 +93,7 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server
     """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
     study()
     sent = json.loads(json.dumps({**study("1", "mine", epsilon=4000.0).to_dict(), "budget": {"epsilon": 1e6}}))
-    with pytest.raises(PolicyRefused, match="cannot open one") as refused:
+    with pytest.raises(PolicyRefused, match=r"cannot open one.*--file VALIDATION") as refused:
         tune_privately(sent)
     assert refused.value.exit_code == 3
     sent["privacy"]["dataset"] = "mine too"
