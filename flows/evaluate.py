@@ -1,12 +1,14 @@
 """The story of an evaluation: what is public first, one draw, show the report."""
 
 from dataclasses import replace
+from typing import cast
 
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_page import announce_refusal, name_run, wait_until_recorded, with_message
+from dpbo.flows.prefect_page import name_run, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import alive
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.flows.results import Evaluated as Evaluated
 from dpbo.flows.workers.scorers import DaskWorkers, workers
@@ -15,7 +17,7 @@ from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.request import saved
@@ -47,8 +49,13 @@ def evaluate_privately(
         DpboError: nothing was charged: no report could be shown.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    flow = PrivateFlow.begin(folder)
-    return evaluate_in(flow, Run.of(study_of(study), flow.context, *saved(model)), epsilon=epsilon, model=model)
+    try:
+        study = study_of(study)
+        flow = PrivateFlow.begin(folder)
+        run = Run.of(study, flow.context, *saved(model))
+        return evaluate_in(flow, run, epsilon=epsilon, model=model)
+    except DpboError as error:
+        return cast("Evaluated", failed_run(error, study))
 
 
 def evaluate_run(run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
@@ -57,8 +64,10 @@ def evaluate_run(run: Run, *, epsilon: float | None, model: str | None) -> Evalu
     @policies.private_flow(name="evaluate privately", **policies.FLOW)
     def evaluate_privately(study: StudySpec, folder: str, epsilon: float | None, model: str | None) -> Evaluated:
         """The same as the flow for whoever has a study."""
-        del study
-        return evaluate_in(PrivateFlow.begin(folder), run, epsilon=epsilon, model=model)
+        try:
+            return evaluate_in(PrivateFlow.begin(folder), run, epsilon=epsilon, model=model)
+        except DpboError as error:
+            return cast("Evaluated", failed_run(error, study))
 
     return evaluate_privately(run.spec, str(run.folder), epsilon, model)
 
@@ -98,7 +107,7 @@ def report(
         announce_stage(name, "counting the sensitive records")
         drawn = or_refused(lambda: evaluate(opened, flow.before_charge(study, run.context, opened.query)))
         if isinstance(drawn, BudgetRefused):
-            raise announce_refusal(drawn, study)
+            raise drawn
         result = drawn
     announce_stage(name, "the report is recorded; MLflow's page and pictures follow")
     tracked = publish_release(flow, study, result.release)

@@ -1,18 +1,19 @@
 """What a run leaves on Prefect's page: its name, what was released, and events for who must know."""
 
+import math
 import re
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.pictures import ALERT
+from dpbo.tasks.reporting.pictures import alert_share
 from dpbo_core.accounting.account import Account, Balance, balance_after
-from dpbo_core.errors import BudgetRefused, printable
+from dpbo_core.errors import printable
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.study_file import StudySpec
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
     from dpbo_core.queries.evaluation.run import EvaluationResult
 
 T = TypeVar("T")
-NEARLY_SPENT, RUN_REFUSED, ALARM = "dpbo.budget.alert", "dpbo.run.refused", "dpbo.watch.alarm"  # our events
+RELEASED, NEARLY_SPENT, ALARM = "dpbo.release", "dpbo.budget.alert", "dpbo.watch.alarm"  # our events
 ASIDE = " · "
 PATIENCE = 10.0  # seconds; nothing of a study depends on what Prefect recorded
 PAGE = 200  # what Prefect's API returns at once
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
-    """Show a release as an artifact on Prefect's page, and warn of a budget that is nearly spent."""
+    """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent."""
     if current_flow_run() is None:
         return
     from prefect.artifacts import create_markdown_artifact
@@ -40,8 +41,26 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
         markdown="\n\n".join(_paragraphs(release, balance, tracked, mlflow_page)),
         description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
     )
-    if balance is not None and balance.share >= ALERT:
-        _alert(account.budget.dataset, balance)
+    emit(RELEASED, "study", release.study, _facts(release, balance))
+    if balance is not None and balance.share >= alert_share():
+        _alert(release, balance)
+
+
+def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
+    """The event's facts: names, the metric as it is shown, and the ε that is left, None for no limit."""
+    metric = displayed_metric(release)
+    low, high = (None, None) if metric is None or metric.interval is None else metric.interval
+    return {
+        "release_id": release.release_id,
+        "study": release.study,
+        "edition": release.edition,
+        "dataset": release.dataset,
+        "metric": None if metric is None else metric.name,
+        "score": None if metric is None else metric.value,
+        "low": low,
+        "high": high,
+        "left": balance.remaining if balance is not None and math.isfinite(balance.remaining) else None,
+    }
 
 
 def _paragraphs(
@@ -86,39 +105,22 @@ def rows(release: Release) -> list[tuple[str, str]]:
     return list(value_rows(release))
 
 
-def announce_refusal(refused: BudgetRefused, study: StudySpec) -> BudgetRefused:
-    """Emit an event with the message of a refused run; returns the refusal."""
-    with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
-        emit(
-            RUN_REFUSED,
-            "study",
-            study.name,
-            {
-                "dataset": study.privacy.dataset,
-                "edition": study.edition,
-                "method": study.method,
-                "says": refused.message(),
-            },
-        )
-    return refused
-
-
 def slug(name: str) -> str:
     """A study's name reduced to the letters that Prefect allows in a key."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
 
 
-def _alert(dataset: str, balance: Balance) -> None:
+def _alert(release: Release, balance: Balance) -> None:
     """Warn in the run's log that a budget is nearly spent, and emit an event."""
     run_logger().warning(
         "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); nothing is ever given back",
-        dataset,
+        release.dataset,
         balance.spent,
         balance.limit,
         100 * balance.share,
     )
     left = {"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining}
-    emit(NEARLY_SPENT, "dataset", dataset, left)
+    emit(NEARLY_SPENT, "dataset", release.dataset, left | {"study": release.study, "edition": release.edition})
 
 
 def emit(event: str, kind: str, name: str, payload: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import prefect
-from prefect import get_run_logger, settings
+from prefect import settings
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import filters
 from prefect.client.schemas.objects import State
@@ -32,12 +32,13 @@ from dpbo.flows.prefect_runtime.prefect_process import answers
 from dpbo.flows.prefect_runtime.schedule_server import PAUSE, ScheduleServer, loopback_server
 from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.refusals import ended, failed_run, state_name
 from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.stores import FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study, check_step_times, refuse_beside
 from dpbo_core.preparation.public_advice import useless_study
@@ -45,12 +46,13 @@ from dpbo_core.preparation.resolve import plan_study, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.request import price_of
 from dpbo_core.queries.tuning.schedule import planned_for_schedule
+from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study, study_digest
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting
 
-REFUSED, MISSED = "Refused: budget", "Skipped: missed"
+MISSED = "Skipped: missed"
 GRACE = timedelta(minutes=1)  # how late a run may be although the next one is due
 SERVED_BY = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
 FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
@@ -67,26 +69,29 @@ def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
         register: make each final model a version of the registered model of the study's name.
 
     Returns:
-        Completed; or, cancelled and named so, "Refused: budget" where the ledger said no and nothing was charged,
-        and "Skipped: missed" where a later run was due already, so that missed ones never run in a burst.
+        Completed; "Refused: budget", cancelled, or "Refused: policy", failed, where nothing was charged; and
+        "Skipped: missed", cancelled, where a later run was due already, so that missed ones never run in a burst.
     """
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
     fired = fired_at()
     if overtaken(fired):
-        return missed_state()
-    path = Path(study)
+        return ended(missed_state())
+    path, edition = Path(study), None
     try:
         edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
         flow = PrivateFlow.begin(path.parent, registers=register).on_schedule()
         result = tune(flow, Run.of(edition, flow.context)).result
-    except BudgetRefused as refused:
-        message = refused.message()
-    else:
-        return Completed(message=print_line(in_a_line(result)))
-    get_run_logger().warning("%s", message)
-    print_line(f"{REFUSED}. {message}")
-    return Cancelled(name=REFUSED, message=message)
+    except DpboError as error:
+        return failed_in_a_line(error, edition or study)
+    return Completed(message=print_line(in_a_line(result)))
+
+
+def failed_in_a_line(error: DpboError, study: StudySpec | str) -> State[Any]:
+    """The state of a scheduled run that an error ended; `dpbo serve` prints its name and message."""
+    print_line(f"{state_name(error)}. {error.message()}")
+    state: State[Any] = failed_run(error, study)
+    return state
 
 
 def fired_at() -> datetime:

@@ -48,16 +48,23 @@ def databases(url: str) -> Databases:
     return Databases(beside("psycopg"), beside("psycopg", "_mlflow"), beside("asyncpg", "_prefect"))
 
 
-def prepare(url: str) -> None:
+def prepare(url: str, *, mlflow: bool = True, prefect: bool = True) -> None:
     """Create, where missing, MLflow's and Prefect's databases beside the ledger's at `url`, and Prefect's tables.
+
+    Args:
+        url: of the team's server, with the ledger's database.
+        mlflow: whether MLflow's runs are kept there; False where MLFLOW_TRACKING_URI names another store.
+        prefect: whether a Prefect server of ours keeps its runs there; False where one is set.
 
     Raises:
         DpboError: the server cannot be reached, or the role may not create databases.
     """
     address = team_address(url)
     ours = databases(url).prefect
-    lead = os.environ.get(PREFECT_SETTING, ours) == ours  # otherwise Prefect was given another database
-    names = [f"{address.database}_mlflow", *([f"{address.database}_prefect"] if lead else [])]
+    lead = prefect and os.environ.get(PREFECT_SETTING, ours) == ours  # else Prefect was given another database
+    names = [f"{address.database}_{name}" for name, needed in (("mlflow", mlflow), ("prefect", lead)) if needed]
+    if not names:
+        return
     place = patient_url(sa.engine.make_url(databases(url).ledger))
     engine = sa.create_engine(place, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
     try:

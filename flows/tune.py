@@ -3,10 +3,10 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_page import (
-    announce_refusal,
     name_run,
     wait_until_recorded,
     with_message,
@@ -17,6 +17,7 @@ from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.progress import Progress, announce_release, in_short
 from dpbo.flows.public_work import prepared
 from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.results import Tuned as Tuned
 from dpbo.flows.workers.scorers import DaskWorkers, workers
@@ -55,8 +56,12 @@ def tune_privately(study: StudySpec, folder: str = ".", register: bool = False) 
         DpboError: nothing was charged: no release could be shown (a deleted experiment, a store out of order).
         Sealed: a step failed; run the study again and it continues.
     """
-    flow = PrivateFlow.begin(folder, registers=register)
-    tuned = tune(flow, Run.of(study_of(study), flow.context))
+    try:
+        study = study_of(study)
+        flow = PrivateFlow.begin(folder, registers=register)
+        tuned = tune(flow, Run.of(study, flow.context))
+    except DpboError as error:
+        return cast("Tuned", failed_run(error, study))
     return with_message(tuned, tuned.result)
 
 
@@ -66,8 +71,10 @@ def tune_run(run: Run, *, register: bool = False) -> Tuned:
     @policies.private_flow(name="tune privately", **policies.FLOW)
     def tune_privately(study: StudySpec, folder: str, register: bool) -> Tuned:
         """The same as the flow for whoever has a study."""
-        del study
-        tuned = tune(PrivateFlow.begin(folder, registers=register), run)
+        try:
+            tuned = tune(PrivateFlow.begin(folder, registers=register), run)
+        except DpboError as error:
+            return cast("Tuned", failed_run(error, study))
         return with_message(tuned, tuned.result)
 
     return tune_privately(run.spec, str(run.folder), register)
@@ -81,12 +88,15 @@ def tune_file(study: str) -> Tuned:
         study: path of the study file, from the folder in which the worker runs. Its price is its own; the same
             study again gives the same release and spends nothing.
     """
-    path = Path(study)
-    refuse_folder_settings(Path())
-    spec = scheduled_study(path, None)
-    refuse_fields(spec)
-    flow = PrivateFlow.begin(path.parent)
-    tuned = tune(flow, Run.of(spec, flow.context))
+    path, spec = Path(study), None
+    try:
+        refuse_folder_settings(Path())
+        spec = scheduled_study(path, None)
+        refuse_fields(spec)
+        flow = PrivateFlow.begin(path.parent)
+        tuned = tune(flow, Run.of(spec, flow.context))
+    except DpboError as error:
+        return cast("Tuned", failed_run(error, spec or study))
     return with_message(tuned, tuned.result)
 
 
@@ -125,7 +135,7 @@ def _charged(flow: PrivateFlow, ready: ReadyStudy, evaluates: bool) -> StudyRun:
         lambda: reserve(ready, last, flow.before_charge(study, ready.run.context, ready.query, *last))
     )
     if isinstance(opened, BudgetRefused):
-        raise announce_refusal(opened, study)
+        raise opened
     return opened
 
 

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_page import ALARM, announce_refusal, emit, wait_until_recorded
+from dpbo.flows.prefect_page import ALARM, emit, wait_until_recorded
 from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import look, prepare_look, publish_looks
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection
@@ -49,7 +50,11 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
         DpboError: the watch's secret noise is not here, or is old.
         Sealed: something failed on sensitive data; run it again and it continues.
     """
-    return watch(study_of(study), name, folder, section_of(wanted))
+    try:
+        study = study_of(study)
+        return watch(study, name, folder, section_of(wanted))
+    except DpboError as error:
+        return cast("Watched", failed_run(error, study))
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
@@ -95,7 +100,7 @@ def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSec
         lambda: look(opened, flow.before_charge(study, flow.context, opened.query), flow.stores.vaults)
     )
     if isinstance(answer, BudgetRefused):
-        raise announce_refusal(answer, study)
+        raise answer
     return answer
 
 

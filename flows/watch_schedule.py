@@ -12,12 +12,13 @@ from prefect.states import Cancelled, Completed
 from dpbo.flows.prefect_page import slug
 from dpbo.flows.prefect_runtime.liveness import follow
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
+from dpbo.flows.refusals import ended
 from dpbo.flows.requested_study import refuse_fields, scheduled_study
 from dpbo.flows.serve import (
     FROZEN,
-    REFUSED,
     SERVED_BY,
     Schedule,
+    failed_in_a_line,
     fired_at,
     missed_state,
     overtaken,
@@ -28,7 +29,7 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.flows.watch import Watched, section_of, watch
 from dpbo.tasks import policies
-from dpbo_core.errors import BudgetRefused
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.problem.reading import to_table
@@ -50,29 +51,27 @@ def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[A
         wanted: drop, ε and the rest, in the place of the study's [watch].
 
     Returns:
-        Completed; or, cancelled and named so, "Refused: budget" where the ledger said no, "Over: an alarm ended it"
-        after the last look of a watch, and "Skipped: missed" where a later run was due already.
+        Completed; "Refused: budget" or "Refused: policy" as a tune's; or, cancelled and named so, "Over: an alarm
+        ended it" after the last look of a watch, and "Skipped: missed" where a later run was due already.
     """
     follow(os.environ.get(SERVED_BY))
     refuse_folder_settings(Path())
     fired = fired_at().astimezone(UTC)
     if overtaken(fired):
-        return missed_state()
-    path = Path(study)
+        return ended(missed_state())
+    path, spec = Path(study), None
     try:
         spec = scheduled_study(path, os.environ.get(FROZEN))
         refuse_fields(spec)
         section = (section_of(wanted) or spec.watch or WatchSection()).at(fired)
         watched = watch(spec, filled_at(SLOT, fired), str(path.parent), section)
-    except BudgetRefused as refused:
-        name, message = REFUSED, refused.message()
     except WatchOver as over:
-        name, message = OVER, over.message()
-    else:
-        return Completed(message=print_line(in_a_line(watched)))
-    get_run_logger().warning("%s", message)
-    print_line(f"{name}. {message}")
-    return Cancelled(name=name, message=message)
+        get_run_logger().warning("%s", over.message())
+        print_line(f"{OVER}. {over.message()}")
+        return ended(Cancelled(name=OVER, message=over.message()))
+    except DpboError as error:
+        return failed_in_a_line(error, spec or study)
+    return Completed(message=print_line(in_a_line(watched)))
 
 
 def in_a_line(watched: Watched) -> str:

@@ -27,11 +27,11 @@ from dpbo.flows.prefect_runtime.settings import (
 from dpbo.flows.stores import FOLDER, Stores
 from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
+from dpbo.tasks.reporting.pictures import alert_share
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 
-ALERT = 0.8
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
 
@@ -170,7 +170,10 @@ def _budget(account: Account) -> Finding:
             name, "note", f"{spent}; {open_ended} not finished", "run those studies again: they continue"
         )
     return Finding(
-        name, "note" if share >= ALERT else "fine", spent, "plan what the rest is for" * (share >= ALERT)
+        name,
+        "note" if share >= alert_share() else "fine",
+        spent,
+        "plan what the rest is for" * (share >= alert_share()),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.flows.cli.budget import account_line
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
-from dpbo.flows.stores import Stores
+from dpbo.flows.stores import MLFLOW_PAGE, Stores
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.accounting.account import Account
@@ -111,6 +111,8 @@ def where_to_look(release: Release, tracked: "Tracked | None") -> str:
     if tracked is None:
         word = shlex.quote(f"{release.study}:{release.edition}")
         return f"dpbo show {named(word)}   (MLflow does not show it yet)"
+    if (page := Stores().mlflow_page) != MLFLOW_PAGE:
+        return named(f"{page}/{tracked.location}")
     return f"dpbo ui   (MLflow experiment {named(repr(tracked.experiment))}, run {tracked.run_id[:8]})"
 
 
@@ -119,7 +121,14 @@ def print_registered(model_uri: str) -> None:
     name, version = model_uri.removeprefix("models:/").rsplit("/", 1)
     own = Stores().mlflow_tracking_uri is None and team_setting() is None
     store = "MLFLOW_TRACKING_URI=sqlite:///mlruns/mlflow.db " if own else ""
-    Screen().say(f"\nRegistered in MLflow: {named(name)}, version {version}. To serve it, from this folder:")
+    where, folder = "MLflow", ", from this folder"
+    if (page := Stores().mlflow_page) != MLFLOW_PAGE:
+        where, folder, store = (
+            f"MLflow at {named(page)}",
+            "",
+            f"MLFLOW_TRACKING_URI={shlex.quote(printable(page))} ",
+        )
+    Screen().say(f"\nRegistered in {where}: {named(name)}, version {version}. To serve it{folder}:")
     model = shlex.quote(printable(model_uri))
     sys.stdout.write(f"  {store}mlflow models serve --env-manager local --port 5001 -m {model}\n")
 

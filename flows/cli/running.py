@@ -19,7 +19,12 @@ from dpbo.flows.owner import acting_as_owner, owners_terminal
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
-from dpbo.flows.prefect_runtime.settings import quiet_environment, without_heartbeat
+from dpbo.flows.prefect_runtime.settings import (
+    prefect_is_configured,
+    prefect_settings,
+    quiet_environment,
+    without_heartbeat,
+)
 from dpbo.flows.stores import Stores
 from dpbo.flows.team_database import prepare
 from dpbo.tasks.policies import without_prefect
@@ -178,7 +183,8 @@ def _prepare_stores() -> None:
     os.umask(OWNER_ALONE)
     team = team_setting()
     if team is not None:
-        prepare(team)
+        of_others = prefect_is_configured() and prefect_settings().api.url is not None
+        prepare(team, mlflow=Stores().mlflow_tracking_uri is None, prefect=not of_others)
 
 
 def _load() -> None:

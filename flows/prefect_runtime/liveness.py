@@ -73,10 +73,7 @@ def alive(folder: Path) -> Iterator[None]:
         yield
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    bury(folder, living=None if run is None else str(run.id))
-    if run is None:
-        yield
-        return
+    bury(folder)
     path = folder / str(run.id)
     unnamed = folder / f".{path.name}"
     handle = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)
@@ -91,14 +88,9 @@ def alive(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def bury(folder: Path, living: str | None = None) -> list[str]:
-    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids.
-
-    Args:
-        folder: of the locks.
-        living: id of the run that asks. An earlier attempt of it that was killed has left its file.
-    """
-    dead = [path for path in sorted(folder.glob("[!.]*")) if path.name != living and not _is_locked(path)]
+def bury(folder: Path) -> list[str]:
+    """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids."""
+    dead = [path for path in sorted(folder.glob("[!.]*")) if not _is_locked(path)]
     for path in dead:
         with suppress(FileNotFoundError):
             _set_crashed(path.name, path.read_text())

@@ -5,6 +5,7 @@ before the server starts, so no other program can listen where clients send the 
 this process does, however it ends: it reads from a pipe whose other end the operating system closes.
 """
 
+import base64
 import os
 import socket
 import subprocess
@@ -86,6 +87,26 @@ def answers(api: str) -> bool:
         return bool(httpx.get(f"{api}/health", timeout=5.0, trust_env=not is_local(api)).json() is True)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return False
+
+
+def admits(api: str, password: str | None, key: str | None) -> bool:
+    """Return whether the server at `api` takes these credentials; True too where it does not answer.
+
+    Args:
+        api: of a Prefect server.
+        password: USER:PASSWORD, as PREFECT_API_AUTH_STRING has it.
+        key: as PREFECT_API_KEY has it, which comes first.
+    """
+    import httpx
+
+    basic = None if password is None else f"Basic {base64.b64encode(password.encode()).decode()}"
+    authorization = basic if key is None else f"Bearer {key}"
+    headers = {} if authorization is None else {"Authorization": authorization}
+    try:
+        asked = httpx.get(f"{api}/admin/version", headers=headers, timeout=5.0, trust_env=not is_local(api))
+    except httpx.HTTPError:
+        return True
+    return asked.status_code not in (401, 403)
 
 
 def is_local(api: str) -> bool:

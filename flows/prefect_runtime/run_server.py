@@ -19,12 +19,18 @@ from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.prefect_process import (
     EPHEMERAL,
     PrefectProcess,
+    admits,
     answers,
     bound_socket,
     reserve_port,
     start_failure,
 )
-from dpbo.flows.prefect_runtime.settings import bypass_proxies_for_loopback, configured_api, prefect_home
+from dpbo.flows.prefect_runtime.settings import (
+    bypass_proxies_for_loopback,
+    configured_api,
+    prefect_home,
+    prefect_settings,
+)
 from dpbo_core.errors import DpboError, StudyInvalid
 
 _TEMPORARY: ContextVar[bool] = ContextVar("this run's server ends with the command", default=False)
@@ -45,6 +51,7 @@ def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]
     if api is not None or current_flow_run() is not None:
         if api is not None:
             check_answers(api)
+            check_admits(api)
         meanwhile()
         yield
         return
@@ -79,6 +86,23 @@ def check_answers(api: str) -> None:
             cause="PREFECT_API_URL or Prefect's active profile names a server that is not running, or a network "
             "that this machine cannot reach",
             remedy="start that server, or unset PREFECT_API_URL (prefect profile use local); nothing was charged",
+        )
+
+
+def check_admits(api: str) -> None:
+    """Refuse a configured server that does not take the credentials of Prefect's settings.
+
+    Raises:
+        DpboError: names its address, and what to set.
+    """
+    ours = prefect_settings().api
+    password = None if ours.auth_string is None else ours.auth_string.get_secret_value()
+    key = None if ours.key is None else ours.key.get_secret_value()
+    if not admits(api, password, key):
+        raise DpboError(
+            f"the Prefect server at {api} asks for credentials that were not given",
+            cause="the server has a password, and this process has none or another",
+            remedy="set PREFECT_API_AUTH_STRING=USER:PASSWORD (or PREFECT_API_KEY); nothing was charged",
         )
 
 

@@ -19,7 +19,7 @@ from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
-GROUPS = ("budget/", "release/", "trajectory/", "evaluation/")
+GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
@@ -30,6 +30,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     """
     balance = balance_after(account, release.release_id)
     rows, place = by_edition(release, balance), _place(balance)
+    rows += score_rows(release, balance)
     rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
@@ -42,6 +43,16 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
     """Name, value, step (place in the dataset account) of score and budget; for None the score alone, at 0."""
     rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
     return rows if balance is None else rows + budget_rows(balance)
+
+
+def score_rows(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
+    """The displayed metric, in its own unit, and the ends of its 90% interval as rows; none for a report."""
+    metric = None if _figures(release) else displayed_metric(release)
+    if metric is None:
+        return []
+    low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
+    rows = (("score", metric.value), ("score/low", low), ("score/high", high))
+    return [(name, number, _place(balance)) for name, number in rows]
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:

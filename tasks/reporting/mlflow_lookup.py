@@ -12,7 +12,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpbo.tasks.reporting.mlflow_store import LOCATION, SQLITE, Store, StoreSilent, open_store, root_of
+from dpbo.tasks.reporting.mlflow_store import (
+    LOCATION,
+    SQLITE,
+    Store,
+    StoreSilent,
+    experiment_name,
+    open_store,
+    own_tags,
+    root_of,
+)
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release
@@ -53,7 +62,7 @@ def newest_page(store: Store) -> str:
 def shown_before(release: Release, tracking_uri: str) -> Tracked | None:
     """Where MLflow shows `release` complete, by the file beside a SQLite store; None where that is not certain."""
     tracked = published_in(tracking_uri).get(release.release_id)
-    return tracked if tracked is not None and tracked.experiment == release.dataset else None
+    return tracked if tracked is not None and tracked.experiment == experiment_name(release.dataset) else None
 
 
 @contextmanager
@@ -104,6 +113,7 @@ def check_target(dataset: str, uri: str) -> str:
         DpboError: nothing could be published, and no waiting mends it: a deleted experiment, a local store that
             cannot be read or written.
     """
+    own_tags()
     local = uri.startswith(SQLITE)
     if local:
         place = Path(uri.removeprefix(SQLITE))

@@ -14,7 +14,7 @@ from dpbo.tasks.reporting.evaluation_picture import draw_repair, is_report
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_page import page
@@ -37,7 +37,7 @@ def find_release(release: Release, tracking_uri: str) -> Tracked | None:
     if not runs or runs[0].info.status != "FINISHED":
         return None
     run_id = runs[0].info.run_id
-    return Tracked(release.dataset, run_id, place_of(experiment, run_id))
+    return Tracked(experiment_name(release.dataset), run_id, place_of(experiment, run_id))
 
 
 def log_release(
@@ -96,7 +96,9 @@ def _logged(
     versions: list[str] = []
     if registered and model_is_public(release) and not missing:
         missing += _tried("the registered model", lambda: versions.append(register(store, run_id, release)))
-    return Tracked(release.dataset, run_id, place_of(experiment, run_id), missing, "".join(versions))
+    return Tracked(
+        experiment_name(release.dataset), run_id, place_of(experiment, run_id), missing, "".join(versions)
+    )
 
 
 def log_repaired(
@@ -168,7 +170,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
     guarantee = release.guarantee
     kind = EVALUATION if is_report(release) else "edition"
     study = release.study.removesuffix(f"/{EVALUATION}")
-    tags = {
+    tags = own_tags() | {
         RELEASE_TAG: release.release_id,
         PARENT: series_of(store, experiment, study, release.dataset),
         KIND: kind,

@@ -5,6 +5,7 @@ keeps, MLflow's own store class makes the experiment instead, below `mlruns/arti
 folder that holds `mlruns`, as `dpbo ui` does.
 """
 
+import json
 import logging
 import os
 import shutil
@@ -28,6 +29,7 @@ SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
 LOCATION = "mlruns/artifacts"
 NO_FOLDER = "mlflow-artifacts:/"  # of MLflow's own first experiment, which holds nothing of ours
 SQLITE_HEADER = b"SQLite format 3\0"
+PREFIX_SETTING, TAGS_SETTING = "DPBO_MLFLOW_EXPERIMENT_PREFIX", "DPBO_MLFLOW_TAGS"
 ANSWER = 5.0  # seconds a tracking server has for its first answer
 CREATION = 120.0  # seconds for which one process may wait while another makes MLflow's tables
 SILENT_REMEDY = """start it and run the same study again: it publishes, and spends nothing; dpbo show prints the
@@ -46,6 +48,8 @@ a row below: its page has every edition's score by date, with its interval and a
   (`release/raw_score` where the noise took it out); `release/NAME`, with NAME the metric's (`release/log_loss`), is
   the same in the metric's own unit where that is another number; the parameter `score.interval` is its 90%
   interval. Its step is the edition's place in the dataset's account.
+* `score`, `score/low` and `score/high` are the metric in its own unit and the ends of its interval; the run above
+  the editions has them as charts.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`).
@@ -77,11 +81,12 @@ class Store:
         Raises:
             DpboError: it was deleted, so that MLflow takes no run for it.
         """
-        experiment = self.client.get_experiment_by_name(dataset)
+        name = experiment_name(dataset)
+        experiment = self.client.get_experiment_by_name(name)
         if experiment is None or experiment.lifecycle_stage == "active":
             return experiment
         raise DpboError(
-            f"the MLflow experiment {dataset!r} was deleted, so no release of that dataset can be shown in it",
+            f"the MLflow experiment {name!r} was deleted, so no release of that dataset can be shown in it",
             cause="somebody deleted it in MLflow's page; its runs are kept until mlflow gc",
             remedy="restore it, with this store as MLFLOW_TRACKING_URI: mlflow experiments restore "
             f"--experiment-id {experiment.experiment_id}; or remove it for good with mlflow gc",
@@ -98,22 +103,22 @@ class Store:
         existing = self.check_experiment(dataset)
         if existing is None:
             try:
-                return self._create_experiment(dataset)
+                return self._create_experiment(experiment_name(dataset))
             except MlflowException:  # another process was first
-                existing = self.client.get_experiment_by_name(dataset)
+                existing = self.client.get_experiment_by_name(experiment_name(dataset))
                 if existing is None:
                     raise
         return str(existing.experiment_id)
 
-    def _create_experiment(self, dataset: str) -> str:
-        """Create the dataset's experiment, with its note; returns its id."""
+    def _create_experiment(self, name: str) -> str:
+        """Create an experiment, with its note; returns its id."""
         if self.root is None:
-            return str(self.client.create_experiment(dataset, tags={NOTE_TAG: NOTE}))
+            return str(self.client.create_experiment(name, tags={NOTE_TAG: NOTE}))
         from mlflow.entities import ExperimentTag
 
         store = _sql_store(self.uri)
         store.artifact_root_uri = LOCATION
-        made = store.create_experiment(dataset, tags=[ExperimentTag(NOTE_TAG, NOTE)])
+        made = store.create_experiment(name, tags=[ExperimentTag(NOTE_TAG, NOTE)])
         store.engine.dispose()
         return str(made)
 
@@ -170,13 +175,56 @@ def _check_answer(uri: str) -> None:
     import httpx
 
     try:
-        httpx.get(uri, timeout=ANSWER)  # whatever it answers
+        refused = httpx.get(uri, timeout=ANSWER).status_code in (401, 403)  # whatever else it answers
     except (httpx.TransportError, httpx.InvalidURL):
         raise StoreSilent(
             "MLflow's tracking server does not answer",
             cause="it is not running, or MLFLOW_TRACKING_URI names another place",
             remedy=SILENT_REMEDY,
         ) from None
+    if refused:
+        _check_credentials(uri)
+
+
+def _check_credentials(uri: str) -> None:
+    """Refuse a tracking server that does not take the credentials of MLflow's settings."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    try:
+        MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
+    except MlflowException:
+        raise StoreSilent(
+            "MLflow's tracking server asks for credentials that were not given",
+            cause="the server has users, and this process names none or a wrong password",
+            remedy="set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, and run "
+            "the same study again: it publishes, and spends nothing",
+        ) from None
+
+
+def experiment_name(dataset: str) -> str:
+    """The name of a dataset's experiment: DPBO_MLFLOW_EXPERIMENT_PREFIX and the dataset's name."""
+    return os.environ.get(PREFIX_SETTING, "") + dataset
+
+
+def own_tags() -> dict[str, str]:
+    """The tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts.
+
+    Raises:
+        DpboError: it is none.
+    """
+    text = os.environ.get(TAGS_SETTING) or "{}"
+    try:
+        tags = json.loads(text)
+    except ValueError:
+        tags = None
+    if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
+        raise DpboError(
+            f"{TAGS_SETTING} is no JSON object of texts",
+            cause="a typing error, or a number without quotes",
+            remedy='write {"team": "risk"}; nothing was charged',
+        )
+    return tags
 
 
 def _check_sound(database: Path) -> None:

@@ -1,6 +1,8 @@
 """The pictures of a release as PNG files: posterior, noise and budget, in the order a page shows them."""
 
 import math
+import os
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +15,7 @@ from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.accounting.forecast import forecast
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
@@ -20,7 +23,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ALERT = 0.8  # share of a budget from which people are told
+ALERT_SETTING, ALERT = "DPBO_BUDGET_ALERT", "0.8"
+
+
+def alert_share() -> float:
+    """The share of a budget from which people are told that it is nearly spent: DPBO_BUDGET_ALERT, else 0.8.
+
+    Raises:
+        StudyInvalid: the setting is no share.
+    """
+    text = os.environ.get(ALERT_SETTING) or ALERT
+    if not re.fullmatch(r"0?\.\d+|1(\.0*)?", text):
+        raise StudyInvalid(f"{ALERT_SETTING} is no share of a budget", remedy="set it to 0.8, say")
+    return float(text)
 
 
 def draw_posterior(release: Release) -> "Figure | None":
@@ -57,7 +72,8 @@ def draw_budget(account: Account) -> "Figure | None":
     axes.step(xs, [0.0, *(item.spent for item in points)], where="post", color=INK)
     axes.plot(xs[-1], points[-1].spent, "o", color=INK, label=f"spent, ε = {points[-1].spent:.3g}")
     axes.axhline(limit, color=CHOICE, label=f"the cap, ε = {limit:g}")
-    axes.axhline(ALERT * limit, color=CHOICE, lw=0.8, ls=":", label=f"{ALERT:.0%}: an alert")
+    share = alert_share()
+    axes.axhline(share * limit, color=CHOICE, lw=0.8, ls=":", label=f"{share:.0%}: an alert")
     axes.set(
         xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
     )

@@ -78,6 +78,7 @@ def _metrics(release: Release, account: Account) -> str:
     searched = ", and where the search took that candidate's score to be, `posterior`"
     sentences = {
         "release": "`release/…` is the score that was released; the parameter `score.interval` is its interval",
+        "score": "`score/…` has the ends of its 90% interval as numbers, and `score` is in the metric's unit",
         "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
         "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
         f"score{searched if 'trajectory/posterior' in keys else ''}",

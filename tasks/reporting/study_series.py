@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
-from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric
+from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric, score_rows
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, open_store
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
 from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.accounting.account import Account, balance_after, balances
@@ -38,7 +38,8 @@ ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it wa
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's on the public rows, in `editions.json` as a table; and, under *Model metrics*, what is left of \
+constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low` and \
+`score/high`; and, under *Model metrics*, what is left of \
 the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
 its page begins with what it released."""
 
@@ -55,7 +56,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
         if run.data.tags.get(STUDY) == study:
             return str(run.info.run_id)
     note = NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
-    tags = {KIND: SERIES, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
+    tags = own_tags() | {KIND: SERIES, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
     return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
 
 
@@ -63,7 +64,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
     balance = balance_after(account, release.release_id)
-    store.client.log_batch(series, metrics=[] if balance is None else as_metrics(release, budget_rows(balance)))
+    rows = score_rows(release, balance) + ([] if balance is None else budget_rows(balance))
+    store.client.log_batch(series, metrics=as_metrics(release, rows))
     experiment = store.client.get_run(series).info.experiment_id
     editions = _editions(store, experiment, series)
     with TemporaryDirectory() as scratch:
@@ -164,7 +166,7 @@ def _log_looks(look: "Look", account: Account, store: Store) -> Tracked:
     store.client.update_run(run.info.run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
     store.client.set_terminated(run.info.run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
     store.client.set_tag(run.info.run_id, STATE, state)
-    return Tracked(look.key.dataset, run.info.run_id, place_of(experiment, run.info.run_id))
+    return Tracked(experiment_name(look.key.dataset), run.info.run_id, place_of(experiment, run.info.run_id))
 
 
 def _state(look: "Look") -> str:

@@ -37,8 +37,9 @@ from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 
 LEFT = ("budget/spent", "budget/left")
+SCORES = ("score", "score/low", "score/high")  # by edition, in the metric's own unit, with numbers for its ends
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
-    *("release/score", "release/raw_score", *LEFT),
+    *("release/score", "release/raw_score", *SCORES, *LEFT),
     *("trajectory/score", "trajectory/posterior"),
 }
 
@@ -198,7 +199,13 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     (series,) = client.search_runs([first.info.experiment_id], "tags.`dpbo.kind` = 'study'")
     assert {run.data.tags["mlflow.parentRunId"] for run in (first, second)} == {series.info.run_id}
     assert (series.info.run_name, series.info.status) == ("trial", "FINISHED")
-    assert set(series.data.metrics) == {*LEFT}
+    assert set(series.data.metrics) == {*LEFT, *SCORES}
+    for name in SCORES:
+        points = client.get_metric_history(series.info.run_id, name)
+        each = [run.data.metrics[name] for run in (first, second)]
+        assert [(point.step, point.value) for point in sorted(points, key=lambda point: point.step)] == [
+            *enumerate(each, 1)
+        ]
     table = json.loads(Path(client.download_artifacts(series.info.run_id, "editions.json")).read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["edition"] for row in rows] == ["1", "2"]

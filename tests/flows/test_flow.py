@@ -42,7 +42,7 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks import policies, tuning
 from dpbo.tasks.reporting.receipt import new_key
-from dpbo_core.errors import DpboError, Sealed, StudyInvalid
+from dpbo_core.errors import BudgetExceeded, DpboError, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.outsourced.box import Outsourced
@@ -350,6 +350,27 @@ def test_a_hostile_profile_keeps_nothing_and_repeats_nothing(here, tables, monke
     assert not [line for line in logs(run) if "987654321" in line]
 
 
+def test_a_flow_of_others_that_keeps_results_is_told_the_refusal_and_nothing_else(here, tables):
+    tables["privacy"]["epsilon"] = 9.0  # of a cap of 3
+
+    @flow(name="keeps results", persist_result=True)
+    def keeps():
+        return tune_privately(StudySpec.from_dict(tables))
+
+    with temporary_settings({settings.PREFECT_LOCAL_STORAGE_PATH: here / "results"}):
+        with pytest.raises(BudgetExceeded):
+            keeps()
+        with pytest.raises(StudyInvalid):
+            tune_privately(tables | {"method": 3})
+    invalid, refused = flow_runs("tune privately")[:2]
+    assert (refused.state.name, refused.state.type.value) == ("Refused: budget", "CANCELLED")
+    assert (invalid.state.name, invalid.state.type.value) == ("Failed", "FAILED")
+    said = logs(invalid, refused)
+    assert any("the limit is" in line for line in said)
+    assert not [line for line in [*said, *logs(flow_runs("keeps results")[0])] if "serialize" in line]
+    assert not [line for line in said if "Traceback" in line]
+
+
 def test_other_libraries_log_lines_are_not_sent_to_prefect():
     check_prefect_settings()
     sent = temporary_settings({settings.PREFECT_LOGGING_EXTRA_LOGGERS: "sklearn"})
@@ -384,11 +405,11 @@ def test_a_retry_after_a_kill_is_not_called_crashed_by_itself_or_by_another_run(
 
     @flow(name="killed before")
     def again(state):
-        run, other = FlowRunContext.get().flow_run, uuid4()
+        run = FlowRunContext.get().flow_run
         folder.mkdir(exist_ok=True)
         (folder / str(run.id)).write_text(state)
         with get_client(sync_client=True) as client:
-            bury(folder, living=str(other))
+            bury(folder)  # as another run does
             told.append(client.read_flow_run(run.id).state.name)
             (folder / str(run.id)).write_text(state)
             with alive(folder):

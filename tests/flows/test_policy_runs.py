@@ -13,10 +13,11 @@ from prefect import flow
 from sklearn.linear_model import LogisticRegression
 from test_serve import NOON, fire
 
+from dpbo.flows import refusals
 from dpbo.flows.owner import at_the_terminal, owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.requested_study import study_of
-from dpbo.flows.serve import FROZEN, REFUSED, tune_on_schedule
+from dpbo.flows.serve import FROZEN, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
@@ -92,7 +93,7 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server
     """What an operator did: two fresh names, ε = 4000 under a cap of 10⁶, one file. Nothing is charged."""
     study()
     sent = json.loads(json.dumps({**study("1", "mine", epsilon=4000.0).to_dict(), "budget": {"epsilon": 1e6}}))
-    with pytest.raises(PolicyRefused, match="cannot open one") as refused:
+    with pytest.raises(PolicyRefused, match=r"cannot open one.*--file VALIDATION") as refused:
         tune_privately(sent)
     assert refused.value.exit_code == 3
     sent["privacy"]["dataset"] = "mine too"
@@ -161,7 +162,7 @@ def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, 
     monkeypatch.setenv(FROZEN, study_digest(study_file))  # as such a variable would
     fired = {"study": "study.toml", "register": False}
     state = begun_with(tune_on_schedule, fired, {"env": {FROZEN: study_digest(study_file)}})
-    assert (state.name, "job variables" in state.message) == (REFUSED, True)
+    assert (state.name, "job variables" in state.message) == (refusals.POLICY, True)
     assert len(ledger().accounts("clinic")[0].entries) == 1
     assert begun_with(tune_privately, sent, {}).is_completed()
     assert len(ledger().accounts("clinic")[0].entries) == 2
@@ -176,7 +177,7 @@ def test_a_served_study_is_frozen(prefect_server, study, folder, monkeypatch):
     assert fire("study.toml", NOON, monkeypatch).is_completed()
     study(edition="{time}", epsilon=2.0)
     changed = fire("study.toml", NOON, monkeypatch)
-    assert (changed.name, changed.type.value) == (REFUSED, "CANCELLED")
+    assert (changed.name, changed.type.value) == (refusals.POLICY, "FAILED")
     assert "'study.toml' is not the one that was served" in changed.message
     study(edition="{time}")
     (folder / "other.toml").write_text((folder / "study.toml").read_text().replace("trial", "other"))

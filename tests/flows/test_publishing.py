@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import httpx
 import pytest
 import tomli_w
+from answering import answering
 from test_evaluate_flow import client
 from test_flow import terminal  # noqa: F401  a fixture
 from test_ledger_silent import accepting, server, stopped, within  # noqa: F401  a fixture
@@ -173,6 +174,33 @@ def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_u
 
 def gone(*_, **__):
     raise httpx.ConnectError("the server is gone")
+
+
+def test_a_tracking_server_that_asks_for_a_password_names_the_variables(study, monkeypatch):
+    with answering(lambda *_: (401, b"who are you?")) as port:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ann:s3cret@127.0.0.1:{port}")
+        said = mlflow_lookup.check_target("people", Stores().tracking)
+        page = Stores().mlflow_page
+    assert "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in said
+    assert page == f"http://127.0.0.1:{port}"
+    assert "s3cret" not in said + page
+
+
+def test_an_experiment_has_the_prefix_and_a_run_the_tags_that_are_set(study, monkeypatch):
+    monkeypatch.setenv("DPBO_MLFLOW_EXPERIMENT_PREFIX", "risk/")
+    monkeypatch.setenv("DPBO_MLFLOW_TAGS", '{"team": "risk", "dpbo.kind": "other"}')
+    found = tune_privately(study()).tracked
+    experiment = client().get_experiment_by_name("risk/people")
+    assert (found.experiment, client().get_experiment_by_name("people")) == ("risk/people", None)
+    runs = client().search_runs([experiment.experiment_id])
+    assert {(run.data.tags["team"], run.data.tags["dpbo.kind"]) for run in runs} == {
+        ("risk", "edition"),
+        ("risk", "study"),
+    }
+    monkeypatch.setenv("DPBO_MLFLOW_TAGS", '{"team": 3}')
+    with pytest.raises(DpboError, match="DPBO_MLFLOW_TAGS is no JSON object of texts"):
+        tune_privately(study("2"))
+    assert len(PrivacyLedger(Stores().ledger).accounts("people")[0].entries) == 1
 
 
 def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, dpbo):

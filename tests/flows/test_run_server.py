@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import ANY
@@ -22,7 +22,7 @@ from answering import answering
 from intruder import command, environment, family, lives
 from prefect.events.worker import EventsWorker
 from prefect.logging.handlers import APILogWorker
-from prefect.settings import PREFECT_API_URL, get_current_settings, temporary_settings
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
 from sklearn.datasets import load_breast_cancer
 from test_seconds import typed
 
@@ -30,7 +30,7 @@ from dpbo.flows.owner import at_the_terminal, owners_terminal
 from dpbo.flows.prefect_runtime.prefect_process import answers
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings, quiet_environment
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 DEAD = "http://127.0.0.1:9/api"
@@ -84,6 +84,27 @@ def test_a_server_that_does_not_answer_is_named_before_a_cap_is_opened(here, tab
     done = subprocess.run(command("tune", "study.toml"), cwd=here, env=around, capture_output=True, text=True)
     assert (done.returncode, f"no Prefect server answers at {DEAD}" in done.stderr) == (1, True), done.stderr
     assert PrivacyLedger(f"sqlite:///{here / 'mlruns' / 'ledger.db'}").accounts() == ()
+
+
+@pytest.mark.parametrize("given", [None, "team:wrong", "team:right"])
+def test_a_server_that_asks_for_a_password_is_refused_with_the_variable_to_set(given):
+    right = "Basic " + base64.b64encode(b"team:right").decode()
+
+    def respond(_, headers, __):
+        return (200, b"true") if headers.get("Authorization") == right else (401, b"")
+
+    def of_health(method, headers, body):  # which a server tells everybody
+        return (200, b"true") if asked.append(headers) or len(asked) == 1 else respond(method, headers, body)
+
+    asked = []
+    with answering(of_health) as port:
+        api = {PREFECT_API_URL: f"http://127.0.0.1:{port}/api", PREFECT_API_AUTH_STRING: given}
+        refused = (
+            nullcontext() if given == "team:right" else pytest.raises(DpboError, match="PREFECT_API_AUTH_STRING")
+        )
+        with temporary_settings(api), refused, run_server():
+            pass
+    assert not any("wrong" in str(line) for line in asked)
 
 
 def test_requests_to_this_machine_never_go_through_a_proxy(monkeypatch):

@@ -21,12 +21,12 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 
-from dpbo.flows import serve
+from dpbo.flows import refusals, serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.requested_study import FIELDS, edition_at, refuse_fields
-from dpbo.flows.serve import MISSED, OUTAGE, REFUSED, tune_on_schedule
+from dpbo.flows.serve import MISSED, OUTAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
@@ -132,19 +132,29 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     assert again.message.startswith(first.message)
     second = fire(study, NOON + timedelta(days=1), monkeypatch)
     assert second.is_completed()
-    assert said == []
+    left = [event["payload"]["left"] for event in said]
+    assert ({event["event"] for event in said}, left) == ({"dpbo.release"}, pytest.approx([2.0, 2.0, 1.0]))
+    told = said[0]["payload"]
+    assert (told["study"], told["edition"], told["low"] < told["score"] < told["high"]) == (
+        "nightly", "2026-11-21T12:00:05Z", True
+    )  # fmt: skip
+    said.clear()
     fire(study, NOON + timedelta(days=2), monkeypatch)
-    (event,) = said
+    _, event = said
     assert event["event"] == "dpbo.budget.alert"
     assert event["resource"]["prefect.resource.id"] == "dpbo.dataset.people"
+    names = {"study": "nightly", "edition": "2026-11-23T12:00:05Z"}
+    assert {name: event["payload"].pop(name) for name in names} == names
     assert event["payload"] == pytest.approx({"spent": 3.0, "limit": 3.0, "remaining": 0.0})
     refused = fire(study, NOON + timedelta(days=3), monkeypatch)
-    assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
+    assert (refused.name, refused.type.value) == (refusals.BUDGET, "CANCELLED")
     assert "the limit is ε = 3" in refused.message
-    assert (said[1]["event"], said[1]["payload"]["says"]) == ("dpbo.run.refused", refused.message)
-    watched = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", REFUSED))]
+    assert (said[2]["event"], said[2]["payload"]["says"]) == ("dpbo.run.refused", refused.message)
+    watched = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", refusals.BUDGET))
+    ]
     assert watched[:3] == [state.message for state in (first, again, second)]
-    assert watched[-1] == f"{REFUSED}. {refused.message}"
+    assert watched[-1] == f"{refusals.BUDGET}. {refused.message}"
     (account,) = PrivacyLedger(Stores().ledger).accounts("people")
     assert len(account.entries) == 3
     logged = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]

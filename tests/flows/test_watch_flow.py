@@ -12,8 +12,7 @@ from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtur
 from test_watch import Place
 from test_watch_command import entries, study  # noqa: F401  a fixture
 
-from dpbo.flows import serve, watch_schedule
-from dpbo.flows.serve import REFUSED
+from dpbo.flows import refusals, serve, watch_schedule
 from dpbo.flows.stores import Stores
 from dpbo.flows.watch import watch_privately
 from dpbo.flows.watch_schedule import OVER, watch_on_schedule
@@ -108,7 +107,7 @@ def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, even
     over = look_at(NOON + timedelta(days=2), monkeypatch)
     assert (over.name, over.type.value) == (OVER, "CANCELLED")
     refused = look_at(NOON, monkeypatch, wanted={"drop": 0.2, "epsilon": 200.0, "edition": "2"})
-    assert (refused.name, refused.type.value) == (REFUSED, "CANCELLED")
+    assert (refused.name, refused.type.value) == (refusals.BUDGET, "CANCELLED")
     with pytest.raises(StudyInvalid, match="unknown key"):
         look_at(NOON, monkeypatch, wanted={"drops": 0.2}).result()
 
@@ -127,7 +126,8 @@ def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkey
     (here / "2026-11-22.csv").write_bytes((here / "validation.csv").read_bytes())
     elsewhere = {"drop": 0.2, "epsilon": 20.0, "table": "{date}.csv"}
     state = look_at(NOON + timedelta(days=1), monkeypatch, wanted=elsewhere)
-    assert state.name == REFUSED or isinstance(state.result(raise_on_failure=False), PolicyRefused)
+    assert (state.name, state.type.value) == (refusals.POLICY, "FAILED")
+    assert isinstance(state.result(raise_on_failure=False), PolicyRefused)
 
 
 # The command

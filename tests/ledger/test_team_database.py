@@ -16,8 +16,11 @@ import pytest
 import sqlalchemy as sa
 import tomli_w
 from conftest import STUDY, maintenance, new_database
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from test_ledger import engine_of, sql
 
+from dpbo.flows.cli import running
+from dpbo.flows.stores import Stores
 from dpbo.flows.team_database import databases, prepare
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -36,6 +39,26 @@ def test_the_three_addresses():
 def test_other_addresses_are_messages(url):
     with pytest.raises(StudyInvalid, match="DPBO_DATABASE_URL"):
         databases(url)
+
+
+def test_no_database_is_made_for_a_server_that_is_set(postgresql, monkeypatch):
+    url = new_database(postgresql)
+    monkeypatch.setenv("DPBO_DATABASE_URL", url)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}):
+        running._prepare_stores()
+    name = sa.make_url(url).database
+    assert rows(url, f"SELECT datname FROM pg_database WHERE datname LIKE '{name}%'") == [(name,)]
+
+
+def test_what_belongs_to_a_machine_is_in_the_folder_that_is_set(postgresql, here, monkeypatch):
+    """Locks and vaults, and how far a team's ledger had come: workers of several folders share them."""
+    monkeypatch.setenv("DPBO_STATE_DIR", str(here / "state"))
+    stores, ledger = Stores(), PrivacyLedger(new_database(postgresql))
+    assert ledger.accounts() == ()
+    assert (stores.running, stores.vaults) == (here / "state" / "running", here / "state" / "curator")
+    assert len(list((here / "state").glob("ledger-*.generation"))) == 1
+    assert not list(here.glob("mlruns/*"))
 
 
 def rows(url, query):

@@ -1,0 +1,75 @@
+"""How a run ends that was refused or cannot go on: a state with a name, an event, and no stack trace."""
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dpbo.flows.prefect_page import emit
+from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
+from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused
+from dpbo_core.study_file import StudySpec
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
+
+BUDGET, POLICY = "Refused: budget", "Refused: policy"
+RUN_REFUSED = "dpbo.run.refused"  # the event
+RUN_OF_PROCESS = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
+
+
+def state_name(error: DpboError) -> str:
+    """The name of the state in which a run ends that raised this error."""
+    if isinstance(error, PolicyRefused):
+        return POLICY
+    return BUDGET if isinstance(error, BudgetRefused) else "Failed"
+
+
+def failed_run(error: DpboError, study: object) -> Any:
+    """Return the state in which a flow ends that raised an error of ours: cancelled by the budget, or failed.
+
+    Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
+
+    Args:
+        error: what the ledger, the policy or the study said.
+        study: whose run it is; whatever was given as one, where it could not be read.
+
+    Raises:
+        DpboError: the error, outside of a flow run.
+    """
+    if current_flow_run() is None:
+        raise error
+    from prefect.states import Cancelled, Failed
+
+    message, bare = error.message(), error.with_traceback(None)
+    if isinstance(error, BudgetRefused):
+        with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
+            emit(RUN_REFUSED, "study", getattr(study, "name", str(study)), _payload(error, study))
+    run_logger().warning("%s", message)
+    name = state_name(error)
+    return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
+
+
+def ended(state: "State[Any]") -> "State[Any]":
+    """Return the state in which a flow ends that did not complete; a process that exists for this run ends here.
+
+    Prefect would log a stack trace there, of what a state raises that is none of success.
+    """
+    run = current_flow_run()
+    if run is None or os.environ.get(RUN_OF_PROCESS) != str(run.id):
+        return state
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import Abort
+
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run.id, state, force=True)
+    end = Abort(state.message)
+    end.state = state  # type: ignore[attr-defined]  # Prefect's engine reads it
+    raise end
+
+
+def _payload(refused: BudgetRefused, study: object) -> dict[str, Any]:
+    """The facts of the event: by whom the run was refused, the message, and the study's names."""
+    facts = {"by": "policy" if isinstance(refused, PolicyRefused) else "budget", "says": refused.message()}
+    if not isinstance(study, StudySpec):
+        return facts
+    return facts | {"dataset": study.privacy.dataset, "edition": study.edition, "method": study.method}
