@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place, QueryAddress, RowGroup
+from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, parts_in, query_header
 from dpbo_core.data.header import Header, missing_file
@@ -84,6 +85,8 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return path.table(shown_as=shown_as)
+    if isinstance(path, Path) and mode.inodes is not None:
+        path = CheckedFile(path, mode.inodes, shown_as)
     with _errors_of_reading(path, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
         if path.suffix.lower() == ".parquet":
@@ -93,7 +96,7 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
 
 
 @contextmanager
-def _errors_of_reading(path: Path | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
+def _errors_of_reading(path: Path | CheckedFile | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
     """Context in which a file of another format, a missing one or one that cannot be read raises an error without
     its content; `shown_as` names it.
     """
@@ -104,7 +107,8 @@ def _errors_of_reading(path: Path | RowGroup | StoredObject, shown_as: str) -> I
             remedy="convert the table to CSV or Parquet",
         )
     try:
-        if isinstance(path, Path) and not path.is_file():
+        place = path.path if isinstance(path, CheckedFile) else path
+        if isinstance(place, Path) and not place.is_file():
             raise missing_file(shown_as)
         yield
     except OSError:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.data.addresses import RowGroup
+from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
@@ -26,7 +27,7 @@ from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sealing import attempted
 
-ParquetFile = Path | RowGroup | StoredObject
+ParquetFile = Path | CheckedFile | RowGroup | StoredObject
 _PANDAS_INDEX = "__index_level_"
 _MAGIC = b"PAR1"
 
@@ -146,7 +147,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     # The message is raised after the except block, so that no cause or context travels with it.
     try:
         name = path.path if isinstance(path, RowGroup) else path
-        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else pa.OSFile(str(name))
+        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _opened(name)
         file = pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(own)))
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
@@ -161,6 +162,13 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
             remedy="write it again as plain Parquet",
         )
     return file, footer
+
+
+def _opened(file: Path | CheckedFile) -> Any:
+    """A file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
+    import pyarrow as pa
+
+    return pa.PythonFile(file.open(), mode="r") if isinstance(file, CheckedFile) else pa.OSFile(str(file))
 
 
 def _footer_bytes(path: ParquetFile) -> bytes:

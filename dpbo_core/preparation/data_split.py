@@ -21,7 +21,7 @@ from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source
+from dpbo_core.ledger.sources import PUBLIC, Source, file_source, inode_of
 from dpbo_core.models.import_path import function_at
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.headers import (
@@ -87,9 +87,22 @@ class FileSplit:
     reading: TrainingReading = field(default_factory=TrainingReading, compare=False, repr=False)
 
     @classmethod
-    def of(cls, spec: StudySpec, context: QueryContext) -> "FileSplit":
-        """A study's files, with the folder and workers of `run`, and its score function if the owner allowed it."""
-        return cls(spec, context.folder, context.workers, allowed_score(spec, context.ledger))
+    def of(
+        cls, spec: StudySpec, context: QueryContext, asked_about: tuple[Source, ...] | None = None
+    ) -> "FileSplit":
+        """A study's files, with the folder and workers of a context, its score function if allowed.
+
+        Args:
+            spec: the study.
+            context: that asks for it.
+            asked_about: the public file as the owner's policy was asked about it; one that is another when it is
+                opened is refused. Of None any is read.
+        """
+        inodes = None
+        if asked_about is not None:
+            inodes = frozenset(inode_of(mark) for source in asked_about for mark in source.marks)
+        score = allowed_score(spec, context.ledger)
+        return cls(spec, context.folder, context.workers, score, TrainingReading(inodes))
 
     def public(self, problem: Problem) -> "PublicHalf":
         """The public training set with preprocessing and trainer, read; of a sensitive one what is declared."""

@@ -119,8 +119,10 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
             yield Code(f"method.{key}", value)
 
 
-def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> None:
-    """Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
+def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
+    """The files that will be read as public, as they are now.
+
+    Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 
     To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
     never is; of the owner's own study what is read as public is asked about.
@@ -136,7 +138,9 @@ def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> Non
     if context.caller is not Caller.OWNER:
         context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))
         refuse_beside(spec, context.folder)
-    check_public_sources((*public_sources(spec, context.folder), *beside), context.ledger)
+    public = public_sources(spec, context.folder)
+    check_public_sources((*public, *beside), context.ledger)
+    return public
 
 
 def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:

@@ -58,8 +58,8 @@ class Run(Opaque):
         Raises:
             PolicyRefused: the policy refuses. StudyInvalid: the study cannot be used as written.
         """
-        check_policy(spec, context, *beside)
-        return cls(resolve(spec, context.folder), context, FileSplit.of(spec, context))
+        asked_about = check_policy(spec, context, *beside)
+        return cls(resolve(spec, context.folder), context, FileSplit.of(spec, context, asked_about))
 
     @classmethod
     def in_memory(cls, study: ResolvedStudy, context: QueryContext, data: DataSplit) -> Self:

@@ -19,7 +19,13 @@ from dpbo_core.study_file import Bundled, PredictionTable, SensitiveData, StudyS
 from dpbo_core.study_file.study import space_of
 
 
-def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None) -> tuple[Table, str]:
+def training_table(
+    spec: StudySpec,
+    folder: str | Path,
+    fitted: Preprocessing | None = None,
+    *,
+    inodes: frozenset[str] | None = None,
+) -> tuple[Table, str]:
     """Read the training records, public or SENSITIVE, and the target's name; of predictions the public table.
 
     Args:
@@ -27,6 +33,7 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
         folder: the folder that its paths are relative to.
         fitted: the preprocessing of a model, if it is another than the study's: raw cells are kept where that takes
             the table's own columns.
+        inodes: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
 
     Raises:
         StudyInvalid: they cannot be read, or there is no public table.
@@ -36,11 +43,12 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
         if section.public is None:
             raise StudyInvalid("the study names no public predictions", remedy="give data.public")
         return data.read_table(
-            Path(folder) / section.public, mode=PUBLIC_FILE, shown_as=section.public
+            Path(folder) / section.public, mode=PUBLIC_FILE.of_inodes(inodes), shown_as=section.public
         ), section.target
     if isinstance(section, Bundled):
         return bundled.load(section.source, section.validation_share)[0], BUNDLED_TARGET
-    mode, shown = SENSITIVE_FILE if isinstance(section, SensitiveData) else PUBLIC_FILE, section.training
+    public = PUBLIC_FILE.of_inodes(inodes)
+    mode, shown = SENSITIVE_FILE if isinstance(section, SensitiveData) else public, section.training
     if fitted is not None:
         mode = mode.with_cells_for(fitted.columns)
     elif spec.model.takes_columns:
@@ -52,18 +60,20 @@ def training_table(spec: StudySpec, folder: str | Path, fitted: Preprocessing | 
 class TrainingReading:
     """The one reading of a study's training table: kept from its digest until the public half is made of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, inodes: frozenset[str] | None = None) -> None:
+        """Nothing read; of a PUBLIC file with none of the `inodes` nothing will be, of any where None."""
         self._read: tuple[Table, str] | None = None
+        self._inodes = inodes
 
     def peek(self, spec: StudySpec, folder: str | Path) -> Table:
         """The table, read unless it was, and kept."""
         if self._read is None:
-            self._read = training_table(spec, folder)
+            self._read = training_table(spec, folder, inodes=self._inodes)
         return self._read[0]
 
     def take(self, spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
         """The table and the target's name, read unless it was, and kept no longer."""
-        read, self._read = self._read or training_table(spec, folder), None
+        read, self._read = self._read or training_table(spec, folder, inodes=self._inodes), None
         return read
 
 

@@ -9,13 +9,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.owner import acting_as_owner, owners_terminal
+from dpbo.flows.owner import acting_as_owner
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
@@ -103,14 +102,6 @@ def own_output() -> Iterator[None]:
 
 
 @contextmanager
-def own_server(load: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Context with a Prefect server, the configured or this command's own; calls `load`, drops standard output."""
-    _prepare_stores()
-    with own_output(), run_server(load), without_heartbeat():
-        yield
-
-
-@contextmanager
 def flows_here(name: str) -> Iterator[None]:
     """Context in which flows act for the data's owner: on a Prefect server, or with --direct without one.
 
@@ -123,7 +114,8 @@ def flows_here(name: str) -> Iterator[None]:
             yield
     else:
         announce_stage(name, "starting Prefect and MLflow")
-        with own_server(_load), owners_terminal():
+        _prepare_stores()
+        with own_output(), run_server(NEEDED), without_heartbeat(), acting_as_owner():
             yield
 
 
@@ -185,10 +177,3 @@ def _prepare_stores() -> None:
     if team is not None:
         of_others = prefect_is_configured() and prefect_settings().api.url is not None
         prepare(team, mlflow=Stores().mlflow_tracking_uri is None, prefect=not of_others)
-
-
-def _load() -> None:
-    """Import a run's libraries while its server starts; an import that fails is reported where it is used."""
-    for name in NEEDED:
-        with suppress(Exception):
-            import_module(name)

@@ -10,9 +10,10 @@ import secrets
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
@@ -40,8 +41,8 @@ DATABASE = "prefect.db"
 
 
 @contextmanager
-def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Context with a Prefect server for this run; call `meanwhile` while a temporary one starts.
+def run_server(needed: Sequence[str] = ()) -> Iterator[None]:
+    """Context with a Prefect server for this run; while a temporary one starts, the modules `needed` are imported.
 
     Raises:
         DpboError: the configured server does not answer, or the temporary one did not start.
@@ -52,11 +53,11 @@ def run_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[None]
         if api is not None:
             check_answers(api)
             check_admits(api)
-        meanwhile()
+        _import(needed)
         yield
         return
     password = secrets.token_urlsafe(32)
-    with _started(password, prefect_home(), meanwhile) as server:
+    with _started(password, prefect_home(), needed) as server:
         from prefect import settings
 
         ours = {settings.PREFECT_API_URL: server.api, settings.PREFECT_API_AUTH_STRING: password}
@@ -107,8 +108,8 @@ def check_admits(api: str) -> None:
 
 
 @contextmanager
-def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> Iterator[PrefectProcess]:
-    """Context with a temporary server that answers; `meanwhile` is called while it starts."""
+def _started(password: str, home: Path, needed: Sequence[str]) -> Iterator[PrefectProcess]:
+    """Context with a temporary server that answers; the modules `needed` are imported while it starts."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         writable = os.access(home, os.W_OK)
@@ -130,7 +131,7 @@ def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> Iter
         with held:  # the server alone listens from then on: one that dies leaves no client waiting
             server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL)
         try:
-            meanwhile()
+            _import(needed)
             if not server.wait_until_ready():
                 log.seek(0)
                 output = log.read()
@@ -139,6 +140,13 @@ def _started(password: str, home: Path, meanwhile: Callable[[], object]) -> Iter
             yield server
         finally:
             server.close()
+
+
+def _import(needed: Sequence[str]) -> None:
+    """Import modules by name; one that fails is reported where it is used."""
+    for name in needed:
+        with suppress(Exception):
+            import_module(name)
 
 
 def _send_pending_records() -> None:

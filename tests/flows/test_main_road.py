@@ -2,12 +2,15 @@
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dpbo.flows.cli import main
 from dpbo_core import methods
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.preparation import preconditions, resolve, training_set
 from dpbo_core.preparation.context import QueryContext
@@ -87,3 +90,22 @@ def test_a_run_says_nothing_of_itself_and_stays_in_its_process(study):
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="stays in its process"):
             leave(run)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_what_the_policy_was_not_asked_about_is_not_opened(study, suffix):
+    """Another file is put under the public one's name in between: a dataset's records, say."""
+    from dpbo_core import PrivacyLedger
+
+    folder, spec = study.parent, toml_file.read_study(study)
+    if suffix == "parquet":
+        for name in ("t", "v"):
+            pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
+        spec = replace(spec, data=replace(spec.data, training="t.parquet", validation="v.parquet"))
+    context = QueryContext(PrivacyLedger("sqlite:///l.db"), folder)
+    assert Run.of(spec, context).public.preprocessing.feature_names == ("x",)
+    run = Run.of(spec, context)
+    (folder / f"v.{suffix}").rename(folder / f"t.{suffix}")
+    for read in (lambda: run.public, lambda: run.key):
+        with pytest.raises(StudyInvalid, match="is not the file that the owner's policy was asked about"):
+            read()
