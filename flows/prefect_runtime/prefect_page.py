@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.prefect_runtime.run_server import is_temporary
+from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.pictures import alert_share
 from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.errors import printable
 from dpbo_core.privacy.displayed_metric import displayed_metric
