@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
+from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.pictures import alert_share
 from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.errors import printable
 from dpbo_core.privacy.displayed_metric import displayed_metric

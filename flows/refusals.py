@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 BUDGET, POLICY = "Refused: budget", "Refused: policy"
+OURS = __name__.partition("prefect_runtime")[0]
 RUN_REFUSED = "dpbo.run.refused"  # the event
 RUN_OF_PROCESS = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
 
@@ -34,9 +35,9 @@ def failed_run(error: DpboError, study: object) -> Any:
         study: whose run it is; whatever was given as one, where it could not be read.
 
     Raises:
-        DpboError: the error, outside of a flow run.
+        DpboError: the error, outside of a flow run of ours.
     """
-    if current_flow_run() is None:
+    if not _in_flow_of_ours():
         raise error
     from prefect.states import Cancelled, Failed
 
@@ -47,6 +48,17 @@ def failed_run(error: DpboError, study: object) -> Any:
     run_logger().warning("%s", message)
     name = state_name(error)
     return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
+
+
+def _in_flow_of_ours() -> bool:
+    """Whether the flow that runs is one of this package, and none of others that calls our plain function."""
+    if current_flow_run() is None:
+        return False
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    ours = context is not None and context.flow is not None and context.flow.fn.__module__
+    return bool(ours) and str(ours).startswith(OURS)
 
 
 def ended(state: "State[Any]") -> "State[Any]":

@@ -25,9 +25,9 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
 )
 from dpbo.flows.stores import FOLDER, Stores
+from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
-from dpbo.tasks.reporting.pictures import alert_share
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit

@@ -1,41 +1,25 @@
 """The pictures of a release as PNG files: posterior, noise and budget, in the order a page shows them."""
 
 import math
-import os
-import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
 from dpbo_core.accounting.account import Account, balances
 from dpbo_core.accounting.forecast import forecast
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-ALERT_SETTING, ALERT = "DPBO_BUDGET_ALERT", "0.8"
-
-
-def alert_share() -> float:
-    """The share of a budget from which people are told that it is nearly spent: DPBO_BUDGET_ALERT, else 0.8.
-
-    Raises:
-        StudyInvalid: the setting is no share.
-    """
-    text = os.environ.get(ALERT_SETTING) or ALERT
-    if not re.fullmatch(r"0?\.\d+|1(\.0*)?", text):
-        raise StudyInvalid(f"{ALERT_SETTING} is no share of a budget", remedy="set it to 0.8, say")
-    return float(text)
 
 
 def draw_posterior(release: Release) -> "Figure | None":
