@@ -213,7 +213,7 @@ def _connected(place: QueryAddress) -> Any:
 
     logging.getLogger(LOUD).setLevel(logging.CRITICAL + 1)
     return psycopg.connect(
-        host=place.host,
+        host=place.host.strip("[]"),  # of an IPv6 address, as a URL has it
         port=place.port,
         dbname=place.database,
         connect_timeout=int(SECONDS),

@@ -24,7 +24,7 @@ from object_store import KEY, object_store
 
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.addresses import address_of, place_of
-from dpbo_core.data.fetched import fetched
+from dpbo_core.data.fetched import fetched, server_marks
 from dpbo_core.data.people import read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
@@ -435,6 +435,15 @@ def test_the_command_reads_an_address_and_leaves_no_secret(dpbo, here, tables, d
     assert not search(here, {CANARY: forms_of_text(CANARY)})
     code, out, _ = dpbo("budget")
     assert code == 0
+
+
+def test_a_server_is_reached_at_an_ipv6_address(monkeypatch):
+    """It never was: the brackets that a URL has went to the driver as part of a name."""
+    asked = []
+    monkeypatch.setattr("psycopg.connect", lambda *_, **how: asked.append(how["host"]))
+    with pytest.raises(StudyInvalid, match="could not be fetched"):
+        server_marks(address_of("postgresql://[::1]:5433/clinic?query=SELECT a FROM visits"), shown_as="the table")
+    assert asked == ["::1"]
 
 
 def test_a_server_on_this_machine_is_one_source_however_it_is_spelt():
