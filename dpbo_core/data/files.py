@@ -85,13 +85,13 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return path.table(shown_as=shown_as)
-    if isinstance(path, Path) and mode.inodes is not None:
-        path = CheckedFile(path, mode.inodes, shown_as)
-    with _errors_of_reading(path, shown_as):
+    checked = mode.inodes is not None and isinstance(path, Path)
+    contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
+    with _errors_of_reading(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        if path.suffix.lower() == ".parquet":
-            return read_parquet(path, mode=mode, shown_as=name)
-        with path.open("rb") as file:
+        if contents.suffix.lower() == ".parquet":
+            return read_parquet(contents, mode=mode, shown_as=name)
+        with contents.open("rb") as file:
             return read_csv(file, mode=mode, shown_as=name)
 
 
