@@ -57,7 +57,7 @@ def test_what_cannot_be_looked_up_is_not_said(here, words):
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, lambda: SystemExit(130)])
 def test_the_command_says_so_and_ends_with_130(spec, monkeypatch, capsys, raised):
-    def interrupted():
+    def interrupted(**_):
         raise raised()
 
     monkeypatch.setattr(cli, "app", interrupted)

@@ -21,6 +21,7 @@ from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import WatchSection
 
@@ -44,7 +45,8 @@ def n_charges():
 
 def asked(spec):
     """The story of `tune_privately`, in the run that is under way."""
-    return tune(PrivateFlow.begin(spec, ".")).result
+    flow = PrivateFlow.begin(".")
+    return tune(flow, Run.of(spec, flow.context)).result
 
 
 @in_a_run

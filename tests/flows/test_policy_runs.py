@@ -25,6 +25,7 @@ from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.preconditions import approve_study
+from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study, study_digest
@@ -41,6 +42,12 @@ def folder(here, monkeypatch):
         rows = [f"{a:.6f},{b:.6f},{int(a + b > 0)}" for a, b in x]
         (here / f"{name}.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
     return here
+
+
+def tuned(spec):
+    """The story of `tune_privately`, in the run that is under way."""
+    flow = PrivateFlow.begin(".")
+    return tune(flow, Run.of(spec, flow.context))
 
 
 @pytest.fixture
@@ -98,24 +105,24 @@ def test_whoever_may_start_runs_reads_no_record_of_somebody_elses(prefect_server
     assert refused.value.exit_code == 3
     sent["privacy"]["dataset"] = "mine too"
     with pytest.raises(PolicyRefused, match="cannot open one"):
-        tune(PrivateFlow.begin(StudySpec.from_dict(sent), "."))
+        tuned(StudySpec.from_dict(sent))
     assert ledger().accounts() == ()
     run_study(study(), ledger=ledger())  # at its owner's terminal: the cap is open, the file recorded
     for dataset, file in (("mine", "v.csv"), ("clinic", "w.csv")):
         with pytest.raises(PolicyRefused):
-            tune(PrivateFlow.begin(study("2", dataset, file), "."))
+            tuned(study("2", dataset, file))
     assert [len(account.entries) for account in ledger().accounts()] == [1]
-    assert not tune(PrivateFlow.begin(study("2"), ".")).result.replayed
+    assert not tuned(study("2")).result.replayed
     ledger().set_budget(ledger().budget("clinic"), largest_epsilon=0.25)
     with pytest.raises(PolicyRefused, match=r"0\.25"):
-        tune(PrivateFlow.begin(study("3"), "."))
-    assert tune(PrivateFlow.begin(study("2"), ".")).result.replayed  # shown before anything is refused
+        tuned(study("3"))
+    assert tuned(study("2")).result.replayed  # shown before anything is refused
     scored = study("4").to_dict()
     scored["model"] = {"estimator": "sklearn.linear_model.LogisticRegression", "score": "joblib.load"}
     scored["model"] |= {"score_low": 0.0, "score_high": 1.0}
     scored["space"] = {"C": {"values": [0.1, 1.0]}}
     with pytest.raises(PolicyRefused, match="did not allow") as no_function:
-        tune(PrivateFlow.begin(study_of(scored), "."))
+        tuned(study_of(scored))
     assert no_function.value.exit_code == 3
 
 
