@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 BUDGET, POLICY = "Refused: budget", "Refused: policy"
-OURS = __name__.partition("prefect_runtime")[0]
+OURS = __name__.rpartition(".")[0]
 RUN_REFUSED = "dpbo.run.refused"  # the event
 RUN_OF_PROCESS = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dpbo_core.accounting.account import Account
-from dpbo_core.accounting.price import Price
+from dpbo_core.accounting.edition_price import Price
 from dpbo_core.accounting.renyi_filter import price_of
 from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart

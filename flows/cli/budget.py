@@ -12,14 +12,15 @@ from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
 from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
+from dpbo_core.accounting.edition_price import CLOSE, room_in_words
 from dpbo_core.accounting.forecast import Forecast, Stream, forecast
-from dpbo_core.accounting.price import CLOSE, room_in_words
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch import LOOK
 
+SHOWN_STUDIES = 3  # whose room is said: those that were charged last
 NEWEST = 20  # entries of a dataset that are shown without --all
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
@@ -99,7 +100,7 @@ def account_line(account: Account, *, study: str = "") -> str:
         return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
     more = account.editions.get(study)
     fits = "" if more is None else f", {room_in_words(more)}"
-    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left{fits}{_why_less(account)}"
+    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left{fits}"
 
 
 def _why_less(account: Account) -> str:
@@ -107,7 +108,7 @@ def _why_less(account: Account) -> str:
     total = account.sum_of_entries
     if account.spent_epsilon[0] > (1.0 - CLOSE) * total:
         return ""
-    return f" (ε = {total:.3g} by its entries, but the noise of many draws adds up to less)"
+    return f"its entries' ε add up to {total:.3g}; the noise of many draws adds up to less"
 
 
 def _amounts(account: Account) -> dict[str, Any]:
@@ -177,6 +178,8 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
         if account.entries:
             if account.editions:
                 screen.say(f"  {_room(account)}")
+            if less := _why_less(account):
+                screen.say(f"  {less}")
             entries = account.entries if newest is None else account.entries[-newest:]
             if len(entries) < len(account.entries):
                 screen.say(
@@ -225,11 +228,9 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 def _room(account: Account) -> str:
     """How many more editions of each study the budget admits, at its newest price, in words."""
-    studies = [
-        f"{count if count < MOST_ROOM else f'{MOST_ROOM:,} or more'} more of {named(study)}"
-        for study, count in account.editions.items()
-    ]
-    return f"room for {' or '.join(studies)}, at what its newest edition cost with its report"
+    newest = list(account.editions.items())[-SHOWN_STUDIES:]
+    studies = [f"{named(study)}: {room_in_words(count)}" for study, count in reversed(newest)]
+    return f"{'; or '.join(studies)}, each at what its newest cost with its report"
 
 
 def _bar(account: Account, screen: Screen) -> str:

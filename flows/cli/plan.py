@@ -13,7 +13,7 @@ from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
-from dpbo_core.accounting.price import Price
+from dpbo_core.accounting.edition_price import Price
 from dpbo_core.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError
@@ -72,7 +72,10 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
         return advice.to_json() | priced | evaluation | ({} if refusal is None else {"refused": refusal.message()})
 
     def screen() -> None:
-        (print_every_method if every_method else print_advice)(spec, advice, _charges(price, report))
+        if every_method:
+            print_every_method(spec, advice, _charges(price, report))
+        else:
+            print_advice(spec, advice, _charges(price, report), price)
         if refusal is None and (step := _next_step(spec, advice, report)):
             Screen().say(step)
 
@@ -94,11 +97,13 @@ def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -
     return "Next: dpbo tune STUDY.toml."
 
 
-def print_advice(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
+def print_advice(
+    spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = (), price: Price | None = None
+) -> None:
     """Print what to expect of the method to choose and its price, the rows `more`, and which method that is."""
     screen = Screen()
     _print_head(screen, spec, advice)
-    screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best)), *more])
+    screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best, price)), *more])
     screen.say()
     _print_choice(screen, spec, advice)
     screen.say("Every method, with its numbers: dpbo plan STUDY.toml --all.")
@@ -144,7 +149,9 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
         screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.")
 
 
-def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[tuple[str, str]]:
+def _expectations(
+    spec: StudySpec, advice: Advice, best: MethodAdvice, price: Price | None
+) -> list[tuple[str, str]]:
     """Rows (name, text): what to expect of the method to choose, the study's own, and those good on a condition.
 
     A method that the study names, and that can run, comes first: the study asks for what it releases.
@@ -156,12 +163,12 @@ def _expectations(spec: StudySpec, advice: Advice, best: MethodAdvice) -> list[t
             words = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
         alone = "a choice" if _score_alone(spec) else "only the choice"
         choice = f"{best.kind}, if you need {alone}: {_verdict(best)}{_outcome(best)}"
-        return [("study", f"{own.kind}: {words}"), ("price", _price(own)), ("or", choice)]
+        return [("study", f"{own.kind}: {words}"), ("price", _price(own, price)), ("or", choice)]
     choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
         expected += f", if {best.condition}"
-    rows = [("expect", expected), ("price", _price(best) + (f"; {advice.enough}" if advice.enough else ""))]
+    rows = [("expect", expected), ("price", _price(best, price) + (f"; {advice.enough}" if advice.enough else ""))]
     if best.verdict != "good" and best.useful_from is not None:
         rows.append(("records", f"this score is useful from about {best.useful_from:,} of them"))
     if best.warning and best.verdict != "useless":  # which says more
@@ -205,10 +212,6 @@ def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tup
         verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
         text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
-    if price is not None and len(price.parts) > 1:
-        yield "edition", price.sums
-    if price is not None and price.afterwards:
-        yield "budget", price.afterwards
     refusal = None if price is None else price.refusal
     if refusal is not None:
         yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
@@ -230,10 +233,14 @@ def _verdict(line: MethodAdvice) -> str:
     return "" if line.verdict == "good" else f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]: "
 
 
-def _price(line: MethodAdvice) -> str:
-    """What a method spends, how many models it trains and, if estimated, its seconds, in words."""
+def _price(line: MethodAdvice, price: Price | None) -> str:
+    """What a method spends, how many models it trains, its seconds if estimated, and what is left of the budget."""
     seconds = "" if line.seconds is None else f"; {_in_processes(line.seconds)}"
-    return f"ε = {line.epsilon:g}, δ = {line.delta:g}; {_trainings(line)}{seconds}"
+    left = "" if price is None or not price.afterwards else f"; {price.afterwards}"
+    sums = f"ε = {line.epsilon:g}, δ = {line.delta:g}"
+    if price is not None and len(price.parts) > 1:
+        sums = price.sums
+    return f"{sums}; {_trainings(line)}{seconds}{left}"
 
 
 def _trainings(line: MethodAdvice) -> str:

@@ -72,9 +72,11 @@ def test_each_station_is_passed_once_and_no_other_method_is_priced(study, monkey
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        main()
+        with pytest.raises(SystemExit) as ended:
+            main()
     finally:
         sys.setprofile(before)
+    assert not ended.value.code
     assert '"replayed": false' in capsys.readouterr().out
     assert passed == dict.fromkeys(STATIONS.values(), 1)
 

@@ -190,7 +190,7 @@ def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatc
     def told(on_schedule, file):
         try:
             return str(on_schedule.fn(file).message)
-        except StudyInvalid as refused:
+        except (StudyInvalid, PolicyRefused) as refused:
             return str(refused)
 
     for on_schedule in (tune_on_schedule, watch_on_schedule):

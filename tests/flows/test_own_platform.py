@@ -18,7 +18,7 @@ from prefect.utilities.importtools import import_object
 from stock import until
 from test_evaluation import files, of_files
 
-from dpbo.flows.prefect_runtime import prefect_page, refusals
+from dpbo.flows import prefect_page, refusals
 from dpbo.flows.tune import tune_file
 from dpbo_core.ledger.ledger import PrivacyLedger
 

@@ -57,7 +57,7 @@ def test_what_belongs_to_a_machine_is_in_the_folder_that_is_set(postgresql, here
     stores, ledger = Stores(), PrivacyLedger(new_database(postgresql))
     assert ledger.accounts() == ()
     assert (stores.running, stores.vaults) == (here / "state" / "running", here / "state" / "curator")
-    assert len(list((here / "state").glob("ledger-*.generation"))) == 1
+    assert len(list((here / "state").glob("ledger-*.generation"))) == 2  # by its URL, and by its identity
     assert not list(here.glob("mlruns/*"))
 
 

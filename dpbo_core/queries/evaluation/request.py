@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpbo_core.accounting.price import Price
+from dpbo_core.accounting.edition_price import Price
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category

@@ -6,7 +6,7 @@ import pytest
 
 from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec
 from dpbo_core.accounting.account import Account
-from dpbo_core.accounting.price import Price
+from dpbo_core.accounting.edition_price import Price
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.resolve import plan_study, resolve
@@ -47,7 +47,7 @@ def test_a_choice_and_its_report_are_one_price_of_which_as_many_fit_as_are_admit
         (account,) = ledger.accounts("people")
         assert account.left == pytest.approx(price.left, abs=1e-9)
         assert account.editions == {"ward": price.more}
-        assert price_of(resolve(spec), ledger).afterwards.startswith("it was charged before")
+        assert price_of(resolve(spec), ledger).afterwards.startswith("charged before: it costs nothing more")
         admitted += 1
     assert admitted == 2
     ready = ready_study(Run.of(spec, QueryContext(ledger, if_useless=IfUseless.SPEND)))
@@ -69,7 +69,7 @@ def test_what_counts_less_than_its_epsilon_says_why():
     account = Account.opened(PrivacyBudget.of("people", epsilon=5.0, delta=1e-5))
     price = Price(account, {"choice": plan})
     assert price.counted < 0.95 < price.epsilon == 1.0
-    assert "it counts as ε = 0.8" in price.afterwards
+    assert "counts as 0.8" in price.afterwards
     assert price.left == pytest.approx(5.0 - price.counted)
     assert price.more > 5  # of Gaussian noise more editions fit than five
     assert json.loads(json.dumps(price.to_json(), allow_nan=False))["parts"] == {"choice": 1.0}

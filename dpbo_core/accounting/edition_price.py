@@ -8,6 +8,7 @@ price.more          further editions at the same price that still fit then
 price.refusal       the error that a charge would raise; None where there is room
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +54,7 @@ class Price:
     @cached_property
     def counted(self) -> float | None:
         """The ε that the account shows more once this is charged; None without an account, or for public data."""
-        if self.account is None or self.account.budget.public:
+        if self.account is None or self.account.budget.public or not math.isfinite(self.epsilon):
             return None
         return 0.0 if self.paid else self._spent_after() - self.account.spent_epsilon[0]
 
@@ -76,7 +77,7 @@ class Price:
     def refusal(self) -> BudgetExceeded | None:
         """The error that a charge would raise, not raised, if the account has no room; None if it has, or paid."""
         account = self.account
-        if account is None or account.budget.public or self.paid:
+        if account is None or account.budget.public or self.paid or not math.isfinite(self.epsilon):
             return None
         plans = list(self.parts.values())
         cost = compose(spend for plan in plans for spend in plan.spends)
@@ -100,20 +101,21 @@ class Price:
         if self.account is None or self.counted is None or self.left is None or self.more is None:
             return ""
         if self.paid:
-            return f"it was charged before, and costs nothing more; ε = {self.left:.3g} is left"
+            return f"charged before: it costs nothing more, and {self.left:.3g} is left"
         if self.refusal is not None:
             return ""
-        counts, limit = "", from_units(self.account.budget.epsilon_units)
-        if abs(self.counted - self.epsilon) > CLOSE * self.epsilon:
-            counts = f"it counts as ε = {self.counted:.3g}, since the noise of many draws adds up to less; "
-        return f"{counts}{self.left:.3g} of {limit:g} is left then, {room_in_words(self.more)}"
+        less = abs(self.counted - self.epsilon) > CLOSE * self.epsilon
+        counts = f"counts as {self.counted:.3g}, " if less else ""
+        limit = from_units(self.account.budget.epsilon_units)
+        return f"{counts}{self.left:.3g} of {limit:g} left then, {room_in_words(self.more)}"
 
     def to_json(self) -> dict[str, Any]:
         """The price as the object "price" of `dpbo plan --json`."""
+        stated = {name: plan.guarantee.epsilon for name, plan in self.parts.items()}
         return {
-            "epsilon": self.epsilon,
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
             "delta": self.delta,
-            "parts": {name: plan.guarantee.epsilon for name, plan in self.parts.items()},
+            "parts": {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in stated.items()},
             "counted": self.counted,
             "left": self.left,
             "more": self.more,
@@ -144,7 +146,5 @@ class Price:
 
 def room_in_words(more: int) -> str:
     """How many more editions fit, in words."""
-    if not more:
-        return "and no further edition fits"
-    number = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or more"
-    return f"and {number} more {'edition fits' if more == 1 else 'editions fit'}"
+    number = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or"
+    return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"
