@@ -19,7 +19,7 @@ from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import QueryKey
-from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
+from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
@@ -55,7 +55,7 @@ class ResolvedStudy:
 
     spec: StudySpec
     problem: Problem
-    method: AnyMethod
+    method: Method
     why: str
 
     @cached_property
@@ -135,7 +135,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     return ResolvedStudy(spec, problem, method, why)
 
 
-def _check_hidden_evaluations(spec: StudySpec, method: AnyMethod) -> None:
+def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
     """Refuse a method that hides its number of evaluations where each one fetches files from a store.
 
     Raises:
