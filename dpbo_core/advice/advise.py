@@ -37,7 +37,6 @@ from dpbo_core.methods import (
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.problem import Problem
 
@@ -227,6 +226,8 @@ def check_scoring(problem: Problem) -> None:
         StudyInvalid: it cannot.
     """
     if problem.model.enforced:
+        from dpbo_core.models.one_by_one.available import check_enforceable
+
         check_enforceable()
 
 
@@ -273,7 +274,11 @@ def _method_advice(
     elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
     ends, m = None if loss is None else loss.range, problem.n_validation
-    seconds = seconds_expected(m, outlook.trainings) if problem.model.enforced and m is not None else None
+    seconds = None
+    if problem.model.enforced and m is not None:
+        from dpbo_core.models.one_by_one.available import seconds_expected
+
+        seconds = seconds_expected(m, outlook.trainings)
     return MethodAdvice(
         kind=method.kind,
         epsilon=None if evidence.refuted else guarantee.epsilon,

@@ -18,9 +18,10 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +29,12 @@ from numpy.typing import NDArray
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
-from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import (
     LOOK_AFTER_CHOICE,
     MIXED_EVIDENCE,
@@ -69,6 +68,9 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.problem.search import USUAL_STEPS
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
+
+if TYPE_CHECKING:
+    from dpbo_core.bo.learning import LearningSearch
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
@@ -186,6 +188,8 @@ class PrivateTrajectory:
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
         """Every step's score in a release, and the fresh look at the choice (one more noised score)."""
+        from dpbo_core.methods.earlier_editions import steps_and_look
+
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -419,7 +423,7 @@ class TrajectorySearch(Opaque):
             "score": self._unit.shown(total),
         }
 
-    def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
+    def _search(self) -> "tuple[ScoreMap, AveragedSearch | LearningSearch]":
         """The map from scores to the prior's units, and a new search that starts with earlier editions' scores."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
@@ -434,7 +438,11 @@ class TrajectorySearch(Opaque):
             ]
             for item in problem.earlier or ()
         ]
-        begin = partial(LearningSearch, past=past) if any(past) else AveragedSearch
+        begin: Callable[..., AveragedSearch | LearningSearch] = AveragedSearch
+        if any(past):
+            from dpbo_core.bo import learning
+
+            begin = partial(learning.LearningSearch, past=past)
         prior = prior_of(
             kernel=search.kernel,
             lengthscale=search.lengthscale,

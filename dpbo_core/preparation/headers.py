@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbo_core import data
-from dpbo_core.data.addresses import place_of
-from dpbo_core.data.files import files_of, parts_of
+from dpbo_core.data.addresses import files_of, parts_of, place_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.table_parts import TableParts
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study_file import (
     LinearSection,
@@ -24,8 +23,11 @@ from dpbo_core.study_file import (
     StudySpec,
 )
 
+if TYPE_CHECKING:
+    from dpbo_core.data.table_parts import TableParts
 
-def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
+
+def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
     """The PUBLIC training records in many Parquet files, by their headers, and their target; None without a folder.
 
     Raises:
@@ -50,6 +52,8 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
             cause="an estimator of scikit-learn's kind is handed all of its records at once",
             remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
         )
+    from dpbo_core.data.table_parts import TableParts
+
     return TableParts.of(paths, section.target, shown_as=section.training), section.target
 
 

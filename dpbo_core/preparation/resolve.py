@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,6 @@ from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, met
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
-from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.public_process import numbers_of
 from dpbo_core.preparation.learning import check_learns
 from dpbo_core.preparation.sizes import n_validation
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
@@ -40,6 +38,9 @@ from dpbo_core.study_file import (
     StudySpec,
 )
 from dpbo_core.study_file.posed_problem import problem_of
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import EstimatorFactory
 
 
 @dataclass(frozen=True)
@@ -216,16 +217,20 @@ def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Proble
     if named is not None:
         named.build(point)
         return
+    from dpbo_core.models.estimators import EstimatorFactory
+
     model = spec.model
     decode = problem.candidates.space.meant
     factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression, decode=decode)
     if model.enforced and problem.unlisted:
+        from dpbo_core.models.public_process import numbers_of
+
         numbers_of(_built, factory, point)
     else:
         factory.build(**point)
 
 
-def _built(factory: EstimatorFactory, point: Mapping[str, Any]) -> NDArray[np.int64]:
+def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.int64]:
     """An empty array, once an estimator with the point's hyperparameters could be built in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from dpbo_core.data import bundled, check_record_count, read_header
-from dpbo_core.data.files import files_of
+from dpbo_core import data
+from dpbo_core.data import bundled, check_record_count
+from dpbo_core.data.addresses import files_of
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.study_file import (
     BundledData,
@@ -38,7 +39,7 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
         case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
             if files_of(Path(folder) / public):  # they are counted when they are read
                 return None
-            return read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
+            return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
         case _:
             return None
 

@@ -1,7 +1,6 @@
 """The problem that a study poses, as a value for the floors below: no file is opened."""
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
 from dpbo_core.problem.model import PredictionsSection
 from dpbo_core.problem.named_score import pair_score, score_of
 from dpbo_core.problem.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
@@ -65,5 +64,7 @@ def _unlisted(spec: StudySpec) -> str:
         return ""
     if isinstance(spec.model, PredictionsSection):
         return "whoever made the table of predictions"
+    from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
+
     values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
     return unlisted_name(spec.model.estimator, spec.model.params, values)

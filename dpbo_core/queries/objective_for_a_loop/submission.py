@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.addresses import place_of
-from dpbo_core.data.files import parts_of
+from dpbo_core.data.addresses import parts_of, place_of
 from dpbo_core.data.predictions import PredictionColumns, rows_of, values_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import positions, value_column

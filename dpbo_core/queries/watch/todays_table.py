@@ -12,8 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from dpbo_core import data
-from dpbo_core.data.addresses import is_address, place_of
-from dpbo_core.data.files import parts_of
+from dpbo_core.data.addresses import is_address, parts_of, place_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
