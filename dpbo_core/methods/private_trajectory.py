@@ -31,7 +31,6 @@ from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
@@ -71,6 +70,7 @@ from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
 
 if TYPE_CHECKING:
     from dpbo_core.bo.learning import LearningSearch
+    from dpbo_core.mechanisms.exponential import PrivateSelection
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
@@ -178,6 +178,8 @@ class PrivateTrajectory:
         stated = {name: options[name] for name in ("final_share", "look_share")}
         final, look = PrivateTrajectory(**stated).shares
         if final != 0.0:
+            from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
+
             made["final choice"] = (PERMUTE_AND_FLIP,)
         if look != 0.0:
             made[LOOK] = gaussian
@@ -245,7 +247,7 @@ class PrivateTrajectory:
             raise too_small(problem)
         return tuple(_gaussian(problem, rho) for rho in parts)
 
-    def selection(self, problem: Problem) -> PrivateSelection | None:
+    def selection(self, problem: Problem) -> "PrivateSelection | None":
         """The mechanism of the final choice; None where the posterior mean chooses."""
         return selection(problem, self._rho(problem)[1]) if self.final_share else None
 

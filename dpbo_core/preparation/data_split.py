@@ -25,11 +25,11 @@ from dpbo_core.preparation.headers import (
     PublicHeader,
     check_distinct,
     check_files,
+    check_n_validation,
     check_person,
     check_validation,
     training_parts,
 )
-from dpbo_core.preparation.named_sources import identified_source, place_source
 from dpbo_core.preparation.public_half import (
     OwnParts,
     PublicHalf,
@@ -40,7 +40,6 @@ from dpbo_core.preparation.public_half import (
     sealed_half,
 )
 from dpbo_core.preparation.resolve import facts_of, planning_problem
-from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.preparation.trained_models import memory_limit
 from dpbo_core.preparation.training_set import TrainingReading, fingerprint_with, named_prototype, training_digest
 from dpbo_core.preparation.training_set import training_table as training_table
@@ -50,7 +49,6 @@ from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers
 from dpbo_core.study_file import (
     Bundled,
-    BundledData,
     FunctionSection,
     PersonFiles,
     PredictionTable,
@@ -135,11 +133,13 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
     A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
     """
+    if isinstance(spec.data, Bundled):
+        return (Source("bundled", spec.data.source),)
+    from dpbo_core.preparation.named_sources import place_source
+
     folder = Path(folder)
     public = public_sources(spec, folder)
     match spec.data:
-        case BundledData(source) | SensitiveBundled(source):
-            return (Source("bundled", source),)
         case PublicFiles(validation=validation) | PersonFiles(validation=validation):
             return (place_source(place_of(folder, validation), "records"), *public)
         case PredictionTable(predictions):
@@ -160,6 +160,8 @@ def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...
     section, sources = spec.data, sources_of(spec, folder)
     if isinstance(section, Bundled | SensitiveTraining):
         return sources
+    from dpbo_core.preparation.named_sources import identified_source
+
     shown = records_place(section)
     return (identified_source(place_of(folder, shown), shown_as=shown), *sources[1:])
 

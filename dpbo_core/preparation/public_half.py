@@ -22,8 +22,7 @@ from dpbo_core.models.baseline import constant_margin, constant_score, person_we
 from dpbo_core.models.linear.signed_rows import StoredRows, stored
 from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.preparation.headers import left_out
-from dpbo_core.preparation.sizes import check_n_validation
+from dpbo_core.preparation.headers import check_n_validation, left_out
 from dpbo_core.preparation.trained_models import memory_limit
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.named_score import margin_score, score_on

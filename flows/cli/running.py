@@ -21,7 +21,6 @@ from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
 from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.flows.prefect_runtime.settings import quiet_environment, without_heartbeat
 from dpbo.flows.stores import Stores
-from dpbo.flows.team_database import prepare
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.accounting.account import Account
@@ -178,6 +177,8 @@ def _prepare_stores() -> None:
     os.umask(OWNER_ALONE)
     team = team_setting()
     if team is not None:
+        from dpbo.flows.team_database import prepare
+
         prepare(team)
 
 

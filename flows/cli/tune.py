@@ -38,8 +38,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.tuning.price import price_of
 from dpbo_core.queries.tuning.run import check_first, was_charged
+from dpbo_core.queries.tuning.schedule import price_of
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
