@@ -20,7 +20,6 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -433,18 +432,11 @@ class TrajectorySearch(Opaque):
         scale, encoded = SPREAD * problem.score_range, problem.candidates.encoded
         sigma = self._observations[0].scale * self._unit.per_step / scale
         score_map = ScoreMap(centre, scale, problem.score_range)
-        past = [
-            [
-                (one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10))
-                for one in item.scores
-            ]
-            for item in problem.earlier or ()
-        ]
         begin: Callable[..., AveragedSearch | LearningSearch] = AveragedSearch
-        if any(past):
-            from dpbo_core.bo import learning
+        if problem.earlier:
+            from dpbo_core.methods.earlier_editions import search_after
 
-            begin = partial(learning.LearningSearch, past=past)
+            begin = search_after(problem.earlier, score_map, scale)
         prior = prior_of(
             kernel=search.kernel,
             lengthscale=search.lengthscale,
