@@ -25,11 +25,11 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.preparation.learning import MOST, edition_of, places_in
+from dpbo_core.preparation.resolve import problem_of
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
 from dpbo_core.space.candidates import EarlierEdition
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 
 EDITIONS, CHANGED, REPETITIONS = 12, 7, 24
 SLOW, DEVIATION, CENTRE = 0.12, 0.06, 0.7

@@ -40,7 +40,7 @@ from benchmarks.startup import resource_unit
 from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing, table_of
-from dpbo_core.data.files import parts_of
+from dpbo_core.data.addresses import parts_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel

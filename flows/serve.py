@@ -44,8 +44,7 @@ from dpbo_core.preparation.preconditions import approve_study, check_step_times,
 from dpbo_core.preparation.public_advice import useless_study
 from dpbo_core.preparation.resolve import plan_study, resolve
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.evaluation.request import price_of
-from dpbo_core.queries.tuning.schedule import planned_for_schedule
+from dpbo_core.queries.tuning.schedule import planned_for_schedule, price_of
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study, study_digest
 

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dpbo.flows.team_database import databases
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import STATE, ledger_url, state_folder, team_setting
 
@@ -36,6 +35,8 @@ class Stores:
         """MLflow's tracking URI: MLFLOW_TRACKING_URI, else the team's database, else ./mlruns/mlflow.db."""
         team = team_setting()
         if self.mlflow_tracking_uri is None and team is not None:
+            from dpbo.flows.team_database import databases
+
             return databases(team).mlflow
         return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
 

@@ -3,9 +3,8 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from dpbo.flows.evaluate import n_tasks, report
 from dpbo.flows.prefect_page import (
     name_run,
     wait_until_recorded,
@@ -30,11 +29,15 @@ from dpbo_core.final_model.train import model_is_public
 from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.evaluation.request import asks_for_evaluation, own_evaluation
-from dpbo_core.queries.evaluation.run import EvaluationResult
+from dpbo_core.queries.query import PrivateQuery
 from dpbo_core.queries.tuning.run import ReadyStudy, ReplayedStudy, StudyRun, ready_study
 from dpbo_core.scoring.processes import Processes
 from dpbo_core.study_file import StudySpec
+
+if TYPE_CHECKING:
+    from dpbo_core.queries.evaluation.run import EvaluationResult
+
+ShownReport = tuple["EvaluationResult | None", Tracked | None]
 
 
 @policies.private_flow(name="tune privately", **policies.FLOW)
@@ -104,14 +107,13 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
     """Charge, search and release a study, unless that is recorded; evaluate and publish it, in any Prefect flow."""
     study, warnings = run.spec, flow.warnings
     warnings.tried(UNNAMED, lambda: name_run(study))
-    evaluates = asks_for_evaluation(study)
     with alive(flow.stores.running), workers(study, str(run.folder), run.method) as scoring:
         run = run.under(replace(flow.context, workers=scoring, if_useless=run.context.if_useless))
         precomputed, n_prepared = prepared(run, scoring if isinstance(scoring, Processes) else None)
         if isinstance(scoring, DaskWorkers):  # it was joined meanwhile; before anything is charged
             scoring.wait(validation_parts(study, run.folder))
         ready = ready_study(run, precomputed=precomputed)
-        opened = ready if isinstance(ready, ReplayedStudy) else _charged(flow, ready, evaluates)
+        opened = ready if isinstance(ready, ReplayedStudy) else _charged(flow, ready)
         n_steps = _run_steps(opened, run) if isinstance(opened, StudyRun) else 0
         result = finish(opened)
         announce_release(study.name, result.release)
@@ -119,18 +121,22 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
         n_recorded = n_prepared + n_steps + (2 if isinstance(opened, StudyRun) else 1)  # reserve, finish
         if tracked is not None:  # published, and the final model was trained for it
             n_recorded += 1 + (not result.replayed and model_is_public(result.release))
-        last: tuple[EvaluationResult | None, Tracked | None] = (None, None)
-        if evaluates:
-            last = _last_step(flow, run, result)
-            n_recorded += n_tasks(*last)
+        last: ShownReport = (None, None)
+        if study.asks_for_evaluation:
+            last, n_tasks = _last_step(flow, run, result)
+            n_recorded += n_tasks
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_recorded))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 
 
-def _charged(flow: PrivateFlow, ready: ReadyStudy, evaluates: bool) -> StudyRun:
-    """Charge a study and, where it `evaluates`, its evaluation together; raises the refusal of a budget."""
-    last = (own_evaluation(ready),) if evaluates else ()
+def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
+    """Charge a study and the evaluation that it asks for together; raises the refusal of a budget."""
     study = ready.run.spec
+    last: tuple[PrivateQuery, ...] = ()
+    if study.asks_for_evaluation:
+        from dpbo_core.queries.evaluation.request import own_evaluation
+
+        last = (own_evaluation(ready),)
     opened = or_refused(
         lambda: reserve(ready, last, flow.before_charge(study, ready.run.context, ready.query, *last))
     )
@@ -153,13 +159,19 @@ def _run_steps(opened: StudyRun, run: Run) -> int:
     return len(opened.tasks)
 
 
-def _last_step(flow: PrivateFlow, run: Run, tuned: StudyResult) -> tuple[EvaluationResult | None, Tracked | None]:
-    """Evaluate the tuned model: its report and page; None, None, with a warning, if refused after a replay."""
+def _last_step(flow: PrivateFlow, run: Run, tuned: StudyResult) -> tuple[ShownReport, int]:
+    """Evaluate the tuned model and return its report with its page, and how many Prefect tasks ran.
+
+    A replay whose evaluation is refused has no report and no page, and a warning.
+    """
+    from dpbo.flows.evaluate import n_tasks, report
+
+    shown: ShownReport = (None, None)
     try:
-        return report(flow, run)
+        shown = report(flow, run)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
         if not tuned.replayed:
             raise
         warning = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
         flow.warnings.add(warning.message())
-        return None, None
+    return shown, n_tasks(*shown)

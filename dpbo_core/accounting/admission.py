@@ -18,8 +18,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.assumption import STATED_BY_CALLING
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from dpbo_core.accounting.renyi_filter import price_of
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.privacy.certified import Declared
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 

@@ -21,7 +21,7 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import Draw, together
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import PrivacyPlan
 
 CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen

@@ -29,15 +29,14 @@ from dpbo_core.methods import (
     EXCHANGES,
     METHODS,
     NO_STUDY,
-    AnyMethod,
     check_counts,
     check_scored_in_public,
     counts_pairs,
     method_named,
 )
+from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.models.one_by_one.available import check_enforceable, seconds_expected
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.problem.problem import Problem
 
@@ -54,7 +53,7 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
     return "poor" if expected_error >= min(POOR * score_range, DOUBTED * to_gain) else "good"
 
 
-def useful_from(method: AnyMethod, problem: Problem) -> int | None:
+def useful_from(method: Method, problem: Problem) -> int | None:
     """From how many records on this method's verdict would be good, to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
@@ -195,7 +194,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():
-        best: AnyMethod = next((form for form, _ in forms if form.kind == kind), cls())
+        best: Method = next((form for form, _ in forms if form.kind == kind), cls())
         if problem.training is not None and cls.traits.private_forms is not None:
             best = privately_trained(problem) or best
         lines.append(_method_advice(own if own is not None and kind == own.kind else best, problem, least))
@@ -208,7 +207,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, chosen)
 
 
-def why_useless(method: AnyMethod, problem: Problem, plan: PrivacyPlan) -> str:
+def why_useless(method: Method, problem: Problem, plan: PrivacyPlan) -> str:
     """Why `dpbo plan` calls a method, at this `plan`, useless on a problem, in a sentence; "" where it does not."""
     line = _method_advice(method, problem, None, plan)
     if line.verdict != "useless":
@@ -227,11 +226,13 @@ def check_scoring(problem: Problem) -> None:
         StudyInvalid: it cannot.
     """
     if problem.model.enforced:
+        from dpbo_core.models.one_by_one.available import check_enforceable
+
         check_enforceable()
 
 
 def _method_advice(
-    method: AnyMethod, problem: Problem, beside: Expected | None, plan: PrivacyPlan | None = None
+    method: Method, problem: Problem, beside: Expected | None, plan: PrivacyPlan | None = None
 ) -> MethodAdvice:
     """One method's price, verdict and expected error, its loss compared with `beside`; or why it cannot run."""
     G, options = problem.score_range, changed_options(method)
@@ -273,7 +274,11 @@ def _method_advice(
     elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
     ends, m = None if loss is None else loss.range, problem.n_validation
-    seconds = seconds_expected(m, outlook.trainings) if problem.model.enforced and m is not None else None
+    seconds = None
+    if problem.model.enforced and m is not None:
+        from dpbo_core.models.one_by_one.available import seconds_expected
+
+        seconds = seconds_expected(m, outlook.trainings)
     return MethodAdvice(
         kind=method.kind,
         epsilon=None if evidence.refuted else guarantee.epsilon,

@@ -10,7 +10,8 @@ from typing import Any
 
 from dpbo_core.advice.expected_loss import Expected, expected
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.methods import METHODS, AnyMethod, check_scored_in_public, counts_pairs, method_named
+from dpbo_core.methods import METHODS, check_scored_in_public, counts_pairs, method_named
+from dpbo_core.methods.contract import Method
 from dpbo_core.problem.problem import Problem
 
 AUTO = "auto"
@@ -28,7 +29,7 @@ class Choice:
     why: str
 
 
-def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[AnyMethod, str]:
+def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Method, str]:
     """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised.
 
     Args:
@@ -71,7 +72,7 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
         )
 
 
-def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
+def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
     """The variants of methods that can run and are not drowned in noise, best first; none for a sensitive training
     set.
 
@@ -92,7 +93,7 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
                 runnable.append((form, loss))
     least = min((loss.regret for form, loss in runnable if not form.traits.shows_all), default=0.0)
 
-    def rank(pair: tuple[AnyMethod, Expected]) -> tuple[bool, bool, float]:
+    def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
         """A sorting key: the best variant has the smallest."""
         form, loss = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
@@ -101,13 +102,13 @@ def forms_of(problem: Problem) -> list[tuple[AnyMethod, Expected]]:
     return sorted(runnable, key=rank)
 
 
-def _drowned(form: AnyMethod, problem: Problem) -> bool:
+def _drowned(form: Method, problem: Problem) -> bool:
     """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
     simulated = form.traits.simulated
     return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
 
 
-def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choice | None:
+def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
     """The first variant as the choice, with why; for a sensitive training set a private training; None if none
     runs.
 
@@ -141,10 +142,10 @@ def choice_of(forms: list[tuple[AnyMethod, Expected]], problem: Problem) -> Choi
     return Choice(best.kind, changed_options(best), why)
 
 
-def privately_trained(problem: Problem) -> AnyMethod | None:
+def privately_trained(problem: Problem) -> Method | None:
     """The first variant of a method that trains privately and can plan this problem; None if none can."""
     for cls in METHODS.values():
-        forms: tuple[AnyMethod, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
+        forms: tuple[Method, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
         for form in forms:
             with suppress(DpboError):
                 form.plan(problem)
@@ -152,14 +153,14 @@ def privately_trained(problem: Problem) -> AnyMethod | None:
     return None
 
 
-def changed_options(method: AnyMethod) -> dict[str, Any]:
+def changed_options(method: Method) -> dict[str, Any]:
     """The options that differ from the method's defaults."""
     usual = type(method)()
     pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
     return {name: value for name, value in pairs if value != getattr(usual, name)}
 
 
-def _name_and_options(method: AnyMethod) -> str:
+def _name_and_options(method: Method) -> str:
     """A method's name, with the options in brackets that differ from its defaults."""
     options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
     return f"{method.kind} ({options})" if options else method.kind

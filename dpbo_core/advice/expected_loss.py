@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from dpbo_core.methods import AnyMethod
+from dpbo_core.methods.contract import Method
 from dpbo_core.problem.problem import Problem
 
 TABLE = Path(__file__).with_suffix(".csv")
@@ -92,7 +92,7 @@ class Expected:
         return f"≤{self.high:.0g}" if self.low < least else f"{self.low:.0g}–{self.high:.0g}"
 
 
-def expected(method: AnyMethod, problem: Problem) -> Expected | None:
+def expected(method: Method, problem: Problem) -> Expected | None:
     """The regret, its range and the score's error, in the score's units, that the table of simulations gives for
     `method` on this problem; None if not simulated.
 

@@ -280,3 +280,26 @@ def _refuse_address(shown_as: str, what: str) -> NoReturn:
     raise StudyInvalid(
         f"{shown_as} {what}", cause="a table is a file, objects of a store, or rows of one table", remedy=SHAPES
     )
+
+
+def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
+    """The Parquet files of a folder, or objects of a prefix as its store lists them; empty for a single table.
+
+    Raises:
+        StudyInvalid: the store of such a prefix could not be asked.
+    """
+    if not isinstance(path, FolderAddress):
+        return files_of(path)
+    from dpbo_core.data.fetched import parts_in
+
+    return parts_in(path, shown_as=shown_as)
+
+
+def files_of(path: Place) -> tuple[Path, ...]:
+    """The Parquet files of a local folder, sorted; empty for a single table."""
+    if not isinstance(path, Path):
+        return ()
+    try:
+        return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return ()

@@ -17,14 +17,13 @@ from typing import BinaryIO
 import numpy as np
 
 from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.raw_cells import as_cells, text_cell
+from dpbo_core.data.raw_cells import FIELD_LIMIT, as_cells, text_cell
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
 
 TRUTH_VALUES = ("true", "false")
-FIELD_LIMIT = 131_072  # characters; the csv module's own
 SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon"}
 _DECIMAL = re.compile(r"^\s*([+-]?\d+),(\d+)\s*$", re.ASCII)
 _BOM = b"\xef\xbb\xbf"

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpbo_core.data.addresses import FolderAddress, ObjectAddress, Part, Place, QueryAddress, RowGroup
+from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.csv_file import csv_header, read_csv
-from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, parts_in, query_header
+from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
 from dpbo_core.data.header import Header, missing_file
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.read_mode import ReadMode
@@ -15,25 +15,6 @@ from dpbo_core.data.table import Table
 from dpbo_core.errors import StudyInvalid
 
 FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
-
-
-def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or objects of a prefix as its store lists them; empty for a single table.
-
-    Raises:
-        StudyInvalid: the store of such a prefix could not be asked.
-    """
-    return parts_in(path, shown_as=shown_as) if isinstance(path, FolderAddress) else files_of(path)
-
-
-def files_of(path: Place) -> tuple[Path, ...]:
-    """The Parquet files of a local folder, sorted; empty for a single table."""
-    if not isinstance(path, Path):
-        return ()
-    try:
-        return tuple(sorted(path.glob("*.parquet"))) if path.is_dir() else ()
-    except OSError:  # no name a file could have: whoever opens it says so
-        return ()
 
 
 def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:

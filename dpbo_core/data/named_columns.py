@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.csv_file import FIELD_LIMIT
-from dpbo_core.data.raw_cells import UNREADABLE, Cells, as_cells, micros, time_of_text
+from dpbo_core.data.raw_cells import FIELD_LIMIT, UNREADABLE, Cells, as_cells, micros, time_of_text
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid

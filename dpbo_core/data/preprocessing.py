@@ -12,7 +12,7 @@ Every row of the result is a function of that record alone, to the last bit.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,12 @@ from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
 from dpbo_core.data.raw_cells import NO_VALUE
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
-from dpbo_core.data.table_parts import TableParts
 from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, canonical, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
+
+if TYPE_CHECKING:
+    from dpbo_core.data.table_parts import TableParts
 
 _RECORDS_AT_ONCE = 4096  # keeps the scratch arrays of wide tables in the cache
 
@@ -57,7 +59,7 @@ class Preprocessing:
     @classmethod
     def fit(
         cls,
-        table: Table | TableParts,
+        table: "Table | TableParts",
         target: str,
         *,
         standardize: bool = True,
@@ -294,7 +296,7 @@ class Preprocessing:
                 pass
             yield rows, raw
 
-    def _length_quantile(self, table: Table | TableParts, share: float) -> float:
+    def _length_quantile(self, table: "Table | TableParts", share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
         """The quantile `share` of the standardised rows' norms, positive."""
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
@@ -310,7 +312,7 @@ class Preprocessing:
         return lengths
 
 
-def _refuse_incomplete(table: Table | TableParts) -> None:
+def _refuse_incomplete(table: "Table | TableParts") -> None:
     """Refuse a PUBLIC table with no feature, no record, or one that cannot be read."""
     broken = isinstance(table, Table) and table.broken.any()
     if len(table.columns) < 2 or not table.n_records or broken:

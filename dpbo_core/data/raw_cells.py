@@ -31,6 +31,7 @@ from dpbo_core.privacy.sealing import attempted, each
 Cells = NDArray[Any]  # (m,) objects
 
 UNREADABLE = math.inf
+FIELD_LIMIT = 131_072  # characters of a field; the csv module's own
 NO_VALUE = frozenset(  # as pandas.read_csv has them
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
     | {"NULL", "NaN", "None", "n/a", "nan", "null"}

@@ -16,7 +16,7 @@ import importlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,13 @@ from dpbo_core.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
 from dpbo_core.final_model.dpbo_served_model import FORMAT, Linear, Repaired, boosted
 from dpbo_core.final_model.dpbo_served_model import NUMBERS as NUMBERS
 from dpbo_core.final_model.dpbo_served_model import TRUSTED as TRUSTED
-from dpbo_core.final_model.fields import cells_of, linear_of, preprocessing_of, row_of, terms_of
-from dpbo_core.final_model.structure import check_structure
-from dpbo_core.models.estimators import FittedEstimator, Model
-from dpbo_core.models.import_path import distributions_of_packages
-from dpbo_core.models.isolated_estimator import IsolatedEstimator, opened
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.public_process import numbers_of
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import FittedEstimator, Model
 
 
-def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | None) -> None:
+def write(folder: Path, preprocessing: Preprocessing, model: "Model", loss: str | None) -> None:
     """Write a model, its preprocessing and its `loss` (of a linear model) into `folder`; refused if unsafe to load.
 
     Args:
@@ -51,21 +48,29 @@ def write(folder: Path, preprocessing: Preprocessing, model: Model, loss: str | 
     """
     fields = asdict(preprocessing) | {"ignored": sorted(preprocessing.ignored)}
     document: dict[str, Any] = {"format": FORMAT, "preprocessing": fields}
-    estimator = None if isinstance(model, LinearModel) else model.estimator
-    if isinstance(estimator, Repaired):
-        document["repaired"], estimator = estimator.terms, estimator.estimator
-    if isinstance(model, LinearModel):
-        document["linear"] = linear_fields(model, loss)
-    elif isinstance(estimator, Linear):
-        document["linear"] = estimator.document
-    else:
-        document["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
-        document |= _write_estimator(folder, estimator)
+    document |= (
+        {"linear": linear_fields(model, loss)} if isinstance(model, LinearModel) else _write_fitted(folder, model)
+    )
     (folder / NUMBERS).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+
+def _write_fitted(folder: Path, model: "FittedEstimator") -> dict[str, Any]:
+    """Write the estimator of a model into `folder`; returns the JSON fields that say how to read it again."""
+    fields: dict[str, Any] = {}
+    estimator = model.estimator
+    if isinstance(estimator, Repaired):
+        fields["repaired"], estimator = estimator.terms, estimator.estimator
+    if isinstance(estimator, Linear):
+        return fields | {"linear": estimator.document}
+    fields["stand_in"] = [None if cell != cell else cell for cell in model.stand_in.tolist()]
+    return fields | _write_estimator(folder, estimator)
 
 
 def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
     """Write an estimator into `folder`, foreign classes from a child process; returns how to read its booster."""
+    from dpbo_core.models.isolated_estimator import IsolatedEstimator
+    from dpbo_core.models.public_process import numbers_of
+
     if isinstance(estimator, IsolatedEstimator):
         fields = numbers_of(_write_pickled, estimator.pickled, folder.resolve())
         return dict(json.loads(fields.tobytes()))
@@ -77,6 +82,8 @@ def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
 
 def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
     """Run `_write_estimator` in the child process that may unpickle: its result as the bytes of JSON."""
+    from dpbo_core.models.isolated_estimator import opened
+
     return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
 
 
@@ -90,13 +97,16 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
     }
 
 
-def read(folder: Path) -> tuple[Preprocessing, Model, str | None]:
+def read(folder: Path) -> "tuple[Preprocessing, Model, str | None]":
     """The preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the model
     is linear and not recalibrated.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
     """
+    from dpbo_core.final_model.fields import cells_of, linear_of, preprocessing_of, row_of, terms_of
+    from dpbo_core.models.estimators import FittedEstimator
+
     try:
         document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"), parse_constant=_not_finite)
         if document["format"] != FORMAT:
@@ -142,6 +152,9 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
     """The installed distribution, such as xgboost-cpu, of the estimator's boosting library: one name, or none."""
+    from dpbo_core.models.import_path import distributions_of_packages
+    from dpbo_core.models.isolated_estimator import IsolatedEstimator
+
     if isinstance(estimator, IsolatedEstimator):
         library = next(
             (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""
@@ -225,6 +238,8 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
         StudyInvalid: it is damaged, or names a type that is not trusted.
     """
     from skops import io
+
+    from dpbo_core.final_model.structure import check_structure
 
     try:
         data = path.read_bytes()

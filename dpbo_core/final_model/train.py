@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,15 @@ from dpbo_core.data.raw_cells import time_in_words
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.final_model import storage
 from dpbo_core.final_model.dpbo_served_model import Linear, data_frame
-from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.model import PREDICTIONS
 from dpbo_core.study_file import LinearSection, StudySpec
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import Model
 
 SINGLE = (str, bytes, int, float, type(None))
 
@@ -46,7 +48,7 @@ class FinalModel:
     """
 
     preprocessing: Preprocessing
-    model: Model
+    model: "Model"
     loss: str | None = None
     training: str = ""
 

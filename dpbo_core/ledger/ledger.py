@@ -34,8 +34,7 @@ from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.writer import Writer, utc_now
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
 from dpbo_core.privacy.unit import PrivacyUnit
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]

@@ -34,7 +34,6 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import LedgerDamaged, PolicyRefused
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
-from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
 from dpbo_core.ledger.dataset_metadata import ALLOWED, CAP, CODE, RECOVERED, SCORE, SOURCE, facts_about, write_fact
 from dpbo_core.ledger.history import (
     RESTORATION,
@@ -74,6 +73,8 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
     Raises:
         LedgerDamaged: the ledger or the copy is not whole by itself, or the copy is another ledger's.
     """
+    from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
+
     try:
         verify(url, copy)
     except LedgerDamaged:  # older, or without its record; what is more is refused below
@@ -99,6 +100,8 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
     Raises:
         LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
     """
+    from dpbo_core.ledger.audit import unsound_copy
+
     store = LedgerStore(url)
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.privacy.noise_standing import INJECTED, OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import INJECTED, OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 

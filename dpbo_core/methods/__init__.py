@@ -1,35 +1,40 @@
-"""One file, one algorithm box. A closed union: no registry, nothing to plug in that was not proved whole."""
+"""One file, one algorithm box. A closed table: nothing to plug in that was not proved whole.
+
+A method's file is imported when its kind is asked for, so that a study loads the one that it names.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.mechanisms.mechanism_cost import WORTH
-from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
-from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.outsourced.box import Outsourced
+from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.pricing import Scope
-from dpbo_core.methods.private_grid import PrivateGrid
-from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.public import Public
-from dpbo_core.privacy.certified import Declared
+from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.problem.problem import Problem
 
-AnyMethod = PrivateTrajectory | PrivateGrid | Public | Lipschitz | NoisyGP | ExactGP | DpHypo
-METHODS: Mapping[str, type[AnyMethod]] = {cls.kind: cls for cls in get_args(AnyMethod)}
+METHODS: Mapping[str, type[Method]] = NamedParts(
+    __name__,
+    {
+        "private_trajectory": "private_trajectory.PrivateTrajectory",
+        "private_grid": "private_grid.PrivateGrid",
+        "public": "public.Public",
+        "lipschitz": "lipschitz.Lipschitz",
+        "noisy_gp": "kusner_gp.NoisyGP",
+        "exact_gp": "kusner_gp.ExactGP",
+        "dp_hypo": "dp_hypo.DpHypo",
+    },
+)
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
-EXCHANGES: Mapping[str, type[Outsourced]] = {Outsourced.kind: Outsourced}
-CERTIFIED = Declared({kind: cls.traits.certificate_rules for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
+EXCHANGES: Mapping[str, type[Any]] = NamedParts(__name__, {"outsourced": "outsourced.box.Outsourced"})
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
 )
 
 
-def method_named(kind: str, options: Mapping[str, Any]) -> AnyMethod:
+def method_named(kind: str, options: Mapping[str, Any]) -> Method:
     """The method that a study names by `kind`, built with its [method] options, which are checked here.
 
     Raises:
@@ -84,7 +89,7 @@ def counts_pairs(problem: Problem) -> bool:
     return in_pairs(problem) is not None
 
 
-def check_counts(method: AnyMethod, problem: Problem) -> None:
+def check_counts(method: Method, problem: Problem) -> None:
     """Refuse a method that needs a mean of record scores for a score that counts pairs, such as AUC.
 
     Raises:
@@ -94,7 +99,7 @@ def check_counts(method: AnyMethod, problem: Problem) -> None:
         raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.traits.scope is Scope.PAIRS))
 
 
-def check_scored_in_public(method: AnyMethod, problem: Problem) -> None:
+def check_scored_in_public(method: Method, problem: Problem) -> None:
     """Refuse a method that needs candidates' public scores where there are no public records.
 
     Raises:

@@ -1,9 +1,15 @@
-"""What a released path tells a later edition's search: its scores, each with the deviation of its noise."""
+"""What a released path tells a later edition's search: its scores, the deviations of their noise, and that search."""
 
-from dpbo_core.bo.score_map import NORMAL_90
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from dpbo_core.bo.averaged import AveragedSearch
+from dpbo_core.bo.learning import LearningSearch
+from dpbo_core.bo.score_map import NORMAL_90, ScoreMap
 from dpbo_core.methods.contract import ReleasedScores
 from dpbo_core.privacy.plan import step_score
 from dpbo_core.privacy.release import Release
+from dpbo_core.space.candidates import EarlierEdition
 
 EQUAL = 1e-9  # relative: two numbers that were computed alike
 
@@ -25,3 +31,14 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
         if abs((high - low) / 2.0 - NORMAL_90 * scales[look]) <= EQUAL * (high - low):
             scores.append((value["hyperparameters"], (low + high) / 2.0, scales[look]))
     return tuple(scores)
+
+
+def search_after(
+    earlier: Sequence[EarlierEdition], score_map: ScoreMap, scale: float
+) -> Callable[..., AveragedSearch | LearningSearch]:
+    """How a search begins with the scores of `earlier` editions, in units of `scale`; anew if there are none."""
+    past = [
+        [(one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10)) for one in item.scores]
+        for item in earlier
+    ]
+    return partial(LearningSearch, past=past) if any(past) else AveragedSearch

@@ -15,14 +15,17 @@ fits a cap of its own guarantee.
 """
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from dpbo_core.mechanisms.exponential import PrivateSelection
 
 USUAL_LOOK, LOOK_AFTER_CHOICE = 0.25, 0.05  # share of the fresh look, without and with a final choice
 STEPS_BEFORE_CHOICE = 40  # a choice is better among more
@@ -51,7 +54,7 @@ def check_shares(final: float, look: float) -> None:
         )
 
 
-def selection(problem: Problem, share: int) -> PrivateSelection:
+def selection(problem: Problem, share: int) -> "PrivateSelection":
     """The mechanism of the final private choice, at the largest ε that `share` (ρ in 10⁻¹²) pays for, else refused.
 
     Args:
@@ -63,7 +66,9 @@ def selection(problem: Problem, share: int) -> PrivateSelection:
     """
     alpha = order(allowed_units(problem.epsilon), problem.delta)
 
-    def made(epsilon: int) -> PrivateSelection:
+    from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
+
+    def made(epsilon: int) -> "PrivateSelection":
         return PrivateSelection(problem.record_steps, epsilon, problem.score_per_step, PERMUTE_AND_FLIP)
 
     def price(epsilon: int) -> int:

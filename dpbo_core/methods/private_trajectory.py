@@ -18,9 +18,9 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,11 @@ from numpy.typing import NDArray
 from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.bo.acquisition import acquisition_named
 from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.bo.learning import LearningSearch
 from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
-from dpbo_core.methods.earlier_editions import steps_and_look
 from dpbo_core.methods.final_choice import (
     LOOK_AFTER_CHOICE,
     MIXED_EVIDENCE,
@@ -69,6 +66,10 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.problem.search import USUAL_STEPS
 from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
+
+if TYPE_CHECKING:
+    from dpbo_core.bo.learning import LearningSearch
+    from dpbo_core.mechanisms.exponential import PrivateSelection
 
 EVIDENCE = Evidence(
     Standing.STANDARD,
@@ -176,6 +177,8 @@ class PrivateTrajectory:
         stated = {name: options[name] for name in ("final_share", "look_share")}
         final, look = PrivateTrajectory(**stated).shares
         if final != 0.0:
+            from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
+
             made["final choice"] = (PERMUTE_AND_FLIP,)
         if look != 0.0:
             made[LOOK] = gaussian
@@ -186,6 +189,8 @@ class PrivateTrajectory:
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
         """Every step's score in a release, and the fresh look at the choice (one more noised score)."""
+        from dpbo_core.methods.earlier_editions import steps_and_look
+
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -241,7 +246,7 @@ class PrivateTrajectory:
             raise too_small(problem)
         return tuple(_gaussian(problem, rho) for rho in parts)
 
-    def selection(self, problem: Problem) -> PrivateSelection | None:
+    def selection(self, problem: Problem) -> "PrivateSelection | None":
         """The mechanism of the final choice; None where the posterior mean chooses."""
         return selection(problem, self._rho(problem)[1]) if self.final_share else None
 
@@ -419,7 +424,7 @@ class TrajectorySearch(Opaque):
             "score": self._unit.shown(total),
         }
 
-    def _search(self) -> tuple[ScoreMap, AveragedSearch | LearningSearch]:
+    def _search(self) -> "tuple[ScoreMap, AveragedSearch | LearningSearch]":
         """The map from scores to the prior's units, and a new search that starts with earlier editions' scores."""
         problem, search = self._problem, self._problem.search
         public = self._method.guess(problem)
@@ -427,14 +432,11 @@ class TrajectorySearch(Opaque):
         scale, encoded = SPREAD * problem.score_range, problem.candidates.encoded
         sigma = self._observations[0].scale * self._unit.per_step / scale
         score_map = ScoreMap(centre, scale, problem.score_range)
-        past = [
-            [
-                (one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10))
-                for one in item.scores
-            ]
-            for item in problem.earlier or ()
-        ]
-        begin = partial(LearningSearch, past=past) if any(past) else AveragedSearch
+        begin: Callable[..., AveragedSearch | LearningSearch] = AveragedSearch
+        if problem.earlier:
+            from dpbo_core.methods.earlier_editions import search_after
+
+            begin = search_after(problem.earlier, score_map, scale)
         prior = prior_of(
             kernel=search.kernel,
             lengthscale=search.lengthscale,

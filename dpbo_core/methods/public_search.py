@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import Matern52, kernel_named
-from dpbo_core.gp.likelihood import fit
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.problem.problem import Problem, PublicSearch
@@ -220,6 +219,8 @@ def doubt(problem: Problem, best: float) -> float:
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
     """The Gaussian process posterior over Λ given standardised `values` at `tried`, its kernel fitted to them."""
     candidates, name = problem.candidates.encoded, problem.search.kernel
+    from dpbo_core.gp.likelihood import fit
+
     fitted = fit(candidates[tried], values, NOISE_VARIANCE, name)
     kernel = kernel_named(name, fitted.lengthscale, fitted.variance)
     posterior = Posterior(candidates, kernel, NOISE_VARIANCE, fitted.mean)

@@ -10,22 +10,23 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.people import Person
-from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 
+if TYPE_CHECKING:
+    from dpbo_core.data.people import Person
+
 CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
 
 
-def person_weights(people: Sequence[Person]) -> NDArray[np.float64] | None:
+def person_weights(people: "Sequence[Person]") -> NDArray[np.float64] | None:
     """Weights (n,) by which each person counts once, 0 for a record of nobody; None where no record has any."""
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
@@ -58,6 +59,8 @@ def constant_score(
     """
     if isinstance(score, PairScore):
         return CHANCE
+    from dpbo_core.models.scores.bounded_function import BoundedFunction
+
     if isinstance(score, BoundedFunction):
         return None
     answers = _constants(score, truth, weights, n_classes=n_classes)
@@ -71,6 +74,8 @@ def best_constant(
 
     Args: as `constant_score`; of a user's function and of pairs it is what most records, or the middle one, have.
     """
+    from dpbo_core.models.scores.bounded_function import BoundedFunction
+
     if isinstance(score, PairScore):
         return np.bincount(truth, weights, minlength=n_classes) / weights.sum()
     answers = _constants(score, truth, weights, n_classes=n_classes)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.cross_validation import fold_of, one_class
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.newton import LARGEST, LogisticPath, Start
 from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
@@ -120,6 +119,8 @@ class LinearTrainer:
         """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold; newest cached."""
         key = (float(point["lambda"]), seed)
         if self._newest is None or self._newest[0] != key:
+            from dpbo_core.models.cross_validation import fold_of
+
             folds = fold_of(self.signs.astype(np.int64), seed=seed)
             margins = np.empty(len(folds))
             for fold in range(folds.max() + 1):
@@ -130,6 +131,8 @@ class LinearTrainer:
 
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
         """The cross-validated AUC at point["lambda"] of the public records; pairs are formed within a fold."""
+        from dpbo_core.models.cross_validation import fold_of, one_class
+
         folds, tables = (
             fold_of(self.signs.astype(np.int64), seed=seed),
             [np.zeros((2, score.n_cells), dtype=np.int64)],

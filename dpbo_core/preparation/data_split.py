@@ -8,32 +8,28 @@ the study says of it: nothing is fitted to it, and its content does not enter th
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table, bundled
-from dpbo_core.data.addresses import FolderAddress, Part, place_of
+from dpbo_core.data.addresses import FolderAddress, Part, files_of, parts_of, place_of
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
-from dpbo_core.data.fetched import Contents, fetched
-from dpbo_core.data.files import files_of, parts_of
-from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source, inode_of
-from dpbo_core.models.import_path import function_at
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.headers import (
     PublicHeader,
     check_distinct,
     check_files,
+    check_n_validation,
     check_person,
     check_validation,
     training_parts,
 )
-from dpbo_core.preparation.named_sources import identified_source, place_source
-from dpbo_core.preparation.prediction_half import check_prediction_columns, prediction_half
 from dpbo_core.preparation.public_half import (
     OwnParts,
     PublicHalf,
@@ -44,7 +40,6 @@ from dpbo_core.preparation.public_half import (
     sealed_half,
 )
 from dpbo_core.preparation.resolve import facts_of, planning_problem
-from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.preparation.trained_models import memory_limit
 from dpbo_core.preparation.training_set import TrainingReading, fingerprint_with, named_prototype, training_digest
 from dpbo_core.preparation.training_set import training_table as training_table
@@ -52,10 +47,8 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
 from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers
-from dpbo_core.scoring.persons import PartitionedPersons
 from dpbo_core.study_file import (
     Bundled,
-    BundledData,
     FunctionSection,
     PersonFiles,
     PredictionTable,
@@ -66,6 +59,10 @@ from dpbo_core.study_file import (
     SensitiveTraining,
     StudySpec,
 )
+
+if TYPE_CHECKING:
+    from dpbo_core.data.fetched import Contents
+    from dpbo_core.data.people import Person
 
 
 @dataclass(frozen=True)
@@ -149,11 +146,13 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
     A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
     """
+    if isinstance(spec.data, Bundled):
+        return (Source("bundled", spec.data.source),)
+    from dpbo_core.preparation.named_sources import place_source
+
     folder = Path(folder)
     public = public_sources(spec, folder)
     match spec.data:
-        case BundledData(source) | SensitiveBundled(source):
-            return (Source("bundled", source),)
         case PublicFiles(validation=validation) | PersonFiles(validation=validation):
             return (place_source(place_of(folder, validation), "records"), *public)
         case PredictionTable(predictions):
@@ -174,6 +173,8 @@ def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...
     section, sources = spec.data, sources_of(spec, folder)
     if isinstance(section, Bundled | SensitiveTraining):
         return sources
+    from dpbo_core.preparation.named_sources import identified_source
+
     shown = records_place(section)
     return (identified_source(place_of(folder, shown), shown_as=shown), *sources[1:])
 
@@ -223,11 +224,15 @@ def public_half(
     if isinstance(spec.model, FunctionSection):
         if spec.model.score != allowed_score:
             raise unallowed_score(spec.model.score, spec.privacy.dataset)
+        from dpbo_core.models.import_path import function_at
+
         function = function_at(spec.model.score)
     problem = planning_problem(spec, folder) if problem is None else problem
     if isinstance(spec.data, SensitiveData):
         return _declared_half(spec, spec.data, folder, problem)
     if isinstance(spec.data, PredictionTable):
+        from dpbo_core.preparation.prediction_half import prediction_half
+
         table = None if spec.data.public is None else reading.take(spec, folder)[0]
         return prediction_half(spec, problem, table)
     parts = training_parts(spec, folder)
@@ -250,6 +255,8 @@ def check_headers(spec: StudySpec, folder: str | Path, problem: Problem) -> None
         case PublicFiles() | PersonFiles() as section:
             check_files(spec, section, folder)
         case PredictionTable():
+            from dpbo_core.preparation.prediction_half import prediction_half
+
             check_presence(spec, folder, prediction_half(spec, problem, None))
         case SensitiveFiles() | SensitiveTraining() as section:
             check_presence(spec, folder, _declared_half(spec, section, folder, problem))
@@ -277,6 +284,8 @@ def _check_predictions(
     spec: StudySpec, section: PredictionTable, folder: str | Path, public: PublicHalf | PublicHeader
 ) -> None:
     """Refuse a table of predictions that is missing, or has other columns or numbers of records than stated."""
+    from dpbo_core.preparation.prediction_half import check_prediction_columns
+
     place, shown = place_of(folder, section.predictions), section.predictions
     if section.public is not None and isinstance(place, Path):
         check_distinct((Path(folder) / section.public,), (place,), shown_as=shown)
@@ -341,6 +350,8 @@ def sensitive_half(
         score = public.problem.score
         reader = PartReader(public.preprocessing, memory_limit(spec))
         if parts and isinstance(section, PersonFiles):
+            from dpbo_core.scoring.persons import PartitionedPersons
+
             return PartitionedPersons(parts, reader, str(spec.privacy.person), score, section.n_persons, workers)
         if parts and isinstance(section, PublicFiles):
             return PartitionedObjective(parts, reader, score, section.n_validation, workers)
@@ -388,7 +399,7 @@ def _declared_half(spec: StudySpec, section: SensitiveData, folder: str | Path, 
 
 def records_of(
     spec: StudySpec, folder: str | Path, fitted: Preprocessing | None = None
-) -> tuple[Table, tuple[Person, ...] | None]:
+) -> "tuple[Table, tuple[Person, ...] | None]":
     """Read the SENSITIVE records: they, and the person of each (None without persons). Only after the charge."""
     section = spec.data
     if isinstance(section, SensitiveTraining):
@@ -396,8 +407,15 @@ def records_of(
     contents = None
     if not isinstance(section, Bundled):
         place = records_place(section)
-        contents = fetched(place_of(folder, place), shown_as=place)
+        contents = _fetched(folder, place)
     return validation_table(section, folder, contents, fitted), people_of(spec, folder, contents)
+
+
+def _fetched(folder: str | Path, place: str) -> "Contents":
+    """The file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
+    from dpbo_core.data.fetched import fetched
+
+    return fetched(place_of(folder, place), shown_as=place)
 
 
 def records_place(section: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable) -> str:
@@ -408,7 +426,7 @@ def records_place(section: PublicFiles | PersonFiles | SensitiveFiles | Predicti
 def validation_table(
     section: PublicFiles | PersonFiles | SensitiveFiles | PredictionTable | Bundled,
     folder: str | Path,
-    contents: Contents | None = None,
+    contents: "Contents | None" = None,
     fitted: Preprocessing | None = None,
 ) -> Table:
     """The SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
@@ -418,16 +436,20 @@ def validation_table(
     if isinstance(section, Bundled):
         return bundled.load(section.source, section.validation_share)[1]
     place = records_place(section)
-    contents = contents or fetched(place_of(folder, place), shown_as=place)
+    contents = contents or _fetched(folder, place)
     mode = SENSITIVE_FILE.with_cells_for(None if fitted is None else fitted.columns)
     return data.read_table(contents, mode=mode, shown_as=place)
 
 
-def people_of(spec: StudySpec, folder: str | Path, contents: Contents | None = None) -> tuple[Person, ...] | None:
+def people_of(
+    spec: StudySpec, folder: str | Path, contents: "Contents | None" = None
+) -> "tuple[Person, ...] | None":
     """Each SENSITIVE record's person, fetched unless in `contents`; None where no column of persons is named."""
     person, section = spec.privacy.person, spec.data
     if person is None or not isinstance(section, PublicFiles | PersonFiles | PredictionTable):
         return None
     place = records_place(section)
-    contents = contents or fetched(place_of(folder, place), shown_as=place)
+    contents = contents or _fetched(folder, place)
+    from dpbo_core.data.people import read_people
+
     return read_people(contents, person, shown_as=place)

@@ -1,4 +1,4 @@
-"""What a study's files show before a record is read: presence, header and number of records.
+"""What a study and its files show before a record is read: presence, header and number of records.
 
 It needs neither a ledger nor a method, so a mistyped name is answered before those are imported.
 """
@@ -7,25 +7,30 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbo_core import data
-from dpbo_core.data.addresses import place_of
-from dpbo_core.data.files import files_of, parts_of
+from dpbo_core.data.addresses import files_of, parts_of, place_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.table_parts import TableParts
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study_file import (
+    BundledData,
     LinearSection,
     PersonFiles,
     PredictionTable,
     PublicData,
     PublicFiles,
+    SensitiveBundled,
     SensitiveFiles,
+    SensitiveTraining,
     StudySpec,
 )
 
+if TYPE_CHECKING:
+    from dpbo_core.data.table_parts import TableParts
 
-def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str] | None:
+
+def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
     """The PUBLIC training records in many Parquet files, by their headers, and their target; None without a folder.
 
     Raises:
@@ -50,6 +55,8 @@ def training_parts(spec: StudySpec, folder: str | Path) -> tuple[TableParts, str
             cause="an estimator of scikit-learn's kind is handed all of its records at once",
             remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
         )
+    from dpbo_core.data.table_parts import TableParts
+
     return TableParts.of(paths, section.target, shown_as=section.training), section.target
 
 
@@ -187,3 +194,40 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
             cause="a misspelt name in [privacy], or the column was dropped",
             remedy="name the column as in the file's header, or leave person out",
         )
+
+
+def n_validation(spec: StudySpec) -> int | None:
+    """The stated number m of records that are scored; None where persons are averaged: then m is private."""
+    match spec.data:
+        case PersonFiles():
+            return None
+        case BundledData(source, share) | SensitiveBundled(source, share):
+            return data.bundled.validation_size(source, share)
+        case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m) | PredictionTable(n_validation=m):
+            return m
+        case SensitiveTraining(n_training=n):
+            return n
+
+
+def n_public(spec: StudySpec, folder: str | Path) -> int | None:
+    """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
+    match spec.data:
+        case BundledData(source, share):
+            return data.bundled.n_records(source) - data.bundled.validation_size(source, share)
+        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
+            if files_of(Path(folder) / public):  # they are counted when they are read
+                return None
+            return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
+        case _:
+            return None
+
+
+def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
+    """Refuse another number of validation records than the study states, unless m is private.
+
+    Raises:
+        StudyInvalid: there are not; says the two numbers.
+    """
+    stated = n_validation(spec)
+    if stated is not None:
+        data.check_record_count(n_records, stated, shown_as=shown_as)

@@ -7,7 +7,6 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from dpbo_core.data.addresses import QUERY, S3, Place, QueryAddress, address_of
-from dpbo_core.data.fetched import server_marks
 from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
 
 
@@ -24,6 +23,8 @@ def identified_source(place: Place, *, shown_as: str) -> Source:
     """
     source = place_source(place)
     if isinstance(place, QueryAddress):
+        from dpbo_core.data.fetched import server_marks
+
         return replace(source, marks=server_marks(place, shown_as=shown_as))
     return source
 

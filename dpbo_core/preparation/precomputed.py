@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,6 @@ from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.preparation.data_split import allowed_score, public_half
 from dpbo_core.preparation.preconditions import check_accepted
@@ -47,6 +45,10 @@ from dpbo_core.scoring.processes import Processes
 from dpbo_core.space.search_space import Value
 from dpbo_core.study_file import StudySpec
 
+if TYPE_CHECKING:
+    from dpbo_core.models.estimator_trainer import EstimatorTrainer
+    from dpbo_core.models.estimators import Model
+
 T = TypeVar("T")
 LONG = 3.0  # seconds of public work, after which processes that are asked for are worth their start
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
@@ -60,7 +62,7 @@ class Precomputed:
     `tried`: a training was tried out, so that one that cannot be made at all costs nothing; `trained` has it.
     """
 
-    models: Mapping[int, Model] = field(default_factory=dict)
+    models: Mapping[int, "Model"] = field(default_factory=dict)
     scores: Mapping[int, float] = field(default_factory=dict)
     steps: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     tried: bool = False
@@ -113,7 +115,7 @@ def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
 
 def train_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
-) -> dict[int, Model]:
+) -> dict[int, "Model"]:
     """Train the candidates `indices`: their models, by index; the training set is read once a process."""
     problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
     return {index: problem.train(index) for index in indices}
@@ -132,7 +134,7 @@ class Remembering:
     """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
 
     trainer: Trainer
-    models: Mapping[str, Model]
+    models: Mapping[str, "Model"]
     scores: dict[Scored, float]
     steps: dict[Scored, NDArray[np.int64]]
     trained: TrainedModels
@@ -145,21 +147,30 @@ class Remembering:
         """The number n of public training records."""
         return self.trainer.n_records
 
-    def train(self, point: Mapping[str, Value]) -> Model:
+    def train(self, point: Mapping[str, Value]) -> "Model":
         """The model of a point's hyperparameters: precomputed, copied from an earlier one, or trained now."""
         name = named(point)
         self._asked.add(name)
         model = self.models.get(name) or self.trained.get(name)
-        if model is None and self.charged and isinstance(self.trainer, EstimatorTrainer):
+        foreign = self._foreign_trainer() if model is None and self.charged else None
+        if foreign is not None:
             try:
-                model = self.trainer.train(point)
+                model = foreign.train(point)
             except StudyInvalid:
                 self.untrained[name] = point
-                return self.trainer.constant()
+                return foreign.constant()
         if model is None:
             model = self.trainer.train(point)
         self.trained.keep(name, model)
         return model
+
+    def _foreign_trainer(self) -> "EstimatorTrainer | None":
+        """The trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
+        if isinstance(self.trainer, LinearTrainer):
+            return None
+        from dpbo_core.models.estimator_trainer import EstimatorTrainer
+
+        return self.trainer if isinstance(self.trainer, EstimatorTrainer) else None
 
     def could_not_train(self, points: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
         """The points that scored as the constant answer; `points` of an earlier run are trained to know it."""
@@ -197,7 +208,7 @@ class Anew:
         """The number n of public training records."""
         return self.trainer.n_records
 
-    def train(self, point: Mapping[str, Value]) -> Model:
+    def train(self, point: Mapping[str, Value]) -> "Model":
         """The model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
         regularization = float(point["lambda"])
         otherwise = self.trainer.without_answer(regularization)

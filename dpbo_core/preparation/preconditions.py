@@ -16,8 +16,6 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
-from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
-from dpbo_core.models.import_path import file_beside
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import allowed_score, public_sources, sources_of
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
@@ -110,8 +108,11 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 def _code_of(spec: StudySpec) -> Iterator[Code]:
     """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
-    if not (model.ours or isinstance(model, PredictionsSection) or model.estimator in PREDICTORS):
-        yield Code("estimator", model.estimator)
+    if not (model.ours or isinstance(model, PredictionsSection)):
+        from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
+
+        if model.estimator not in PREDICTORS:
+            yield Code("estimator", model.estimator)
     if isinstance(model, FunctionSection):
         yield Code("score", model.score)
     for key, value in spec.options.items():
@@ -166,6 +167,8 @@ def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
     Raises:
         PolicyRefused: it does.
     """
+    from dpbo_core.models.import_path import file_beside
+
     if file_beside(spec.model.estimator, folder) is not None:
         raise PolicyRefused(
             f"the study's estimator {spec.model.estimator!r} is in a file beside it",

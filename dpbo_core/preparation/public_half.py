@@ -8,34 +8,33 @@ table, by the same sums in the same order; the fingerprint covers the files' con
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.people import Person, person_of, uncounted
-from dpbo_core.data.table_parts import PartsFingerprint, TableParts
 from dpbo_core.errors import Sealed
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
 from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
-from dpbo_core.models.estimator_trainer import EstimatorTrainer, Factory
-from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.signed_rows import StoredRows, stored
 from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
-from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.preparation.headers import left_out
-from dpbo_core.preparation.sizes import check_n_validation
+from dpbo_core.preparation.headers import check_n_validation, left_out
 from dpbo_core.preparation.trained_models import memory_limit
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.problem.named_score import margin_score, score_on
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.scoring.persons import PersonObjective, Persons
 from dpbo_core.study_file import FunctionSection, LinearSection, PersonFiles, PublicData, StudySpec
+
+if TYPE_CHECKING:
+    from dpbo_core.data.people import Person
+    from dpbo_core.data.table_parts import TableParts
+    from dpbo_core.models.estimator_trainer import Factory
+    from dpbo_core.models.prototype import Prototype
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ class OwnParts:
         sample_weight: (n,) what each training record counts when an estimator is trained; alike where None.
     """
 
-    factory: Prototype | None = None
+    factory: "Prototype | None" = None
     function: Callable[[Any, Any], float] | None = None
     sample_weight: NDArray[np.float64] | None = None
 
@@ -119,6 +118,9 @@ def fitted_half(
     if isinstance(model, LinearSection):
         problem = linear_problem(model, problem, encoded.X, encoded.labels, weights)
     else:
+        from dpbo_core.models.estimator_trainer import EstimatorTrainer
+        from dpbo_core.models.estimators import EstimatorFactory
+
         score = score_on(model, fitted.classes, own.function)
         constant = constant_score(score, encoded.truth, weights, n_classes=len(fitted.classes))
         problem = replace(problem, score=score, baseline=constant)
@@ -154,6 +156,8 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
     """The problem, and each PUBLIC record's weight in the baseline: equal, or shared by a person's records."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
+        from dpbo_core.data.people import person_of
+
         weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
     if weights is None:
         return problem, np.ones(table.n_records)
@@ -171,7 +175,7 @@ def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, An
     return replace(named, ignored=left_out(spec))
 
 
-def fitted_map(spec: StudySpec, table: Table | TableParts, target: str) -> Preprocessing:
+def fitted_map(spec: StudySpec, table: "Table | TableParts", target: str) -> Preprocessing:
     """The study's preprocessing into features, fitted to a public `table`.
 
     Raises:
@@ -208,20 +212,22 @@ def linear_problem(
     return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)
 
 
-def sealed_half(spec: StudySpec, table: Table, people: Sequence[Person] | None, public: PublicHalf) -> Scorer:
+def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None", public: PublicHalf) -> Scorer:
     """A sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's records
     beyond the limit score a constant or, if the study says so, each person counts once.
     """
     if isinstance(spec.data, PersonFiles):
         if people is None or len(people) != table.n_records:
             raise Sealed  # how many records there are is not said
+        from dpbo_core.scoring.persons import PersonObjective, Persons
+
         records = Sensitive(public.preprocessing.transform(table))
         return PersonObjective(records, Sensitive(Persons.of(people)), public.problem.score, spec.data.n_persons)
     counted = counted_records(spec, table, people)
     return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
 
 
-def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | None) -> Table:
+def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | None") -> Table:
     """The validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody are
     marked broken.
 
@@ -231,11 +237,13 @@ def counted_records(spec: StudySpec, table: Table, people: Sequence[Person] | No
     check_n_validation(spec, table.n_records)
     if people is None:
         return table
+    from dpbo_core.data.people import uncounted
+
     data.check_record_count(len(people), table.n_records)
     return table.with_broken(uncounted(people, spec.privacy.max_records_per_person))
 
 
-def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: str) -> PublicHalf:
+def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target: str) -> PublicHalf:
     """Read a public training table in many files: the study's public half, with a trainer of linear models.
 
     Args:
@@ -272,9 +280,11 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: TableParts, target: 
 class _Reading:
     """One reading of all files: their rows, and on the way their labels and fingerprint."""
 
-    def __init__(self, fitted: Preprocessing, table: TableParts) -> None:
+    def __init__(self, fitted: Preprocessing, table: "TableParts") -> None:
         self._fitted, self._table = fitted, table
         self.labels: list[NDArray[np.int64]] = []
+        from dpbo_core.data.table_parts import PartsFingerprint
+
         self.fingerprint = PartsFingerprint()
 
     def signed_rows(self) -> Iterator[NDArray[np.float64]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,17 @@ from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import QueryKey
-from dpbo_core.methods import METHODS, AnyMethod, check_counts, check_scored_in_public, method_named
+from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
-from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.public_process import numbers_of
+from dpbo_core.preparation.headers import n_validation
 from dpbo_core.preparation.learning import check_learns
-from dpbo_core.preparation.sizes import n_validation
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
 from dpbo_core.privacy.plan import PrivacyPlan, step_score
-from dpbo_core.problem.problem import Problem, TrainingFacts
+from dpbo_core.problem.model import PredictionsSection
+from dpbo_core.problem.named_score import pair_score, score_of
+from dpbo_core.problem.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
 from dpbo_core.study_file import (
     PersonFiles,
     PublicFiles,
@@ -39,7 +39,11 @@ from dpbo_core.study_file import (
     SensitiveTraining,
     StudySpec,
 )
-from dpbo_core.study_file.posed_problem import problem_of
+from dpbo_core.study_file.public_data import PredictionTable
+from dpbo_core.study_file.study import candidates_of, relation_of, unit_of
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import EstimatorFactory
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class ResolvedStudy:
 
     spec: StudySpec
     problem: Problem
-    method: AnyMethod
+    method: Method
     why: str
 
     @cached_property
@@ -135,7 +139,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     return ResolvedStudy(spec, problem, method, why)
 
 
-def _check_hidden_evaluations(spec: StudySpec, method: AnyMethod) -> None:
+def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
     """Refuse a method that hides its number of evaluations where each one fetches files from a store.
 
     Raises:
@@ -216,16 +220,20 @@ def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Proble
     if named is not None:
         named.build(point)
         return
+    from dpbo_core.models.estimators import EstimatorFactory
+
     model = spec.model
     decode = problem.candidates.space.meant
     factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression, decode=decode)
     if model.enforced and problem.unlisted:
+        from dpbo_core.models.public_process import numbers_of
+
         numbers_of(_built, factory, point)
     else:
         factory.build(**point)
 
 
-def _built(factory: EstimatorFactory, point: Mapping[str, Any]) -> NDArray[np.int64]:
+def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.int64]:
     """An empty array, once an estimator with the point's hyperparameters could be built in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)
@@ -255,3 +263,65 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
         case SensitiveBundled(source, share, labels=classes):
             n = bundled.n_records(source) - bundled.validation_size(source, share)
             return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])
+
+
+def problem_of(
+    spec: StudySpec,
+    *,
+    n_validation: int | None,
+    trainer: Trainer | None = None,
+    training: TrainingFacts | None = None,
+    unlisted: str | None = None,
+) -> Problem:
+    """The problem (model, score, candidates, sizes) that a study poses; it opens no file.
+
+    Args:
+        spec: the study.
+        n_validation: m; None where the study says its number of persons.
+        trainer: the public training set; without one the problem serves for planning.
+        training: what is public of the training set where that is sensitive.
+        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the score counts pairs, and each person counts once by a mean.
+    """
+    if isinstance(spec.data, PersonFiles) and pair_score(spec.model) is not None:
+        raise StudyInvalid(
+            f"{spec.model.score_name} counts pairs of records, and n_persons averages each person's",
+            cause="one person's records may be in any number of pairs",
+            remedy="leave n_persons out: write n_validation and max_records_per_person, or take a score of records",
+        )
+    return Problem(
+        candidates=candidates_of(spec),
+        n_validation=n_validation,
+        score=score_of(spec.model),
+        model=spec.model,
+        search=spec.search,
+        epsilon=spec.privacy.epsilon,
+        delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
+        max_records_per_person=spec.privacy.max_records_per_person,
+        unit=unit_of(spec),
+        person=spec.privacy.person,
+        n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
+        relation=relation_of(spec),
+        training=training,
+        editions=(spec.budget and spec.budget.editions) or 1,
+        study=spec.name,
+        edition=spec.edition,
+        dataset=spec.privacy.dataset,
+        trainer=trainer,
+        unlisted=_unlisted(spec) if unlisted is None else unlisted,
+        scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
+    )
+
+
+def _unlisted(spec: StudySpec) -> str:
+    """What is off the allowlist: the estimator's first such part, or who made given predictions; "" for nothing."""
+    if spec.model.ours:
+        return ""
+    if isinstance(spec.model, PredictionsSection):
+        return "whoever made the table of predictions"
+    from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
+
+    values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
+    return unlisted_name(spec.model.estimator, spec.model.params, values)

@@ -16,7 +16,7 @@ from dpbo_core.advice.advise import why_useless
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Source
-from dpbo_core.methods import AnyMethod
+from dpbo_core.methods.contract import Method
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.preconditions import check_policy, check_public_sources
@@ -82,7 +82,7 @@ class Run(Opaque):
         return self.study.problem
 
     @property
-    def method(self) -> AnyMethod:
+    def method(self) -> Method:
         """The study's method, or what "auto" became."""
         return self.study.method
 

@@ -6,10 +6,13 @@ record is never published: a copy from before is.
 
 import pickle
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from dpbo_core.models.estimators import Model
 from dpbo_core.scoring.partitioned import CACHE_GIGABYTES
 from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import Model
 
 
 class TrainedModels:
@@ -24,7 +27,7 @@ class TrainedModels:
         self._pickled: dict[str, bytes] = {}
         self._left = limit
 
-    def keep(self, name: str, model: Model) -> None:
+    def keep(self, name: str, model: "Model") -> None:
         """Cache a model by its point's `name`, if pickle can and it fits; it must not have scored sensitive
         records.
         """
@@ -36,7 +39,7 @@ class TrainedModels:
                 self._left -= len(pickled)
                 self._pickled[name] = pickled
 
-    def get(self, name: str) -> Model | None:
+    def get(self, name: str) -> "Model | None":
         """A copy of the model of a point's `name`; None where it is not kept."""
         if name not in self._pickled:
             return None

@@ -3,20 +3,20 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbo_core import data
 from dpbo_core.data import Table, bundled
 from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.table_parts import parts_fingerprint
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.estimators import cloned
-from dpbo_core.models.import_path import check_names, estimator_named
-from dpbo_core.models.prototype import Prototype
 from dpbo_core.preparation.headers import left_out, training_parts
 from dpbo_core.study_file import Bundled, PredictionTable, SensitiveData, StudySpec
 from dpbo_core.study_file.study import space_of
+
+if TYPE_CHECKING:
+    from dpbo_core.models.prototype import Prototype
 
 
 def training_table(
@@ -89,12 +89,14 @@ def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReadin
         return ""  # a hash of sensitive records would tell whether a guess of them is right
     parts = training_parts(spec, folder)
     if parts is not None:
+        from dpbo_core.data.table_parts import parts_fingerprint
+
         return parts_fingerprint(parts[0].without(left_out(spec)))
     table = (reading or TrainingReading()).peek(spec, folder).without(left_out(spec))
     return fingerprint_with(data.fingerprint(table), named_prototype(spec, folder))
 
 
-def fingerprint_with(table: str, prototype: Prototype | None) -> str:
+def fingerprint_with(table: str, prototype: "Prototype | None") -> str:
     """A public table's fingerprint, joined with that of an estimator given as an object; unchanged for None."""
     if prototype is None:
         return table
@@ -110,7 +112,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
+def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
     """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo.
 
     Raises:
@@ -118,6 +120,10 @@ def named_prototype(spec: StudySpec, folder: str | Path) -> Prototype | None:
     """
     if not spec.model.names_object:
         return None
+    from dpbo_core.models.estimators import cloned
+    from dpbo_core.models.import_path import check_names, estimator_named
+    from dpbo_core.models.prototype import Prototype
+
     estimator = cloned(estimator_named(spec.model.estimator, folder))
     check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
     estimator.set_params(**spec.model.params)

@@ -13,7 +13,6 @@ import numpy as np
 from dpbo_core.data.content import key_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.problem.problem import Problem, Trainer
 
 MAX_CHECKED = 4096  # candidates whose parameters are checked one by one, and structures that are tried out
@@ -38,6 +37,10 @@ def check_parameters(method: Method, problem: Problem, trainer: Trainer | None) 
     Raises:
         StudyInvalid: one of them; nothing was charged.
     """
+    if problem.model.ours:
+        return
+    from dpbo_core.models.estimator_trainer import EstimatorTrainer
+
     if isinstance(trainer, EstimatorTrainer):
         points = [problem.candidates.points[index] for index in _spread(_may_be_trained(method, problem))]
         uncharged(lambda: trainer.check(points))

@@ -6,8 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 from dpbo_core.privacy.json_values import amount_of, list_of, text_of
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
+
+OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
+INJECTED = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
 
 
 class Standing(StrEnum):

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
 from dpbo_core.privacy.json_values import list_of, text_of
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
 from dpbo_core.privacy.plan import Spend
 
 COUNTS, PAIRS = "counts", "pairs"  # the fact of what was counted where it is no mean, and of a value their number

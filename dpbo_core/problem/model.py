@@ -76,11 +76,12 @@ class LinearSection(Written):
         one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
         if self.score is not None and "." not in self.score:
             check_score_name(self.score)
-        require(
-            self.score is None or self.score in MARGIN_SCORES or self.score in PAIR_SCORES,
-            f"model.score = {self.score!r} does not fit a {self.estimator} model, which is scored by its margin",
-            remedy=f"choose one of {', '.join((*MARGIN_SCORES, *PAIR_SCORES))}, or an estimator by its import path",
-        )
+        if not (self.score is None or self.score in MARGIN_SCORES or self.score in PAIR_SCORES):
+            names = ", ".join((*MARGIN_SCORES, *PAIR_SCORES))
+            raise StudyInvalid(
+                f"model.score = {self.score!r} does not fit a {self.estimator} model, scored by its margin",
+                remedy=f"choose one of {names}, or an estimator by its import path",
+            )
         super().__post_init__()
 
     @property

@@ -10,13 +10,18 @@ from typing import Any
 
 from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.models.scores.brier import BRIER
 from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.log_loss import LOG_LOSS
 from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, RECORD_SCORES, SCORES, MarginScore, Score
+from dpbo_core.models.scores.union import (
+    MARGIN_SCORES,
+    OF_PROBABILITIES,
+    PAIR_SCORES,
+    RECORD_SCORES,
+    SCORES,
+    MarginScore,
+    Score,
+)
 from dpbo_core.problem.model import (
     EstimatorSection,
     FunctionSection,
@@ -65,6 +70,8 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     score: RecordScore
     match model:
         case FunctionSection():
+            from dpbo_core.models.scores.bounded_function import BoundedFunction
+
             score = BoundedFunction(model.score, model.score_low, model.score_high)
         case EstimatorSection() | PredictionsSection():
             shares = tuple(_shares(model).values())
@@ -107,7 +114,7 @@ def score_on(
     if isinstance(score, PairScore):
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
-        check_two_classes(model.score_name, len(classes), instead=(LOG_LOSS.name, BRIER.name), also=also)
+        check_two_classes(model.score_name, len(classes), instead=OF_PROBABILITIES, also=also)
     if isinstance(model, ByName) and model.class_shares is not None:  # whichever score takes them
         named = tuple(_shares(model))
         if named != classes:
@@ -117,6 +124,8 @@ def score_on(
                 cause="a class is missing or misspelt",
                 remedy="give the share of every class of the training set",
             )
-    if isinstance(score, BoundedFunction) and function is not None:
-        return replace(score, function=function)
-    return score
+    if function is None:
+        return score
+    from dpbo_core.models.scores.bounded_function import BoundedFunction
+
+    return replace(score, function=function) if isinstance(score, BoundedFunction) else score

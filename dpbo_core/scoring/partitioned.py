@@ -20,15 +20,13 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.addresses import ObjectAddress, Part
-from dpbo_core.data.fetched import Contents, fetched, state_of
-from dpbo_core.data.parquet_file import row_groups
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scorable import ScorableModel
@@ -37,6 +35,9 @@ from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
+
+if TYPE_CHECKING:
+    from dpbo_core.data.fetched import Contents
 
 T = TypeVar("T")
 Work = TypeVar("Work")
@@ -92,6 +93,8 @@ class PartCache(Opaque, Generic[T]):
 def _state(part: Part) -> tuple[int, ...]:
     """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
     if isinstance(part, ObjectAddress):
+        from dpbo_core.data.fetched import state_of
+
         return state_of(part)
     status = (part if isinstance(part, Path) else part.path).stat()
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
@@ -168,6 +171,8 @@ def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
     """
     if len(parts) >= workers.n_processes:
         return tuple(parts)
+    from dpbo_core.data.parquet_file import row_groups
+
     return tuple(chain.from_iterable(row_groups(part) if isinstance(part, Path) else (part,) for part in parts))
 
 
@@ -189,7 +194,7 @@ class PartReader:
         """The same reader without a cache, for the last time that files are read."""
         return replace(self, limit=0)
 
-    def encoded(self, part: Contents) -> Encoded:
+    def encoded(self, part: "Contents") -> Encoded:
         """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
         mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
@@ -200,12 +205,13 @@ class PartReader:
         cached: PartCache[T] | None,
         n_processes: int,
         *,
-        make: Callable[[Contents], T],
+        make: Callable[["Contents"], T],
         size: Callable[[T], int],
     ) -> T:
         """What `make` gives for a file (part): from this process's cache or, where it is not there, read now and
         cached within the memory limit.
         """
+        from dpbo_core.data.fetched import fetched
 
         def read() -> T:
             """What `make` gives for the file, opened anew."""

@@ -12,10 +12,9 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Source
 from dpbo_core.models.containment import contained
-from dpbo_core.preparation.headers import check_person
+from dpbo_core.preparation.headers import check_n_validation, check_person
 from dpbo_core.preparation.prediction_half import check_prediction_columns, columns_of, prediction_half
 from dpbo_core.preparation.public_half import PublicHalf, sealed_half
-from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer

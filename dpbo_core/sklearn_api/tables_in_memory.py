@@ -20,9 +20,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Division, Source
 from dpbo_core.models.prototype import Prototype, function_name
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.preparation.headers import check_names
+from dpbo_core.preparation.headers import check_n_validation, check_names
 from dpbo_core.preparation.public_half import OwnParts, PublicHalf, fitted_half, fitted_map, named_map, sealed_half
-from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.problem.model import read_model
 from dpbo_core.problem.problem import Problem
 from dpbo_core.problem.reading import number_of

@@ -214,6 +214,11 @@ class StudySpec:
         return tables | {name: to_table(section) for name, section in asked.items() if section is not None}
 
     @property
+    def asks_for_evaluation(self) -> bool:
+        """Whether [evaluation] states a price, so that the study is evaluated after tuning."""
+        return self.evaluation is not None and self.evaluation.epsilon is not None
+
+    @property
     def tuned(self) -> "StudySpec":
         """The study without evaluation, watch, objective, editions, memory_limit, workers, one_pass and anyway."""
         budget = None if self.budget is None else replace(self.budget, editions=None)

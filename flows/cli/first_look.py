@@ -40,7 +40,7 @@ def look(words: Sequence[str]) -> StudySpec | None:
         return None
     study = read_study(path)
     space_of(study)
-    stated = study.evaluation is not None and study.evaluation.epsilon is not None
+    stated = study.asks_for_evaluation
     if verb == "evaluate" and not stated and not any(word.startswith("--epsilon") for word in words):
         raise no_epsilon()
     if verb in ("plan", "tune") and not (

@@ -19,14 +19,14 @@ from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.preparation.data_split import public_sources
+from dpbo_core.preparation.headers import n_public
 from dpbo_core.preparation.preconditions import paying_account
 from dpbo_core.preparation.public_advice import advised_half
 from dpbo_core.preparation.resolve import advise_study, resolve
-from dpbo_core.preparation.sizes import n_public
 from dpbo_core.preparation.trial_trainings import check_trainable
-from dpbo_core.queries.evaluation.request import asks_for_evaluation, of_a_candidate, price_of
+from dpbo_core.queries.evaluation.request import of_a_candidate
 from dpbo_core.queries.evaluation.run import EvaluationPlan, planned
-from dpbo_core.queries.tuning.schedule import planned_if_scheduled
+from dpbo_core.queries.tuning.schedule import planned_if_scheduled, price_of
 from dpbo_core.study_file import Bundled, StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
@@ -60,7 +60,7 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
     if advice.best is not None and advice.best.verdict != "good":
         advice = replace(advice, enough=enough(is_good, spec.privacy.epsilon, account))
     report, price = None, None
-    if public is not None and asks_for_evaluation(spec):
+    if public is not None and spec.asks_for_evaluation:
         report = planned(*of_a_candidate(resolve(spec, folder), public), account)
     with suppress(DpboError):  # the method's own line says why it cannot run
         price = price_of(resolve(spec, folder), ledger_here())

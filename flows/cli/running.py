@@ -25,7 +25,6 @@ from dpbo.flows.prefect_runtime.settings import (
     without_heartbeat,
 )
 from dpbo.flows.stores import Stores
-from dpbo.flows.team_database import prepare
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.accounting.account import Account
@@ -175,5 +174,7 @@ def _prepare_stores() -> None:
     os.umask(OWNER_ALONE)
     team = team_setting()
     if team is not None:
+        from dpbo.flows.team_database import prepare
+
         of_others = prefect_is_configured() and prefect_settings().api.url is not None
         prepare(team, mlflow=Stores().mlflow_tracking_uri is None, prefect=not of_others)

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
     evaluated_json,
@@ -39,8 +38,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.evaluation.request import price_of
 from dpbo_core.queries.tuning.run import check_first, was_charged
+from dpbo_core.queries.tuning.schedule import price_of
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
@@ -156,7 +155,9 @@ def replayed(run: Run) -> tuple[Tuned, Account] | None:
     if release is None or tracked is None:
         return None
     tuned = Tuned(StudyResult(release, replayed=True), tracked)
-    if study.evaluation is not None and study.evaluation.epsilon is not None:
+    if study.asks_for_evaluation:
+        from dpbo.flows.cli.evaluate import reported
+
         try:
             last = reported(run)
         except StudyInvalid:  # beside a release that stands the flow tells it as a warning

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
-from dpbo.flows.team_database import lead_prefect
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import UNREPORTED
 from dpbo_core.errors import StudyInvalid
@@ -70,6 +69,8 @@ def quiet_environment() -> None:
         os.environ.setdefault(name, value)
     team = team_setting()
     if team is not None:
+        from dpbo.flows.team_database import lead_prefect
+
         lead_prefect(team)
 
 

@@ -14,12 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbo.flows.workers.dask_fitness import PACKAGES, packages, processor, worker_problems
-from dpbo.flows.workers.standing_cluster import MEMORY, StandingCluster, standing_cluster
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
@@ -29,6 +27,9 @@ from dpbo_core.scoring.processes import Processes, answers_of_all
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 from dpbo_core.study_file.toml_file import read_study
+
+if TYPE_CHECKING:
+    from dpbo.flows.workers.standing_cluster import StandingCluster
 
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
 WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
@@ -41,6 +42,8 @@ class DaskWorkers:
         self, joined: Callable[[], Any], task: "Callable[..., bytes | bytearray | None] | None" = None
     ) -> None:
         """`joined` waits for a client; `task` is what a worker runs on a part, `answer_if_fit` where None."""
+        from dpbo.flows.workers.dask_fitness import processor
+
         self._joined, self._task = joined, task or partial(answer_if_fit, own_packages(), processor())
         self._last_workers: dict[Any, object] = {}
 
@@ -180,6 +183,8 @@ def answer_if_fit(
     """
     from distributed import get_worker
 
+    from dpbo.flows.workers.dask_fitness import worker_problems
+
     worker = get_worker()
     if own_packages() != versions or worker_problems(kind, worker):
         return None
@@ -187,14 +192,18 @@ def answer_if_fit(
 
 
 def own_packages() -> dict[str, str]:
-    """The versions of PACKAGES in this process."""
+    """The versions in this process of the packages that a worker must share."""
     from distributed.versions import get_package_info
+
+    from dpbo.flows.workers.dask_fitness import PACKAGES, packages
 
     return packages({"packages": get_package_info(PACKAGES)})
 
 
 def _memory(worker: Any) -> PartCache[Any]:
     """The cache of parts (files' encoded records) of a Dask worker; it ends with it."""
+    from dpbo.flows.workers.standing_cluster import MEMORY
+
     if not hasattr(worker, MEMORY):
         setattr(worker, MEMORY, PartCache())
     memory: PartCache[Any] = getattr(worker, MEMORY)
@@ -242,18 +251,21 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
     if method is not None and method.traits.hides_evaluations:
         yield None
         return
-    cluster = standing_cluster() if is_partitioned(study, folder) else None
-    if cluster is not None:
-        with on_cluster(cluster) as joined:
-            yield joined
-        return
+    if is_partitioned(study, folder):
+        from dpbo.flows.workers.standing_cluster import standing_cluster
+
+        cluster = standing_cluster()
+        if cluster is not None:
+            with on_cluster(cluster) as joined:
+                yield joined
+            return
     asked = study.data.workers if isinstance(study.data, PublicFiles | PersonFiles) else None
     with closing(Processes(asked or 1)) as own:
         yield own if own.n_processes > 1 else None
 
 
 @contextmanager
-def on_cluster(cluster: StandingCluster) -> Iterator[DaskWorkers]:
+def on_cluster(cluster: "StandingCluster") -> Iterator[DaskWorkers]:
     """Context with the workers of a cluster that others run, which is joined in the background.
 
     Raises:

@@ -10,7 +10,7 @@ from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
-from dpbo_core.queries.evaluation.multiclass import Multiclass
+from dpbo_core.queries.evaluation import OF_CLASSES
 
 MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "
@@ -27,7 +27,7 @@ CHANGE = {
 OF_TWO_CLASSES = ("auc", "recall", "precision", "specificity", "f1", "calibration_error")
 HEADLINES = (  # of a report
     *OF_TWO_CLASSES,
-    *Multiclass.metrics[:-1],
+    *OF_CLASSES,
     *("mae", "median_absolute_error", "bias", "rmse", "r2_public_baseline"),  # of a regression
 )
 EXACT = "That the score is exact: it carries noise, and may lie outside its range."

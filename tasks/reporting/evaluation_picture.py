@@ -8,12 +8,12 @@ import numpy as np
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.queries.evaluation.binary import Binary
-from dpbo_core.queries.evaluation.repair import OPTIMISTIC, PRICE, Repair
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from dpbo_core.queries.evaluation.repair import Repair
 
 UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
@@ -52,8 +52,10 @@ def draw_evaluation(release: Release) -> "Figure":
     return figure
 
 
-def draw_repair(repair: Repair) -> "Figure":
+def draw_repair(repair: "Repair") -> "Figure":
     """The figure of a repair: the reliability diagram before and after, with the log-losses."""
+    from dpbo_core.queries.evaluation.repair import OPTIMISTIC, PRICE
+
     figure = sheet(4.1)
     for axes, title, side in zip(
         figure.subplots(1, 2), ("before", "after"), (repair.before, repair.after), strict=True
@@ -118,6 +120,8 @@ def _reliability(axes: "Axes", value: Figures) -> None:
 
 def _figures(axes: "Axes", value: Figures) -> None:
     """Draw the metrics of a two-class report that have a value, with their noise and sampling intervals."""
+    from dpbo_core.queries.evaluation.binary import Binary
+
     drawn = [name for name in Binary.metrics if name not in UNDRAWN]
     present = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(present)):

@@ -18,11 +18,12 @@ from dpbo_core.final_model.train import FinalModel
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND as EVALUATION
-from dpbo_core.queries.evaluation.repair import PRICE, Repair
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
     from mlflow.tracking import MlflowClient
+
+    from dpbo_core.queries.evaluation.repair import Repair
 
 FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias too
 COMPARES = "warn_dependency_requirement_mismatches"
@@ -100,9 +101,11 @@ def _fill(store: Store, logged: Any, folder: Path) -> None:
 
 
 def put_repaired(
-    store: Store, run_id: str, release: Release, repair: Repair, model: FinalModel, scratch: Path
+    store: Store, run_id: str, release: Release, repair: "Repair", model: FinalModel, scratch: Path
 ) -> None:
     """Save, log and register the repaired model, once, and give its version the alias `repaired`."""
+    from dpbo_core.queries.evaluation.repair import PRICE
+
     folder, client = scratch / REPAIRED, store.client
     name = registered_name(release.study.removesuffix(f"/{EVALUATION}"))
     fit = {term: repr(number) for term, number in repair.terms.items()}

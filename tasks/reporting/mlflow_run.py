@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.evaluation_picture import draw_repair, is_report
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
@@ -24,7 +24,9 @@ from dpbo_core.accounting.account import Account
 from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation import KIND as EVALUATION
-from dpbo_core.queries.evaluation.repair import Repair
+
+if TYPE_CHECKING:
+    from dpbo_core.queries.evaluation.repair import Repair
 
 AT_ONCE = 100  # parameters that MLflow takes in one request
 
@@ -102,7 +104,7 @@ def _logged(
 
 
 def log_repaired(
-    release: Release, run_id: str, tracking_uri: str, repair: Repair, model: FinalModel | None
+    release: Release, run_id: str, tracking_uri: str, repair: "Repair", model: FinalModel | None
 ) -> None:
     """Log a report's repair in its run: numbers, picture, and the model as the alias `repaired`.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
 from dpbo_core.privacy.release import COUNTS, NO_SCORE, Release
 
 

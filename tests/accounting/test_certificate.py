@@ -19,7 +19,8 @@ from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
-from dpbo_core.methods import CERTIFIED, EXCHANGES, METHODS
+from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.methods.outsourced.box import Outsourced
 
 

@@ -17,8 +17,8 @@ from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.preparation.resolve import problem_of
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 
 DAY = timedelta(days=1)
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

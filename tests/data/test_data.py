@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from worlds import at_length
 
 from dpbo_core.data import Table, check_columns, check_target, fingerprint, read_header, read_table, table_of
-from dpbo_core.data.csv_file import FIELD_LIMIT, csv_fields, read_csv
+from dpbo_core.data.csv_file import csv_fields, read_csv
 from dpbo_core.data.parquet_file import read_parquet
+from dpbo_core.data.raw_cells import FIELD_LIMIT
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import canonical, numbers, text_column, value_column
 from dpbo_core.errors import StudyInvalid

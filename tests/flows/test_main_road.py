@@ -1,5 +1,6 @@
 """The main road: of one `dpbo tune` each station is passed once, and nothing that was not asked for is priced."""
 
+import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -8,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from benchmarks import main_road
 from dpbo.flows.cli import main
 from dpbo_core import methods
 from dpbo_core.errors import StudyInvalid
@@ -41,7 +43,18 @@ lambda = { low = 1e-3, high = 1.0, log = true, points = 4 }
 [search]
 steps = 3
 """
+BUNDLED = STUDY.replace(
+    """training = "t.csv"
+validation = "v.csv"
+n_validation = 60
+target = "y"
+""",
+    """source = "breast_cancer"
+validation_share = 0.5
+""",
+)
 ASKED_FOR = "private_trajectory"
+MOST_OF_THE_CORE, MOST_LOADED, MOST_EXECUTED = 155, 220, 170  # modules
 STATIONS = {
     toml_file.read_study: "read", resolve.resolve: "resolve", preconditions.check_policy: "ask the policy",
     training_set.training_table: "read the public table", PrivateTrajectory.plan: "price",
@@ -79,6 +92,35 @@ def test_each_station_is_passed_once_and_no_other_method_is_priced(study, monkey
     assert not ended.value.code
     assert '"replayed": false' in capsys.readouterr().out
     assert passed == dict.fromkeys(STATIONS.values(), 1)
+
+
+UNASKED = (
+    "dpbo_core.data.csv_file", "dpbo_core.data.fetched", "dpbo_core.data.parquet_file", "dpbo_core.data.people",
+    "dpbo_core.methods.private_grid", "dpbo_core.models.estimators", "dpbo_core.models.scores.roc_auc",
+    "dpbo_core.private_training", "dpbo_core.queries.evaluation.request", "dpbo_core.queries.watch.looks",
+)  # fmt: skip
+TUNE = """
+import sys
+from dpbo_core import PrivacyLedger, read_study, run_study
+run_study(read_study(sys.argv[1]), ledger=PrivacyLedger("sqlite:///ledger.db"))
+print(*(name for name in sys.modules if name.startswith("dpbo_core")))
+"""
+
+
+def test_a_study_loads_only_what_it_names(here):
+    (here / "study.toml").write_text(BUNDLED)
+    command = [sys.executable, "-W", "ignore", "-c", TUNE, "study.toml"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {f"dpbo_core.methods.{ASKED_FOR}", "dpbo_core.models.linear_trainer"} <= {*loaded}
+    assert {*UNASKED} & {*loaded} == set()
+    assert len(loaded) <= MOST_OF_THE_CORE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("--direct",)])
+def test_one_tune_loads_and_executes_no_more_modules_than_these(words):
+    loaded, executed = main_road.counted(*words)
+    assert (len(loaded) <= MOST_LOADED, len(executed) <= MOST_EXECUTED) == (True, True), (loaded, executed)
 
 
 def test_a_run_says_nothing_of_itself_and_stays_in_its_process(study):

@@ -30,8 +30,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.preparation.resolve import advise_study, resolve
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.noise_standing import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit

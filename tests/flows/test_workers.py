@@ -17,7 +17,7 @@ from canary import search
 from worlds import mostly_slow, plain, with_method
 
 from dpbo.flows.workers.scorers import from_one_width, of_one_width, workers
-from dpbo_core.data.files import parts_of
+from dpbo_core.data.addresses import parts_of
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS

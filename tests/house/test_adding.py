@@ -76,7 +76,7 @@ def add(what, copy):
     assert not target.exists()
     target.write_text(code.body)
     place, *lines = line.body.rstrip("\n").split("\n")
-    assert 2 <= sum(edit[0] == "+" for edit in lines) <= 3, "its imports and an entry"
+    assert 1 <= sum(edit[0] == "+" for edit in lines) <= 3, "an entry, and its imports if any"
     (copy / place).write_text(edited((copy / place).read_text(), lines))
     return program.body
 

@@ -222,6 +222,8 @@ NAMES = {
 }
 WORDS = ("models/scores", "mechanisms")  # their names are ordinary words: a text may hold them, unless in quotes
 EXCEPTED = {
+    "methods/__init__.py": "the table of methods, whose files are imported when a study names them",
+    "models/scores/union.py": "the table of scores, likewise",
     "queries/evaluation/__init__.py": "names of figures, for screens that count nothing",
     "queries/evaluation/binary.py": "the figures of a report, some of which scores are called by too",
     "queries/evaluation/multiclass.py": "the figures of a report of several classes, likewise",
@@ -277,6 +279,12 @@ def elsewhere(texts):
 
 def test_methods_scores_mechanisms_and_bases_are_named_in_their_own_files_alone():
     assert elsewhere(sources()) == {}, "a name stands in its own file alone: ask for what the file declares"
+
+
+def test_a_table_of_parts_has_each_under_its_own_name():
+    """They are said beside the modules that define them, so that none is imported to be listed."""
+    assert {name: cls.kind for name, cls in {**METHODS, **EXCHANGES}.items() if cls.kind != name} == {}
+    assert {name: score.name for name, score in SCORES.items() if score.name != name} == {}
 
 
 def test_a_planted_name_is_caught():

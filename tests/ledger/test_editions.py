@@ -28,12 +28,11 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.preparation import learning
 from dpbo_core.preparation.context import OS_NOISE, QueryContext
-from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.resolve import plan_study, problem_of
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning import run
 from dpbo_core.queries.tuning.run import open_study, run_study
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 
 LINE = np.linspace(0.0, 1.0, 12)[:, None]
 PRIOR = prior_of(kernel="matern52", lengthscale=0.3, dimensions=1, guessed=False)

@@ -20,7 +20,8 @@ from dpbo_core import Categorical, Integer, PrivacyLedger, PrivateSearch, Real, 
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.advice.advise import advise
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods import CERTIFIED, METHODS
+from dpbo_core.methods import METHODS
+from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation import data_split

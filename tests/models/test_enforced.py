@@ -43,11 +43,10 @@ from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
-from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.resolve import plan_study, problem_of
 from dpbo_core.problem.model import read_model
 from dpbo_core.scoring.in_memory import exact_totals
 from dpbo_core.study_file import EstimatorSection, StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 
 BRIEF = Limits(cpu_seconds=1, memory=2**28)
 PUBLIC = np.array([[0.0, 0.9, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0]])

@@ -13,7 +13,8 @@ from dpbo_core.accounting.composition import compose
 from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
-from dpbo_core.methods import CERTIFIED, METHODS, check_counts
+from dpbo_core.methods import METHODS, check_counts
+from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory

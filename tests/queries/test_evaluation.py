@@ -22,7 +22,7 @@ from dpbo_core.final_model import FinalModel, dpbo_served_model, storage
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.resolve import resolve

@@ -22,7 +22,7 @@ from dpbo_core.data.frames import frame_of
 from dpbo_core.data.raw_cells import NO_VALUE
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods import CERTIFIED
+from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID

@@ -23,12 +23,11 @@ from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.resolve import advise_study, plan_study
+from dpbo_core.preparation.resolve import advise_study, plan_study, problem_of
 from dpbo_core.queries.tuning.run import run_study
 from dpbo_core.space.candidates import sobol
 from dpbo_core.space.search_space import Real, SearchSpace
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 
 FORMS = (
     PrivateGrid(score_share=SIMULATED_SHARE),
@@ -305,7 +304,7 @@ def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
 
 def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_choice(tmp_path):
     """n moves the ranges, and never which method "auto" becomes, for that is asked where no file is."""
-    from dpbo_core.preparation.sizes import n_public
+    from dpbo_core.preparation.headers import n_public
 
     spec = on_files()
     with pytest.raises(StudyInvalid, match=r"no file t.csv"):

@@ -11,9 +11,10 @@ from dpbo_core.errors import BudgetExceeded
 from dpbo_core.preparation.context import IfUseless, QueryContext
 from dpbo_core.preparation.resolve import plan_study, resolve
 from dpbo_core.preparation.run import Run
-from dpbo_core.queries.evaluation.request import own_evaluation, price_of
+from dpbo_core.queries.evaluation.request import own_evaluation
 from dpbo_core.queries.evaluation.run import run_and_evaluate
 from dpbo_core.queries.tuning.run import ready_study
+from dpbo_core.queries.tuning.schedule import price_of
 
 
 def study(method="private_grid", edition="1", evaluation=1.0, limit=5.0):

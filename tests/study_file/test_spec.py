@@ -14,10 +14,9 @@ from worlds import at_length, with_method
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
-from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.resolve import plan_study, problem_of
 from dpbo_core.space.search_space import Integer, Real
 from dpbo_core.study_file import EstimatorSection, StudySpec
-from dpbo_core.study_file.posed_problem import problem_of
 from dpbo_core.study_file.toml_file import read_study
 
 

@@ -26,7 +26,6 @@ from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.fast_exact_scores import NearSteps
-from dpbo_core.models.linear.interior_point import minimise_hinge
 from dpbo_core.models.linear.losses import initial_loss, row_blocks
 from dpbo_core.models.linear.newton import Start, descend
 from dpbo_core.models.linear.signed_rows import SignedRows
@@ -212,6 +211,8 @@ def minimise(
             place, certificate = descend(rows, float(regularization), float(asked), start)
             w = place.w
         else:
+            from dpbo_core.models.linear.interior_point import minimise_hinge
+
             w, certificate = minimise_hinge(rows, float(regularization), float(asked))
     if not certificate <= asked:
         raise StudyInvalid(

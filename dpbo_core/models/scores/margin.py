@@ -62,5 +62,13 @@ class Steep(ABC):
         return self.slope * self.steepness
 
     @abstractmethod
+    def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
+        """The score φ of each margin, (m,)."""
+
+    @abstractmethod
+    def span(self, norm: float) -> float:
+        """The largest difference R of two records' scores at weights of this norm."""
+
+    @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:
         """Replace finite margins, in an array of any shape, by the score φ of each, in place."""

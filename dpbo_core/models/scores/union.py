@@ -1,56 +1,70 @@
-"""The closed union of scores: one file a score, and one line here; and what serves in place of scikit-learn's own.
+"""The closed table of scores: one file a score, and one line here; and what serves in place of scikit-learn's own.
 
-No name of scikit-learn's is taken for a misspelling, and one that is not its own is none of this page's business.
+A score's file is imported when a study names it. A name of scikit-learn's is not taken for a misspelling.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.accuracy import ACCURACY, Accuracy
-from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
-from dpbo_core.models.scores.brier import BRIER
+from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.declared import Declared, Numbers
-from dpbo_core.models.scores.log_loss import LOG_LOSS
+from dpbo_core.models.scores.margin import Steep
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.ramp import RAMP, Ramp
 from dpbo_core.models.scores.record import RecordScore
-from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR, SQUARED_ERROR
-from dpbo_core.models.scores.roc_auc import ROC_AUC
-from dpbo_core.models.scores.sigmoid import SIGMOID, Sigmoid
+from dpbo_core.privacy.named_parts import NamedParts
 
-OF_MARGINS, OF_CLASSES = SIGMOID.name, ACCURACY.name  # where a study names no score
+OF_MARGINS, OF_CLASSES = "sigmoid", "accuracy"  # where a study names no score
+OF_PROBABILITIES = ("log_loss", "brier")  # in place of a score that compares two classes
 
-MarginScore = Accuracy | Ramp | Sigmoid
+MarginScore = Accuracy | Steep
 Score = MarginScore | RecordScore | PairScore
-SCORES: Mapping[str, Declared] = {
-    score.name: score
-    for score in (
-        SIGMOID,
-        RAMP,
-        ACCURACY,
-        ROC_AUC,
-        BALANCED_ACCURACY,
-        BRIER,
-        LOG_LOSS,
-        ABSOLUTE_ERROR,
-        SQUARED_ERROR,
-    )
-}
-MARGIN_SCORES: Mapping[str, Callable[[Numbers], MarginScore]] = {
-    name: score.of_margin for name, score in SCORES.items() if score.of_margin is not None
-}
-RECORD_SCORES: Mapping[str, Callable[[Numbers], RecordScore]] = {
-    name: score.of_outcome for name, score in SCORES.items() if score.of_outcome is not None
-}
-PAIR_SCORES: Mapping[str, Callable[[Numbers], PairScore]] = {
-    name: score.of_pairs for name, score in SCORES.items() if score.of_pairs is not None
-}
+SCORES: Mapping[str, Declared] = NamedParts(
+    "dpbo_core.models.scores",
+    {
+        "sigmoid": "sigmoid.SIGMOID",
+        "ramp": "ramp.RAMP",
+        "accuracy": "accuracy.ACCURACY",
+        "roc_auc": "roc_auc.ROC_AUC",
+        "balanced_accuracy": "balanced_accuracy.BALANCED_ACCURACY",
+        "brier": "brier.BRIER",
+        "log_loss": "log_loss.LOG_LOSS",
+        "absolute_error": "regression_error.ABSOLUTE_ERROR",
+        "squared_error": "regression_error.SQUARED_ERROR",
+    },
+)
+T = TypeVar("T")
 
 
-_RANKING = f"choose by {ROC_AUC.name} or {LOG_LOSS.name}, and get it from `dpbo evaluate`"
-_MULTICLASS = f"choose by {LOG_LOSS.name} or {BRIER.name}, or make a study of one class against the rest"
-_ABSOLUTE = f"choose by {ABSOLUTE_ERROR.name} with a public error_bound"
-_SQUARED = f"choose by {SQUARED_ERROR.name} with a public error_bound"
+class _Makers(Mapping[str, Callable[[Numbers], T]]):
+    """The makers of one kind of score, by the names of the scores that declare one."""
+
+    def __init__(self, kind: str) -> None:
+        """`kind` is the attribute of `Declared` that holds the maker."""
+        self._kind = kind
+
+    def __getitem__(self, name: str) -> Callable[[Numbers], T]:
+        maker: Callable[[Numbers], T] | None = getattr(SCORES[name], self._kind)
+        if maker is None:
+            raise KeyError(name)
+        return maker
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, score in SCORES.items() if getattr(score, self._kind) is not None)
+
+    def __len__(self) -> int:
+        return len(tuple(iter(self)))
+
+
+MARGIN_SCORES: Mapping[str, Callable[[Numbers], MarginScore]] = _Makers("of_margin")
+RECORD_SCORES: Mapping[str, Callable[[Numbers], RecordScore]] = _Makers("of_outcome")
+PAIR_SCORES: Mapping[str, Callable[[Numbers], PairScore]] = _Makers("of_pairs")
+
+
+_RANKING = "choose by roc_auc or log_loss, and get it from `dpbo evaluate`"
+_MULTICLASS = "choose by log_loss or brier, or make a study of one class against the rest"
+_ABSOLUTE = "choose by absolute_error with a public error_bound"
+_SQUARED = "choose by squared_error with a public error_bound"
 _UNBOUNDED = "one record can move it without a bound, or it is no mean over records"
 _TABLE = "it is a ratio of counts of the whole table, which one record moves by more than a mean"
 _AVERAGES = ("", "_macro", "_micro", "_weighted", "_samples")
@@ -78,10 +92,8 @@ ELSEWHERE = {
         "of several classes there are several such numbers, and their mean moves too far with one record",
         _MULTICLASS,
     ),
-    **_entries(
-        "neg_log_loss", "it is written here as a score with a public bound", f'write score = "{LOG_LOSS.name}"'
-    ),
-    **_entries("neg_brier_score", "it is written here as a score", f'write score = "{BRIER.name}"'),
+    **_entries("neg_log_loss", "it is written here as a score with a public bound", 'write score = "log_loss"'),
+    **_entries("neg_brier_score", "it is written here as a score", 'write score = "brier"'),
     **_entries("neg_mean_absolute_error neg_median_absolute_error", _UNBOUNDED, _ABSOLUTE),
     **_entries("neg_mean_absolute_percentage_error d2_absolute_error_score", _UNBOUNDED, _ABSOLUTE),
     **_entries(
@@ -99,7 +111,7 @@ ELSEWHERE = {
     **_entries(
         _CLUSTERINGS,
         "it compares two clusterings, and a study predicts a target",
-        f"choose by {ACCURACY.name} or {BALANCED_ACCURACY.name}",
+        "choose by accuracy or balanced_accuracy",
     ),
 }
 

@@ -4,7 +4,7 @@ from dpbo_core.mechanisms.above_threshold import AboveThreshold
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.methods import CERTIFIED as OF_METHODS
+from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.methods.pair_draws import one_unit_moves, relations_of
 from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
 from dpbo_core.privacy.certified import (

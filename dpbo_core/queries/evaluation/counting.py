@@ -19,9 +19,8 @@ import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import Part, place_of
+from dpbo_core.data.addresses import Part, parts_of, place_of
 from dpbo_core.data.fetched import Contents, fetched
-from dpbo_core.data.files import parts_of
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.record import Scores
 from dpbo_core.models.scores.regression_error import as_numbers
+from dpbo_core.queries.evaluation import OF_CLASSES
 from dpbo_core.queries.evaluation.histogram_cells import HistogramCells
 from dpbo_core.queries.evaluation.report_kind import (
     MEAN_ABSOLUTE,
@@ -86,7 +87,7 @@ class Multiclass(ReportKind):
     classes: tuple[str, ...]
 
     title = "several classes"
-    metrics = ("accuracy", "balanced_accuracy", "macro_f1", "cohen_kappa", "unread_share")
+    metrics = (*OF_CLASSES, "unread_share")
     of_a_group = ("accuracy", "balanced_accuracy", "macro_f1")
     has_bins = False
     divided: ClassVar = dict.fromkeys(

@@ -13,7 +13,6 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dpbo_core.accounting.edition_price import Price
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category
@@ -28,7 +27,7 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.preparation.data_split import FileSplit
 from dpbo_core.preparation.headers import left_out
-from dpbo_core.preparation.preconditions import check_accepted, opening_cap, paying_account
+from dpbo_core.preparation.preconditions import check_accepted, opening_cap
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import ResolvedStudy
 from dpbo_core.preparation.run import Run
@@ -403,11 +402,6 @@ def check_header(
         )
 
 
-def asks_for_evaluation(spec: StudySpec) -> bool:
-    """Whether the study's [evaluation] states a price, so that it is evaluated after tuning."""
-    return spec.evaluation is not None and spec.evaluation.epsilon is not None
-
-
 def of_a_candidate(
     resolved: ResolvedStudy, public: PublicHalf
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
@@ -425,25 +419,6 @@ def of_a_candidate(
         )
     evaluated = model_at(resolved.spec, public, public.problem.candidates.points[0])
     return query, evaluated, query.grouping(public.preprocessing)
-
-
-def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
-    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it.
-
-    Args:
-        study: resolved.
-        ledger: where its dataset's account is; None for none yet, and then its [budget] pays.
-
-    Raises:
-        StudyInvalid: the study cannot run as written.
-    """
-    spec, parts = study.spec, {"choice": study.plan}
-    if asks_for_evaluation(spec):
-        parts["report"] = EvaluationQuery.of(spec, study.problem, None).plan("")
-    account = paying_account(spec, ledger)
-    entries = () if account is None else account.entries
-    paid = any((entry.study, entry.edition) == (spec.name, spec.edition) for entry in entries)
-    return Price(account, parts, paid)
 
 
 def own_evaluation(ready: ReadyStudy) -> PrivateQuery:

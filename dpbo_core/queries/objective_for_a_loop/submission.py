@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.addresses import place_of
-from dpbo_core.data.files import parts_of
+from dpbo_core.data.addresses import parts_of, place_of
 from dpbo_core.data.predictions import PredictionColumns, rows_of, values_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import positions, value_column
@@ -37,10 +36,9 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.preparation.data_split import FileSplit
-from dpbo_core.preparation.headers import left_out
+from dpbo_core.preparation.headers import check_n_validation, left_out
 from dpbo_core.preparation.prediction_half import candidate_columns, names_classes
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit
-from dpbo_core.preparation.sizes import check_n_validation
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.sealing import attempted, sealed

@@ -1,7 +1,8 @@
-"""How many editions of a scheduled study its budget is planned for: as many as its cap holds.
+"""What one edition of a study costs, and how many editions of a scheduled one its budget is planned for.
 
-A count of prices, from the study alone: no ledger and no file is asked. A method may choose by it: whoever has many
-releases to make from one cap loses less by a mechanism whose price composes better.
+As many are planned for as the cap holds: a count of prices, from the study alone, and no ledger and no file is
+asked. A method may choose by it: whoever has many releases to make from one cap loses less by a mechanism whose
+price composes better.
 """
 
 from contextlib import suppress
@@ -10,14 +11,38 @@ from pathlib import Path
 
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.composition import NOTHING, compose
+from dpbo_core.accounting.edition_price import Price
 from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import fields_of, is_pattern
-from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.preparation.preconditions import paying_account
+from dpbo_core.preparation.resolve import ResolvedStudy, plan_study
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.study_file import StudySpec
 
 MOST = 1_000  # editions that are counted, for which any method says "many"
+
+
+def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
+    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it.
+
+    Args:
+        study: resolved.
+        ledger: where its dataset's account is; None for none yet, and then its [budget] pays.
+
+    Raises:
+        StudyInvalid: the study cannot run as written.
+    """
+    spec, parts = study.spec, {"choice": study.plan}
+    if spec.asks_for_evaluation:
+        from dpbo_core.queries.evaluation.request import EvaluationQuery
+
+        parts["report"] = EvaluationQuery.of(spec, study.problem, None).plan("")
+    account = paying_account(spec, ledger)
+    entries = () if account is None else account.entries
+    paid = any((entry.study, entry.edition) == (spec.name, spec.edition) for entry in entries)
+    return Price(account, parts, paid)
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:

@@ -12,16 +12,14 @@ from itertools import chain
 from pathlib import Path
 
 from dpbo_core import data
-from dpbo_core.data.addresses import is_address, place_of
-from dpbo_core.data.files import parts_of
+from dpbo_core.data.addresses import is_address, parts_of, place_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.data_split import check_presence, each_file, identified_sources, sensitive_half
-from dpbo_core.preparation.headers import check_distinct
+from dpbo_core.preparation.headers import check_distinct, n_validation
 from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.sizes import n_validation
 from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.watch.terms import Terms

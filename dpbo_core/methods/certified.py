@@ -1,0 +1,7 @@
+"""The certificate rules of every method, and what the printed noise of every mechanism is worth."""
+
+from dpbo_core.mechanisms.mechanism_cost import WORTH
+from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.privacy.certified import Declared
+
+CERTIFIED = Declared({kind: cls.traits.certificate_rules for kind, cls in {**METHODS, **EXCHANGES}.items()}, WORTH)
