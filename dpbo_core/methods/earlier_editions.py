@@ -1,4 +1,4 @@
-"""What a released path tells a later edition's search: its scores, the deviations of their noise, and that search."""
+"""What a released path tells a later edition: its scores, the deviations of their noise, and the search with it."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

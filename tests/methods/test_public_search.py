@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from worlds import at_length, problem
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.gp import likelihood
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods import public_search
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data
@@ -139,8 +139,8 @@ def test_a_small_space_is_listed_whole():
 def test_the_public_search_of_a_study_is_made_once(monkeypatch):
     """120 candidates, 32 of them cross-validated, each once, from what is prepared to what is chosen."""
     line = SearchSpace({"x": Real(0.0, 1.0)})
-    fits, fit = [], public_search.fit
-    monkeypatch.setattr(public_search, "fit", lambda *args: fits.append(1) or fit(*args))
+    fits, fit = [], likelihood.fit
+    monkeypatch.setattr(likelihood, "fit", lambda *args: fits.append(1) or fit(*args))
     for method in (
         PrivateGrid(evaluate="public_shortlist", public_trials=32),
         PrivateTrajectory(prior="public", public_trials=32),
