@@ -32,21 +32,17 @@ def corrected(spec, lowest=2e-4, **privacy):
     return replace(spec, space={"lambda": axis}, privacy=replace(spec.privacy, **privacy))
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.fixture
 def charged_only(monkeypatch):
     """A study that is killed after its charge, before it marks that it opens anything."""
 
     def start(spec, url):
         def kill(*_):
-            raise Killed
+            raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(Reservation, "open", kill)
-            with pytest.raises(Killed):
+            with pytest.raises(KeyboardInterrupt):
                 open_study(Run.of(spec, QueryContext(PrivacyLedger(url))))
 
     return start
@@ -83,7 +79,7 @@ def test_what_was_opened_is_not_taken_over_though_nothing_was_drawn(spec, url, m
     """A path draws nothing before its end: the mark comes before the first byte, and a kill may come between."""
 
     def kill(*_):
-        raise Killed
+        raise KeyboardInterrupt
 
     from dpbo_core.preparation.data_split import FileSplit
 

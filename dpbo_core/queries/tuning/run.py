@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.takeover import MARKS
@@ -275,7 +275,7 @@ class ReadyStudy(Opaque):
         sealed(lambda: charge.noise.prepare_draws(query.draws))
         # a file holds bytes, whose reader says sizes alone; an object in a table in memory may say anything
         message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
-        charge.open()  # the ledger's own words may leave: no record is open yet
+        sealed(charge.open, message=messages(StudyInvalid, LedgerDamaged, DpboError))
         objective = sealed(lambda: run.data.sensitive(run.public), message=message)
         trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
         if trainer is not None:
