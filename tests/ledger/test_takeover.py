@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from dpbo_core import PrivacyLedger, StudySpec
-from dpbo_core.errors import BudgetExceeded, BudgetRefused, StudyInvalid
+from dpbo_core.errors import BudgetExceeded, BudgetRefused, Sealed, StudyInvalid
 from dpbo_core.ledger import audit, recovery
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.preparation.context import QueryContext
@@ -38,11 +38,11 @@ def charged_only(monkeypatch):
 
     def start(spec, url):
         def kill(*_):
-            raise KeyboardInterrupt
+            raise MemoryError
 
         with monkeypatch.context() as patch:
             patch.setattr(Reservation, "open", kill)
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises(Sealed):
                 open_study(Run.of(spec, QueryContext(PrivacyLedger(url))))
 
     return start
