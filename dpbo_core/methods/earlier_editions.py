@@ -1,4 +1,4 @@
-"""What a released path tells a later edition's search: its scores with the deviations of their noise; that search."""
+"""What a released path tells a later edition's search: scores with the deviations of their noise; that search."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
