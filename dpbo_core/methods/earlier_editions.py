@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""What a released path tells a later edition: its scores, the deviations of their noise, and the search with it."""
-=======
 """What a released path tells a later edition's search: scores with the deviations of their noise; that search."""
->>>>>>> e57
 
 from collections.abc import Callable, Sequence
 from functools import partial
