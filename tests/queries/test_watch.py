@@ -53,6 +53,7 @@ class Place:
         self.folder, self.vaults = folder, folder / "vaults"
         tables = of_files(**changes)
         tables["budget"] = {"epsilon": 100.0, "delta": 1e-5}
+        tables["privacy"]["epsilon"] = 40.0  # of ε = 1 one reference in 180 is too high by its noise
         self.spec = StudySpec.from_dict(tables)
         self.url = f"sqlite:///{folder / 'ledger.db'}"
         run_study(self.spec, ledger=self.ledger, folder=folder)
@@ -110,7 +111,7 @@ def test_looks_that_hold_cost_one_price_together(place):
     after = place.ledger.accounts("clinic")[0].spent
     assert after.epsilon_units - before.epsilon_units == 20 * 10**12
     assert after.rho_units - before.rho_units == pytest.approx(200 * 10**12, rel=1e-9)  # ε²/2 of one mechanism
-    assert place.entries() == [("clinic", 1.0), ("clinic/watch", 20.0)]
+    assert place.entries() == [("clinic", 40.0), ("clinic/watch", 20.0)]
     guarantee = found[0].guarantee
     assert (guarantee.epsilon, guarantee.delta, guarantee.assumptions) == (20.0, 0.0, ())
     assert found[-1].release is None
@@ -198,7 +199,7 @@ def test_the_owner_s_policy_holds_for_every_look(place):
 def test_without_room_nothing_is_opened(place):
     with pytest.raises(BudgetExceeded):
         place.look("monday", replace(SURE, epsilon=1000.0))
-    assert place.entries() == [("clinic", 1.0)]
+    assert place.entries() == [("clinic", 40.0)]
     assert not any(place.vault.glob("noise.json"))
 
 
@@ -280,7 +281,7 @@ def test_a_kill_after_any_durable_write_draws_nothing_twice_and_pays_once(place,
     assert found.alarm
     assert found.number == 1
     assert found.release.value["look"] == "monday"
-    assert place.entries() == [("clinic", 1.0), ("clinic/watch", 20.0)]
+    assert place.entries() == [("clinic", 40.0), ("clinic/watch", 20.0)]
     assert drawn == ["draw_threshold"] * (n < 2) + ["draw_comparison"] * (n < 4)
     if n == WRITES:
         assert after == ["shredded"]
