@@ -239,13 +239,14 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
     """
     from skops import io
 
-    from dpbo_core.final_model.structure import check_structure
+    from dpbo_core.final_model.structure import check_structure, clear_padding
 
     try:
         data = path.read_bytes()
         foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
         estimator = None if foreign else io.loads(data, trusted=list(TRUSTED))
         check_structure(estimator)
+        clear_padding(estimator)
     except Exception:  # noqa: BLE001  a damaged zip fails in a hundred ways
         foreign, estimator = [], None
     if foreign:

@@ -34,6 +34,29 @@ def check_structure(estimator: Any) -> None:
             _check_support(item, width)
 
 
+def clear_padding(estimator: Any) -> None:
+    """Zero the bytes between the fields of every table of nodes in a loaded estimator.
+
+    A load leaves there whatever the memory held: two loads of one file would have two digests, and a file that is
+    written of one would hold bytes of this process, which may have been records.
+    """
+    for item in _objects(estimator):
+        if isinstance(item, np.ndarray) and item.dtype.names is not None and item.flags.c_contiguous:
+            _zero_between_fields(item)
+        tree = getattr(item, "tree_", None)
+        if tree is not None:
+            _zero_between_fields(tree.__getstate__()["nodes"])  # a view of the tree's own memory
+
+
+def _zero_between_fields(table: Any) -> None:
+    """Zero, in place, the bytes of a structured array that belong to none of its fields."""
+    padding = np.ones(table.dtype.itemsize, dtype=np.bool_)
+    for kind, offset, *_ in table.dtype.fields.values():
+        padding[offset : offset + kind.itemsize] = False
+    if padding.any():
+        table.view(np.uint8).reshape(-1, table.dtype.itemsize)[:, padding] = 0
+
+
 def _objects(item: Any) -> Iterator[Any]:
     """Yield an object and every object inside it, each once."""
     visited: dict[int, Any] = {}  # by identity; what it holds stays alive, so that no identity is used twice
