@@ -28,6 +28,7 @@ from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.queries import query
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.queries.evaluation.counting import FileTable
 from dpbo_core.queries.evaluation.request import own_evaluation
@@ -449,9 +450,13 @@ def test_both_are_reserved_together_and_the_evaluation_takes_its_own_over(tables
     assert run_study(replace(spec, evaluation=None), ledger=ledger).replayed
 
 
-def test_neither_is_reserved_where_there_is_no_room_for_both(tables, ledger):
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_neither_is_reserved_where_there_is_no_room_for_both(tables, ledger, monkeypatch, asked_before):
+    """By the ledger's own transaction too, where another process spent what was there when both were asked about."""
     tables["budget"]["epsilon"] = 1.9
-    with pytest.raises(BudgetExceeded):
+    with monkeypatch.context() as patch, pytest.raises(BudgetExceeded):
+        if not asked_before:
+            patch.setattr(query, "_check_room_together", lambda *_: None)
         run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger)
     assert ledger.accounts() == ()  # not even the cap was opened
     tables["evaluation"]["epsilon"] = 0.9
