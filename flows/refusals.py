@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 BUDGET, POLICY = "Refused: budget", "Refused: policy"
-OURS = __name__.rpartition(".")[0]
+PACKAGE = __name__.rpartition(".")[0]
 RUN_REFUSED = "dpbo.run.refused"  # the event
 RUN_OF_PROCESS = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
 
@@ -58,7 +58,7 @@ def _in_flow_of_ours() -> bool:
 
     context = FlowRunContext.get()
     ours = context is not None and context.flow is not None and context.flow.fn.__module__
-    return bool(ours) and str(ours).startswith(OURS)
+    return bool(ours) and str(ours).startswith(PACKAGE)
 
 
 def ended(state: "State[Any]") -> "State[Any]":

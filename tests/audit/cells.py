@@ -390,11 +390,13 @@ def searched(place: Place, world: World, *, held: Settings, piped: bool, apart: 
     return facts if apart else facts | {"report": shown(search.evaluate(**tables, epsilon=1.0).release)}
 
 
-def asked(place: Place, world: World, *, held: Settings) -> dict[str, str]:
-    """`PrivateObjective.fit`: a question, and the best."""
+def asked(place: Place, world: World, *, held: Settings, piped: bool) -> dict[str, str]:
+    """`PrivateObjective.fit`: a question, and the best; `piped` where texts must become numbers first."""
     tables = given(**held, column=str(world[0][0][0]), kind=str(world[0][0][1]))
-    objective = PrivateObjective(GaussianNB(), n_scores=1, delta=1e-6, ledger=place.url, **FIXED)
-    score = objective.fit(**tables).ask({"var_smoothing": 0.1})
+    model = make_pipeline(FunctionTransformer(by_type), GaussianNB()) if piped else GaussianNB()
+    named: Settings = {"accepts": ("rowwise_predictions",)} if piped else {}
+    objective = PrivateObjective(model, n_scores=1, delta=1e-6, ledger=place.url, **FIXED, **named)
+    score = objective.fit(**tables).ask({("gaussiannb__" if piped else "") + "var_smoothing": 0.1})
     return {"score": repr(score), "best": repr(objective.best()), "release": shown(objective.close())}
 
 
@@ -423,4 +425,4 @@ def _doors(what: str, form: str, column: str, held: Settings, named: bool) -> It
     yield Door(f"{what} of one table, PrivateSearch", form, search, few)
     yield Door(f"{what} of two tables, PrivateSearch", form, partial(search, apart=True), few_of_two)
     if held["of"] in ("texts", "truths") and column in ("number", TARGET):
-        yield Door(f"{what} of one table, PrivateObjective", form, partial(asked, held=held), few)
+        yield Door(f"{what} of one table, PrivateObjective", form, partial(asked, held=held, piped=named), few)
