@@ -11,8 +11,9 @@ another sample of n records: a smooth difference of half a standard error (candi
 records, so that half of the error is shared). It is of the same population (alike), of one whose landscape is off
 by half of its own amplitude (apart), or by one and a half of it (misleading).
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise; trajectories
-and shortlists, which are slow, on three landscapes in ten. The outcome replaces dpbo_core/advice/expected_loss.csv,
-its losses in units of 1e-5 of the score's range, and is printed in docs/tables/calibration.txt.
+and shortlists, which are slow, on three landscapes in ten. The outcome replaces
+dpbo_core/methods/advice/expected_loss.csv, its losses in units of 1e-5 of the score's range, and is printed in
+docs/tables/calibration.txt.
 """
 
 import os
@@ -28,17 +29,17 @@ import numpy as np
 
 from benchmarks.compare.rivals import run_on
 from benchmarks.compare.tasks import ScoreTable, on_table
-from dpbo_core.advice.expected_loss import DEGREES, RECORDS, TABLE, UNITS, rows
-from dpbo_core.gp.kernels import Matern52
+from dpbo_core.methods.advice.expected_loss import DEGREES, RECORDS, TABLE, UNITS, rows
 from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public import Public
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.problem.problem import Problem
-from dpbo_core.space.candidates import sobol
-from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.study_file import EstimatorSection, SearchSection
+from dpbo_core.search.candidates import sobol
+from dpbo_core.search.kernels import Matern52
+from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.study import EstimatorSection, SearchSection
 
 N, SIZES = 256, (16, 64, 256, 1_024)  # SIZES: of Λ, where all of it is scored
 UNSHARED, USUAL = 0.5, 500

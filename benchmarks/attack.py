@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from dp_accounting import get_sigma_gaussian
 
+from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.geometry import image, raised
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.branch_and_bound import BranchAndBound
-from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.gp.kernels import SquaredExponential
-from dpbo_core.gp.posterior import Posterior
+from dpbo_core.search.acquisition import UCB
+from dpbo_core.search.branch_and_bound import BranchAndBound
+from dpbo_core.search.kernels import SquaredExponential
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "branch_and_bound.png"
 T, SAMPLES, NOISE = 60, 20, 0.1

@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from benchmarks.compare.rivals import Forgetful
 from benchmarks.compare.tasks import ScoreTable, TableScorer, TableTrainer
 from benchmarks.rows import Row, main
-from dpbo_core.gp.kernels import Matern52
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.learning import MOST, edition_of, places_in
-from dpbo_core.preparation.resolve import problem_of
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem.problem import Problem
-from dpbo_core.space.candidates import EarlierEdition
-from dpbo_core.study_file import StudySpec
+from dpbo_core.search.candidates import EarlierEdition
+from dpbo_core.search.kernels import Matern52
+from dpbo_core.study import StudySpec
+from dpbo_core.study.learning import MOST, edition_of, places_in
+from dpbo_core.study.resolve import problem_of
 
 EDITIONS, CHANGED, REPETITIONS = 12, 7, 24
 SLOW, DEVIATION, CENTRE = 0.12, 0.06, 0.7

@@ -70,9 +70,9 @@ def rows() -> Iterator[Row]:
 
 def scoring(estimator: Any) -> Callable[[], Any]:
     """Scores the records once."""
-    from dpbo_core.models.one_by_one.child import model_bytes
-    from dpbo_core.models.one_by_one.enforced_model import Alone, alone
-    from dpbo_core.models.one_by_one.engine import Engine
+    from dpbo.features.isolation.child import model_bytes
+    from dpbo.features.isolation.enforced_model import Alone, alone
+    from dpbo.features.isolation.engine import Engine
     from dpbo_core.models.scores.accuracy import Correct
 
     rng = np.random.default_rng(0)

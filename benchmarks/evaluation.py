@@ -19,10 +19,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.rows import Row, main
-from dpbo_core.queries.evaluation.binary import Binary
-from dpbo_core.queries.evaluation.histogram_cells import class_bins
-from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
-from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.report.binary import Binary
+from dpbo_core.report.histogram_cells import class_bins
+from dpbo_core.report.noised_table import NoisedTable, simulated_noise
+from dpbo_core.report.report_kind import PublicRecords, TableSize
 
 DRAWS = 1000
 SCALE = 2.0  # of ε = 1

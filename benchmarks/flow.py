@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn
 from benchmarks.training import table
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 7
 
@@ -69,7 +69,7 @@ def through_prefect(number: Iterator[int], steps: int) -> None:
 def plainly(number: Iterator[int], steps: int) -> None:
     from dpbo.flows.stores import Stores
     from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.queries.tuning.run import run_study
+    from dpbo_core.study.tuning import run_study
 
     stores = Stores()
     stores.make_folder()

@@ -23,8 +23,8 @@ from benchmarks.training import table
 from benchmarks.workloads import KERNELS, NOISE, Workload, ours
 from dpbo_core.models.linear.fit import LinearModel, train
 from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.theorems import srinivas_2010
 
 FIGURE = Path(__file__).parent.parent / "docs" / "pictures" / "growth.png"

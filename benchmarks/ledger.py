@@ -21,9 +21,9 @@ import sqlalchemy as sa
 
 from benchmarks.peers import installed
 from benchmarks.rows import Row, main, missing
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.schema import RESERVATIONS

@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import plan_study
 
 mpl.use("Agg")
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "noise.png"

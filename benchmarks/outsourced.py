@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.geometry import image, raised
+from dpbo.features.outsourced.modeler import Modeler, Prior
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.methods.outsourced.box import Outsourced
-from dpbo_core.methods.outsourced.geometry import image, raised
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.queries.modeler.modeler import Modeler, Prior
 from dpbo_core.theorems.kharkovskii_2020 import largest_projection_dim, singular_value_floor
 
 DELTA, T, LENGTHSCALE, NOISE = 1e-5, 50, 6.0, 1e-5
@@ -75,7 +75,7 @@ def branin(X: Any) -> Task:
     f = (f.mean() - f) / f.std()
     from scipy.stats import multivariate_normal
 
-    from dpbo_core.gp.kernels import SquaredExponential
+    from dpbo_core.search.kernels import SquaredExponential
 
     some = np.random.default_rng(0).choice(len(X), 200, replace=False)
     tried = np.geomspace(2.0, 20.0, 20)

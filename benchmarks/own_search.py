@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from benchmarks.compare.cell_runs import METHODS_COMPARED, auto_of, run_of
 from benchmarks.compare.own_task import read_task
 from benchmarks.compare.tasks import digits, on_table
-from dpbo_core.problem.problem import Problem
-from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
-from dpbo_core.queries.objective_for_a_loop.smoothed_choice import smoothed
+from dpbo.features.objective.price import ObjectivePrice
+from dpbo.features.objective.smoothed_choice import smoothed
+from dpbo_core.methods.problem import Problem
 
 SCORES, EPSILONS, REPETITIONS = 20, (0.3, 1.0, 4.0), 40
 RULES = ("best()", "best_trial")

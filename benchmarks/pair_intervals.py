@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbo.features.objective.price import ObjectivePrice
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
-from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.privacy.release import ALL_PAIRS
-from dpbo_core.queries.objective_for_a_loop.price import ObjectivePrice
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import planning_problem
 
 TABLE = Path(__file__).parents[1] / "docs" / "tables" / "intervals.txt"
 RELEASES, M, AUC, BESIDE = 4000, 3000, 0.5746, 0.88

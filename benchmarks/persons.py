@@ -23,11 +23,11 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.brier import Brier
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.resolve import plan_study
+from dpbo_core.models.scoring.in_memory import Objective
+from dpbo_core.models.scoring.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.scoring.persons import PersonObjective, Persons
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import plan_study
 
 PEOPLE, RECORDS, MOST, REPETITIONS = 5_000, 10_121, 20, 5
 

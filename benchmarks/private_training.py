@@ -23,16 +23,16 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from benchmarks.rows import Row
+from dpbo.features.private_training.dp_hypo import DpHypo
+from dpbo.features.private_training.noisy_gradient_descent import AXES, NoisyGradientDescent
 from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.methods.dp_hypo import DpHypo
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
-from dpbo_core.preparation.resolve import planning_problem
+from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.private_training.noisy_gradient_descent import AXES, NoisyGradientDescent
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import planning_problem
 
 SEED, SHARE, DELTA = 38, 0.3, 1e-5
 TUNING, SEVERAL = 4, 10  # splits that choose the settings of `tuned`; splits of `several`

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.peers import installed
 from benchmarks.rows import Row, main, missing, spread_row
 from benchmarks.timing import in_turn, ratio
-from dpbo_core.bo.adaptive_sampling import project
+from dpbo_core.search.adaptive_sampling import project
 
 LOWER, UPPER = 0.75, 2.0
 SIZES = ((320, 40.0, 9), (2_500, 120.0, 5), (10_000, 300.0, 3))  # points, asked, repetitions

@@ -21,6 +21,7 @@ import numpy as np
 from benchmarks.rows import Row, main, missing
 from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS, on_grid
+from dpbo_core.methods.problem import PublicSearch
 from dpbo_core.methods.public_search import head_start
 from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.estimator_trainer import EstimatorTrainer, with_cells
@@ -31,7 +32,6 @@ from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.pairs import pairs_of
 from dpbo_core.models.scores.roc_auc import RocAuc
-from dpbo_core.problem.problem import PublicSearch
 
 SPLITS, DRAWS, PUBLIC = 10, 400, 5_000
 SIZES = (10_000, 3_000)

@@ -22,11 +22,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dpbo_core.data.bundled import FADED
-from dpbo_core.queries.evaluation.binary import Binary
-from dpbo_core.queries.evaluation.histogram_cells import class_bins
-from dpbo_core.queries.evaluation.noised_table import simulated_noise
-from dpbo_core.queries.evaluation.repair import BinnedLogOdds, projected, recalibration, recall_edge
-from dpbo_core.queries.evaluation.report_kind import PublicRecords, Reals, TableSize
+from dpbo_core.report.binary import Binary
+from dpbo_core.report.histogram_cells import class_bins
+from dpbo_core.report.noised_table import simulated_noise
+from dpbo_core.report.repair import BinnedLogOdds, projected, recalibration, recall_edge
+from dpbo_core.report.report_kind import PublicRecords, Reals, TableSize
 
 SEED, EPSILON, SIZES, RECALL, RUNS = 40, 1.0, (500, 1_000, 2_000), 0.9, 200
 TABLE = Path(__file__).parent.parent / "docs" / "tables" / "repair.txt"

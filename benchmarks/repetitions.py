@@ -17,14 +17,14 @@ from benchmarks.training import table
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.preparation.resolve import problem_of
+from dpbo_core.models.scoring.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Objective, Scorer
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import problem_of
 
 RECORDS, FEATURES, STEPS, TIMES, REPETITIONS = 20_000, 30, 20, 64, 3
 

@@ -18,10 +18,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.rows import Row, main
-from dpbo_core.queries.evaluation.binary import Binary
-from dpbo_core.queries.evaluation.histogram_cells import class_bins
-from dpbo_core.queries.evaluation.noised_table import NoisedTable, simulated_noise
-from dpbo_core.queries.evaluation.report_kind import PublicRecords, TableSize
+from dpbo_core.report.binary import Binary
+from dpbo_core.report.histogram_cells import class_bins
+from dpbo_core.report.noised_table import NoisedTable, simulated_noise
+from dpbo_core.report.report_kind import PublicRecords, TableSize
 
 SCALE = 2.0  # of ε = 1
 RECORDS, SHARES, N_PUBLIC = (200, 1_000, 10_000), (0.03, 0.10, 0.36), 2_000

@@ -46,12 +46,12 @@ from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.preparation.data_split import public_half
+from dpbo_core.models.scoring.in_memory import Objective
+from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers
+from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, Workers
-from dpbo_core.scoring.processes import Processes
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import public_half
 
 FEATURES, PART, REPETITIONS, TREES, FOREST_CANDIDATES = 30, 250_000, 3, 100, 20
 USUAL = (5_000_000, 64, 20, 1_000_000, 10_000_000)

@@ -17,8 +17,8 @@ from benchmarks.timing import Spread, in_turn
 from dpbo_core.data import Encoded
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import Objective
 
 RECORDS, FEATURES, REPETITIONS = 10_000_000, 50, 5
 

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation import data_split
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import run_study
 
 mpl.use("Agg")
 ROOT = Path(__file__).parent.parent

@@ -42,7 +42,7 @@ import time
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from dpbo_core.sklearn_api.private_search import PrivateSearch
-from dpbo_core.space.search_space import Real
+from dpbo_core.search.search_space import Real
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 8))
 y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)

@@ -37,14 +37,14 @@ from benchmarks.compare.cell_runs import EPSILONS, METHODS_COMPARED, with_seed
 from benchmarks.compare.own_task import read_task
 from benchmarks.compare.rivals import Forgetful, Outcome, outcome_of
 from benchmarks.compare.tasks import Place, TableScorer, on_table
-from dpbo_core.advice.choosing import recommendation
-from dpbo_core.advice.expected_loss import expected
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods import method_named
+from dpbo_core.methods.advice.choosing import recommendation
+from dpbo_core.methods.advice.expected_loss import expected
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public import Public
-from dpbo_core.problem.problem import Problem
 
 PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
 SHORTLIST = "private_grid, public_shortlist"  # what auto was before

@@ -11,8 +11,8 @@ import matplotlib as mpl
 from dpbo_core.data.bundled import FADED
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import run_study
 
 mpl.use("Agg")
 ROOT = Path(__file__).parent.parent

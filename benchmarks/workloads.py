@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.gp.kernels import Kernel, Matern52, SquaredExponential
-from dpbo_core.gp.posterior import Posterior
+from dpbo_core.search.acquisition import UCB
+from dpbo_core.search.kernels import Kernel, Matern52, SquaredExponential
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
 
 NOISE = 1e-2
 LENGTHSCALE = 0.3

@@ -32,19 +32,19 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
+from dpbo.features.watch.looks import look_once
 from dpbo.flows.requested_study import edition_at
-from dpbo_core.accounting.account import Account
-from dpbo_core.accounting.forecast import Forecast, forecast
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.forecast import Forecast, forecast
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.evaluation.run import evaluate_study
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.queries.watch.looks import look_once
-from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.report.evaluation import evaluate_study
+from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 DAYS, PEOPLE, PUBLIC, TRUTH, SEEDS = 365, 3_000, 2_000, 4_000, 3
 BROKEN, MENDED, WALK = 120, 250, 0.004

@@ -1,27 +1,33 @@
 """Private hyperparameter search as Prefect flows: everything that a program calls, and the `dpbo` command.
 
 What is listed here is the public interface. What needs no Prefect lies in `dpbo_core`, and has this name too.
-`flows/` and `tasks/` lie at the top of the sources; links in this folder give them the names that they have when
-installed. Everything is imported on first use, so that `import dpbo` costs next to nothing.
+`flows/`, `tasks/` and `features/` lie at the top of the sources; links in this folder give them the names that they
+have when installed. A feature declares its names in pyproject.toml. Everything is imported on first use, so that
+`import dpbo` costs next to nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import dpbo_core
+from dpbo_core.privacy.named_parts import declared, load
 
 if TYPE_CHECKING:
+    from dpbo.features.objective.private_objective import PrivateObjective as PrivateObjective  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.outsourced.flow import Outsourcing as Outsourcing  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.outsourced.flow import outsource as outsource  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.watch.flow import Watched as Watched  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.watch.flow import watch_privately as watch_privately  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.watch.looks import look_once as look_once  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.watch.recorded_looks import Look as Look  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.watch.schedule_flow import watch_on_schedule as watch_on_schedule  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.watch.watching import plan_watch as plan_watch  # type: ignore[import-not-found,unused-ignore]
     from dpbo.flows.evaluate import Evaluated as Evaluated
     from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
-    from dpbo.flows.outsource import Outsourcing as Outsourcing
-    from dpbo.flows.outsource import outsource as outsource
     from dpbo.flows.owner import owners_terminal as owners_terminal
     from dpbo.flows.serve import tune_on_schedule as tune_on_schedule
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_privately as tune_privately
-    from dpbo.flows.watch import Watched as Watched
-    from dpbo.flows.watch import watch_privately as watch_privately
-    from dpbo.flows.watch_schedule import watch_on_schedule as watch_on_schedule
     from dpbo_core import AssumptionNotAccepted as AssumptionNotAccepted
     from dpbo_core import BudgetExceeded as BudgetExceeded
     from dpbo_core import BudgetRefused as BudgetRefused
@@ -31,12 +37,10 @@ if TYPE_CHECKING:
     from dpbo_core import FinalModel as FinalModel
     from dpbo_core import Integer as Integer
     from dpbo_core import LedgerDamaged as LedgerDamaged
-    from dpbo_core import Look as Look
     from dpbo_core import NoBudget as NoBudget
     from dpbo_core import NoScoresLeft as NoScoresLeft
     from dpbo_core import PrivacyBudget as PrivacyBudget
     from dpbo_core import PrivacyLedger as PrivacyLedger
-    from dpbo_core import PrivateObjective as PrivateObjective
     from dpbo_core import PrivateSearch as PrivateSearch
     from dpbo_core import PrivateSelection as PrivateSelection
     from dpbo_core import Real as Real
@@ -48,34 +52,30 @@ if TYPE_CHECKING:
     from dpbo_core import WatchSection as WatchSection
     from dpbo_core import advise_study as advise_study
     from dpbo_core import evaluate_study as evaluate_study
-    from dpbo_core import look_once as look_once
     from dpbo_core import open_study as open_study
     from dpbo_core import plan_evaluation as plan_evaluation
     from dpbo_core import plan_study as plan_study
-    from dpbo_core import plan_watch as plan_watch
     from dpbo_core import read_study as read_study
     from dpbo_core import run_and_evaluate as run_and_evaluate
     from dpbo_core import run_study as run_study
 
 _HOME = {
     "Evaluated": "evaluate",
-    "Outsourcing": "outsource",
     "Tuned": "tune",
-    "Watched": "watch",
     "evaluate_privately": "evaluate",
-    "outsource": "outsource",
     "owners_terminal": "owner",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",
-    "watch_on_schedule": "watch_schedule",
-    "watch_privately": "watch",
 }
-__all__ = [*_HOME, *dpbo_core.__all__]
+_OF_FEATURES = declared("dpbo.names")
+__all__ = [*_HOME, *_OF_FEATURES, *dpbo_core.__all__]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"dpbo.flows.{_HOME[name]}"), name)
+    if name in _OF_FEATURES:
+        return load(_OF_FEATURES[name])
     if name in dpbo_core.__all__:
         return getattr(dpbo_core, name)
     raise AttributeError(f"module 'dpbo' has no attribute {name!r}")

@@ -11,14 +11,14 @@ from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.certificate_words import meaning, value_rows
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.accounting.account import Account, Balance, balance_after
 from dpbo_core.errors import printable
+from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 if TYPE_CHECKING:
-    from dpbo_core.queries.evaluation.run import EvaluationResult
+    from dpbo_core.report.evaluation import EvaluationResult
 
 T = TypeVar("T")
 RELEASED, NEARLY_SPENT, ALARM = "dpbo.release", "dpbo.budget.alert", "dpbo.watch.alarm"  # our events

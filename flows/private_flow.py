@@ -18,9 +18,9 @@ from dpbo.tasks.reporting.mlflow_lookup import check_target
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import IfUseless, QueryContext
-from dpbo_core.queries.query import PrivateQuery, together
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import PrivateQuery, together
 
 T = TypeVar("T")
 AGAIN = (

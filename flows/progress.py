@@ -10,10 +10,10 @@ from rich.progress import Progress as Bar
 
 from dpbo.flows.plain_output import is_plain
 from dpbo.tasks.reporting.escaping import point_in_short
-from dpbo_core.bo.score_map import NORMAL_90
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
+from dpbo_core.search.score_map import NORMAL_90
 
 LINES = 10  # at most, after the first, where standard error is no terminal
 

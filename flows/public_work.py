@@ -8,9 +8,9 @@ from functools import partial
 
 from dpbo.flows.progress import Progress
 from dpbo.tasks.tuning import cross_validate_chunk, search_publicly, train_chunk, try_out
-from dpbo_core.preparation.precomputed import Precomputed, PublicWork
-from dpbo_core.preparation.run import Run
-from dpbo_core.scoring.processes import Processes
+from dpbo_core.models.scoring.processes import Processes
+from dpbo_core.study.precomputed import Precomputed, PublicWork
+from dpbo_core.study.run import Run
 
 PIECES = "pieces of public work"
 

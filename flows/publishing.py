@@ -9,10 +9,10 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.errors import DpboError
-from dpbo_core.final_model.train import FinalModel, model_is_public
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.tuning.run import ReplayedStudy, StudyRun
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.final_training import FinalModel, model_is_public
+from dpbo_core.study.tuning import ReplayedStudy, StudyRun
 
 UNNAMED = "Prefect's page does not name this run"
 

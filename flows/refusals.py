@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.flows.prefect_page import emit
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State

@@ -19,9 +19,9 @@ from typing import Any
 from dpbo.flows.owner import at_the_terminal
 from dpbo_core.errors import PolicyRefused, StudyInvalid, suggestion
 from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
-from dpbo_core.queries.tuning.schedule import planned_for_schedule
-from dpbo_core.study_file import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
-from dpbo_core.study_file.toml_file import changed_study, read_study
+from dpbo_core.study import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.study.schedule import planned_for_schedule
+from dpbo_core.study.toml_file import changed_study, read_study
 
 HEAD = ("name", "edition", "method", "accepts")
 

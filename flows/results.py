@@ -7,7 +7,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.privacy.release import StudyResult
 
 if TYPE_CHECKING:
-    from dpbo_core.queries.evaluation.run import EvaluationResult
+    from dpbo_core.report.evaluation import EvaluationResult
 
 
 @dataclass(frozen=True)

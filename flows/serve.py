@@ -40,13 +40,14 @@ from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.preconditions import approve_study, check_step_times, refuse_beside
-from dpbo_core.preparation.public_advice import useless_study
-from dpbo_core.preparation.resolve import plan_study, resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.schedule import planned_for_schedule, price_of
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study, study_digest
+from dpbo_core.report.study_price import price_of
+from dpbo_core.study import StudySpec
+from dpbo_core.study.preconditions import approve_study, check_step_times, refuse_beside
+from dpbo_core.study.public_advice import useless_study
+from dpbo_core.study.resolve import plan_study, resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.schedule import planned_for_schedule
+from dpbo_core.study.toml_file import read_study, study_digest
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting

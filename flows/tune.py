@@ -25,17 +25,17 @@ from dpbo.tasks.policies import or_refused
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
-from dpbo_core.final_model.train import model_is_public
-from dpbo_core.preparation.data_split import validation_parts
-from dpbo_core.preparation.run import Run
+from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.query import PrivateQuery
-from dpbo_core.queries.tuning.run import ReadyStudy, ReplayedStudy, StudyRun, ready_study
-from dpbo_core.scoring.processes import Processes
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import validation_parts
+from dpbo_core.study.final_training import model_is_public
+from dpbo_core.study.query import PrivateQuery
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import ReadyStudy, ReplayedStudy, StudyRun, ready_study
 
 if TYPE_CHECKING:
-    from dpbo_core.queries.evaluation.run import EvaluationResult
+    from dpbo_core.report.evaluation import EvaluationResult
 
 ShownReport = tuple["EvaluationResult | None", Tracked | None]
 
@@ -134,7 +134,7 @@ def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
     study = ready.run.spec
     last: tuple[PrivateQuery, ...] = ()
     if study.asks_for_evaluation:
-        from dpbo_core.queries.evaluation.request import own_evaluation
+        from dpbo_core.report.request import own_evaluation
 
         last = (own_evaluation(ready),)
     opened = or_refused(

@@ -6,8 +6,8 @@ A study that says `anyway = true` in [privacy] is asked nothing; `--anyway` says
 import sys
 
 from dpbo_core.errors import SpendUseless, printable
-from dpbo_core.preparation.context import IfUseless
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import IfUseless
 
 
 def consent(study: StudySpec, useless: str, *, may_ask: bool) -> IfUseless:

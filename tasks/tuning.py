@@ -16,16 +16,16 @@ from dpbo.tasks.policies import private_task, without_prefect
 from dpbo.tasks.reporting.escaping import point_in_short
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_release
-from dpbo_core.accounting.account import Account
 from dpbo_core.errors import BudgetRefused, printable
-from dpbo_core.final_model.train import FinalModel
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.methods.contract import Released
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.precomputed import PublicWork
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.queries.query import PrivateQuery
-from dpbo_core.queries.tuning.run import ReadyStudy, ReplayedStudy, StudyRun
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.precomputed import PublicWork
+from dpbo_core.study.query import PrivateQuery
+from dpbo_core.study.tuning import ReadyStudy, ReplayedStudy, StudyRun
 
 
 @private_task(name="cross-validate candidates", **policies.SENSITIVE_TASK)

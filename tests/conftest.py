@@ -167,7 +167,7 @@ def few_draws():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
         if "DPBO_AT_LENGTH" not in os.environ:
-            patch.setattr("dpbo_core.queries.evaluation.noised_table.PAIRS", 250)
+            patch.setattr("dpbo_core.report.noised_table.PAIRS", 250)
         yield
 
 
@@ -252,8 +252,6 @@ def _administration(url):
 @pytest.fixture
 def dpbo(here, monkeypatch, capsys):
     """Run the command in this process, in an empty folder: (exit code, standard output, standard error)."""
-    import dpbo.flows.evaluate
-    import dpbo.flows.watch  # noqa: F401  flows, though a test's first command may be one with --direct
     from dpbo.flows.cli import main
 
     def call(*words):

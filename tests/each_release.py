@@ -9,13 +9,13 @@ from test_evaluation_kinds import study_of
 from test_outsourced_curator import world
 from test_watch import KINDS, SURE, _turned
 
-from dpbo_core import PrivateObjective
+from dpbo import PrivateObjective
+from dpbo.features.watch.looks import look_once
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation.run import evaluate_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.queries.watch.looks import look_once
-from dpbo_core.study_file import StudySpec
+from dpbo_core.report.evaluation import evaluate_study
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 REPORTS = ("binary report", "multiclass report", "regression report", "person report")
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo.features.outsourced import session
+from dpbo.features.outsourced.answers import Curator
+from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.curator import Publication, publish
+from dpbo.features.outsourced.messages import Query, read_message, write_message
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
-from dpbo_core.preparation.context import OS_NOISE, QueryContext
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.queries.modeler import session
-from dpbo_core.queries.modeler.messages import Query, read_message, write_message
-from dpbo_core.queries.publication.answers import Curator
-from dpbo_core.queries.publication.curator import Publication, publish
+from dpbo_core.study.context import OS_NOISE, QueryContext
 
 PRIVATE = PrivateAnswers(-20.0, 0.0, 1.0, 1e-6)
 

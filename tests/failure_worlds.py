@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpbo_core.preparation.context import QueryContext
+from dpbo_core.study.context import QueryContext
 
 LIMIT = 1e6  # of the caps: thousands of editions fit
 BASE = {
@@ -219,21 +219,22 @@ def worlds(folder):
     from sklearn.linear_model import Ridge
     from sklearn.tree import DecisionTreeClassifier
 
-    from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection, Real
-    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo import PrivateObjective
+    from dpbo.features.objective.objective_handle import objective_of_study
+    from dpbo.features.objective.score_session import ScoreSession
+    from dpbo.features.outsourced.answers import Curator
+    from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+    from dpbo.features.outsourced.curator import Publication, publish
+    from dpbo.features.outsourced.messages import Query
+    from dpbo.features.watch.looks import look_once
+    from dpbo_core import PrivateSearch, PrivateSelection, Real
+    from dpbo_core.ledger.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.ledger.sources import file_source
-    from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
     from dpbo_core.privacy.unit import NeighboringRelation
-    from dpbo_core.queries.evaluation.run import evaluate_study
-    from dpbo_core.queries.modeler.messages import Query
-    from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
-    from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
-    from dpbo_core.queries.publication.answers import Curator
-    from dpbo_core.queries.publication.curator import Publication, publish
-    from dpbo_core.queries.tuning.run import run_study
-    from dpbo_core.queries.watch.looks import look_once
-    from dpbo_core.study_file import StudySpec, WatchSection
+    from dpbo_core.report.evaluation import evaluate_study
+    from dpbo_core.study import StudySpec, WatchSection
+    from dpbo_core.study.tuning import run_study
 
     url = f"sqlite:///{folder / 'ledger.db'}"
     ledger = PrivacyLedger(url)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pages import ROOT
 
+from dpbo.features.private_training.union import BASES
 from dpbo.flows.cli.app import VERBS
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.private_training.union import BASES
 
 LISTED_IN = (
     "README.md", "docs/explanation/which_method.md", "docs/reference/study_file.md", "docs/reference/commands.md",

@@ -17,12 +17,12 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.preparation.resolve import problem_of
+from dpbo_core.models.scoring.in_memory import Objective
+from dpbo_core.models.scoring.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.named_score import margin_score, score_of
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.scoring.persons import PersonObjective, Persons
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.named_score import margin_score, score_of
+from dpbo_core.study.resolve import problem_of
 
 CELLS = (  # what an adversary writes where a number, a colour or a class is meant
     "0", "1", "-1", "0.25", "1e308", "-1e308", "1e-320", "1e999", "-1e999", "nan", "-nan", "inf", "-inf", "", " ",

@@ -156,9 +156,9 @@ def watching(target=None, kind=Planted):
     Of a private objective, until its draws are read: between two questions its caller has what was released, and
     trains on public rows. From then on each draw alone.
     """
+    from dpbo.features.objective.score_session import ScoreSession
     from dpbo_core.ledger.ledger import PrivacyLedger, Reservation
-    from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
-    from dpbo_core.queries.query import Charged
+    from dpbo_core.study.query import Charged
 
     WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()
     plain, concluded, drawn, read = PrivacyLedger.reserve, Reservation.conclude, Charged.draw, ScoreSession._draws

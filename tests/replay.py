@@ -29,7 +29,7 @@ DOORS = (
     PrivateSelection,
 )  # their sensitivity bounds every coordinate of the query
 KEPT = "opendp_library.py"  # what it makes for a scale, which is public, it makes once a process
-TRACED = ("dpbo_core/methods/", "dpbo_core/mechanisms/", "dpbo_core/scoring/in_memory.py", "tests/faults.py")
+TRACED = ("dpbo_core/methods/", "dpbo_core/mechanisms/", "dpbo_core/models/scoring/in_memory.py", "tests/faults.py")
 
 
 @dataclass(frozen=True)

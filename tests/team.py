@@ -159,10 +159,10 @@ def make_store(folder):
     """A release in the team's store; and beside it an experiment whose root is the curator's folder."""
     from dpbo.tasks.reporting.mlflow_run import log_release
     from dpbo.tasks.reporting.mlflow_store import open_store
-    from dpbo_core.final_model import FinalModel
     from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.queries.tuning.run import run_study
-    from dpbo_core.study_file.toml_file import read_study
+    from dpbo_core.study.final_training import FinalModel
+    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.tuning import run_study
 
     mlruns = folder / "mlruns"
     mlruns.mkdir(mode=0o700, exist_ok=True)

@@ -10,15 +10,15 @@ from dpbo_core import PrivateSearch, StudySpec
 from dpbo_core.errors import DpboError
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods import method_named
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
+from dpbo_core.models.scoring.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.named_score import score_of
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.paired import stretched
-from dpbo_core.space.candidates import grid
-from dpbo_core.space.search_space import Real, SearchSpace
-from dpbo_core.study_file import LinearSection, SearchSection
+from dpbo_core.search.candidates import grid
+from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.study import LinearSection, SearchSection
+from dpbo_core.study.named_score import score_of
 
 OPTIONS = {  # what a study must say of a method whose options have no default
     "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01}  # so large that the score's range caps it

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,16 +28,16 @@ from benchmarks.compare import rivals
 from benchmarks.compare.own_task import read_task
 from benchmarks.compare.rivals import Outcome, run_on
 from benchmarks.compare.tasks import TASKS, ScoreTable, TableScorer, on_table
-from dpbo_core.advice.choosing import recommendation
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.methods import METHODS, method_named
+from dpbo_core.methods.advice.choosing import recommendation
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public import Public
-from dpbo_core.problem.problem import Problem
 
 SPREAD = PrivateGrid(evaluate="sobol")
 PAIRED = PrivateGrid(evaluate="tried", base_measure="public", paired=True)
@@ -154,7 +154,7 @@ def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
 
 def with_seed(problem: Problem, seed: int) -> Problem:
     """The problem with another seed of its search."""
-    return replace(problem, search=replace(problem.search, seed=seed))
+    return replace(problem, search=replace(cast("Any", problem.search), seed=seed))
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:

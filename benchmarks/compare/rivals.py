@@ -29,14 +29,14 @@ from dp_accounting.rdp import RdpAccountant
 from numpy.typing import NDArray
 
 from benchmarks.compare.tasks import TableScorer
-from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.gp.kernels import Matern52, typical_lengthscale
-from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.contract import Method
+from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.problem.problem import Problem
+from dpbo_core.search.acquisition import UCB
+from dpbo_core.search.kernels import Matern52, typical_lengthscale
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
 
 
 @dataclass(frozen=True)

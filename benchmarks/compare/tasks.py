@@ -14,23 +14,22 @@ Every candidate is trained once; methods are then run by the hundred on the tabl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
 
 from dpbo_core.data import Encoded, bundled
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation.resolve import problem_of
+from dpbo_core.models.scoring.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.paired import stretched
-from dpbo_core.space.search_space import Value
-from dpbo_core.study_file import StudySpec
+from dpbo_core.search.search_space import Value
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.resolve import problem_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +167,9 @@ def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Proble
     """The problem and its scorer with every training looked up in the table; `search` replaces search settings."""
     places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
     tabled = replace(
-        problem, trainer=TableTrainer(places, table, problem.n_training), search=replace(problem.search, **search)
+        problem,
+        trainer=TableTrainer(places, table, problem.n_training),
+        search=replace(cast("Any", problem.search), **search),
     )
     return tabled, TableScorer(places, table)
 

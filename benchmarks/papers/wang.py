@@ -19,12 +19,12 @@ from scipy.optimize import brentq
 
 from benchmarks.papers.cells import Cell
 from benchmarks.papers.digits import EPOCHS, GRIDS, black_box, cifar, landscape, sampling_rate
-from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler
-from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.gp.posterior import Posterior
+from dpbo.features.private_training.dp_sgd import DpSgd
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
-from dpbo_core.private_training.dp_sgd import DpSgd
+from dpbo_core.search.adaptive_sampling import GaussianProcessSampler
+from dpbo_core.search.kernels import kernel_named
+from dpbo_core.search.posterior import Posterior
 
 RUNS, MORE, ORACLE = 200, 1000, 0.1
 DELTA, GAMMAS = 1e-5, (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.025, 0.03)

@@ -16,7 +16,7 @@
 The whole plan is reserved before a record is read; a draw is made inside the transaction that records it; a rerun
 takes both over, pays nothing and draws nothing:
 
->>> from dpbo_core.accounting.budget import PrivacyBudget
+>>> from dpbo_core.ledger.accounting.budget import PrivacyBudget
 >>> from dpbo_core.ledger.charge import Charge, QueryKey
 >>> from dpbo_core.ledger.ledger import PrivacyLedger
 >>> from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing

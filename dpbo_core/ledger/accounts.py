@@ -10,12 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
-from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import NOTHING, Total
-from dpbo_core.accounting.renyi_filter import Draw, draws_in
 from dpbo_core.errors import PolicyRefused, no_budget
+from dpbo_core.ledger.accounting import admission
+from dpbo_core.ledger.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import NOTHING, Total
+from dpbo_core.ledger.accounting.renyi_filter import Draw, draws_in
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,

@@ -14,9 +14,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import LEARNED, TAKEN_OVER
-from dpbo_core.accounting.composition import compose
 from dpbo_core.ledger import schema
+from dpbo_core.ledger.accounting.account import LEARNED, TAKEN_OVER
+from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.charge import read_warm_start
 from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (

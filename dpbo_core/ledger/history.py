@@ -20,8 +20,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import canonical, replayed
 from dpbo_core.errors import DpboError, LedgerDamaged
+from dpbo_core.ledger.accounting.account import canonical, replayed
 from dpbo_core.ledger.schema import HISTORY, RECORDED
 
 ORIGIN = "0" * 64

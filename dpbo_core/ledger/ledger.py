@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from dpbo_core.accounting import admission
-from dpbo_core.accounting.account import ASKED, LEARNED
-from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.renyi_filter import draws_in
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger import policy, takeover
+from dpbo_core.ledger.accounting import admission
+from dpbo_core.ledger.accounting.account import ASKED, LEARNED
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import compose
+from dpbo_core.ledger.accounting.renyi_filter import draws_in
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import ANSWERS, NAMES, RECORDS, SCORE, facts_about, records_of, write_fact

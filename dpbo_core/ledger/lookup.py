@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import LEARNED
+from dpbo_core.ledger.accounting.account import LEARNED
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
 from dpbo_core.ledger.dataset_metadata import NAMES, templates_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dpbo_core.accounting import admission
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import PolicyRefused, StudyInvalid, no_budget
+from dpbo_core.ledger.accounting import admission
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounts import cap_of, dataset_with_cap, open_cap
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,

@@ -18,8 +18,8 @@ from typing import cast
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import PolicyRefused
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     PUBLISHED,

@@ -29,9 +29,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import TAKEN_OVER
-from dpbo_core.accounting.composition import compose
 from dpbo_core.errors import LedgerDamaged, PolicyRefused
+from dpbo_core.ledger.accounting.account import TAKEN_OVER
+from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE
 from dpbo_core.ledger.dataset_metadata import ALLOWED, CAP, CODE, RECOVERED, SCORE, SOURCE, facts_about, write_fact

@@ -18,10 +18,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import OPENED, TAKEN_OVER
-from dpbo_core.accounting.composition import Total, compose
-from dpbo_core.accounting.renyi_filter import Filter, draws_in
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.account import OPENED, TAKEN_OVER
+from dpbo_core.ledger.accounting.composition import Total, compose
+from dpbo_core.ledger.accounting.renyi_filter import Filter, draws_in
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.dataset_metadata import facts_about, write_fact
 from dpbo_core.ledger.history import RESTORATION, row_decoding

@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.accounting.account import STUDIES, Totals, canonical, dataset_of, facts_hash
 from dpbo_core.errors import LedgerDamaged
+from dpbo_core.ledger.accounting.account import STUDIES, Totals, canonical, dataset_of, facts_hash
 from dpbo_core.ledger.history import (
     ORIGIN,
     Link,

@@ -11,8 +11,8 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.pricing import Scope
+from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.named_parts import NamedParts
-from dpbo_core.problem.problem import Problem
 
 METHODS: Mapping[str, type[Method]] = NamedParts(
     __name__,
@@ -23,12 +23,12 @@ METHODS: Mapping[str, type[Method]] = NamedParts(
         "lipschitz": "lipschitz.Lipschitz",
         "noisy_gp": "kusner_gp.NoisyGP",
         "exact_gp": "kusner_gp.ExactGP",
-        "dp_hypo": "dp_hypo.DpHypo",
     },
+    group="dpbo.methods",
 )
 
 # What two parties do with files is no study's method: it has no start and no step. Campaigns take both maps.
-EXCHANGES: Mapping[str, type[Any]] = NamedParts(__name__, {"outsourced": "outsourced.box.Outsourced"})
+EXCHANGES: Mapping[str, type[Any]] = NamedParts(__name__, {}, group="dpbo.exchanges")
 NO_STUDY = (
     "two parties run it over files, dpbo curate and dpbo model; a study has one, and its candidates are public"
 )

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pricing import Scope
+from dpbo_core.methods.problem import Problem
+from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Scorer
 
 Released = Mapping[str, Any]
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]

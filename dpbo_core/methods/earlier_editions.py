@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from dpbo_core.bo.averaged import AveragedSearch
-from dpbo_core.bo.learning import LearningSearch
-from dpbo_core.bo.score_map import NORMAL_90, ScoreMap
 from dpbo_core.methods.contract import ReleasedScores
 from dpbo_core.privacy.plan import step_score
 from dpbo_core.privacy.release import Release
-from dpbo_core.space.candidates import EarlierEdition
+from dpbo_core.search.averaged import AveragedSearch
+from dpbo_core.search.candidates import EarlierEdition
+from dpbo_core.search.learning import LearningSearch
+from dpbo_core.search.score_map import NORMAL_90, ScoreMap
 
 EQUAL = 1e-9  # relative: two numbers that were computed alike
 

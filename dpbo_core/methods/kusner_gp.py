@@ -30,29 +30,29 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.acquisition import UCB, Acquisition, acquisition_named
-from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
-from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import MethodTraits, Outlook
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     stated_kernel,
 )
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import MEANS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Scorer
+from dpbo_core.search.acquisition import UCB, Acquisition, acquisition_named
+from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 from dpbo_core.theorems.kusner_2015 import Calibration
 

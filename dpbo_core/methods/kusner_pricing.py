@@ -27,20 +27,20 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.score_map import ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
-from dpbo_core.problem.problem import Problem
+from dpbo_core.search.score_map import ScoreMap
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 

@@ -27,15 +27,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpbo_core.bo.acquisition import acquisition_named
-from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     stated_kernel,
@@ -46,14 +43,17 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
 from dpbo_core.privacy.assumption import STEP_TIMES_HIDDEN
 from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Scorer, evaluate_all, models_at_once
+from dpbo_core.search.acquisition import acquisition_named
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 

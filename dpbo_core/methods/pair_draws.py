@@ -24,16 +24,16 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.aggregates import EVEN, PairCount
 from dpbo_core.models.scores.union import SCORES
+from dpbo_core.models.scoring.in_memory import SHARES, shifted
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import SHARES, shifted
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with which mechanism, of what

@@ -4,10 +4,10 @@ from enum import Enum
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.pair_draws import in_pairs, refused
+from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units, split_units
 from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
-from dpbo_core.problem.problem import Problem
 
 
 class Scope(Enum):

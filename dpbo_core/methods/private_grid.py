@@ -34,6 +34,7 @@ from dpbo_core.methods.pair_draws import (
     shares_of,
 )
 from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import (
     base_measure,
     check_trials,
@@ -47,15 +48,14 @@ from dpbo_core.methods.public_search import (
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
+from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Scorer, evaluate_all, models_at_once
-from dpbo_core.scoring.paired import Pairing
-from dpbo_core.space.candidates import sobol_subset
+from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(

@@ -25,11 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.bo.acquisition import acquisition_named
-from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
@@ -54,22 +51,24 @@ from dpbo_core.methods.pair_draws import (
     unit_of,
 )
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
+from dpbo_core.methods.problem import USUAL_STEPS, Problem
 from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend, step_score
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.problem.search import USUAL_STEPS
-from dpbo_core.scoring.in_memory import Scorer, evaluate_all, shifted
+from dpbo_core.search.acquisition import acquisition_named
+from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
+from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
 
 if TYPE_CHECKING:
-    from dpbo_core.bo.learning import LearningSearch
     from dpbo_core.mechanisms.exponential import PrivateSelection
+    from dpbo_core.search.learning import LearningSearch
 
 EVIDENCE = Evidence(
     Standing.STANDARD,

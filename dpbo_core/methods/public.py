@@ -22,15 +22,15 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import check_trials, required_trials, search_on_public_data, searched
 from dpbo_core.methods.releasing import make_release
+from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Scorer
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
 SCORE = "its score"  # the draw's name

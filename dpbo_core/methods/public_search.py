@@ -23,13 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.cholesky import JITTER
-from dpbo_core.gp.kernels import Matern52, kernel_named
-from dpbo_core.gp.posterior import Posterior
+from dpbo_core.methods.problem import Problem, PublicSearch
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.problem.problem import Problem, PublicSearch
-from dpbo_core.scoring.paired import Pairing
-from dpbo_core.space.candidates import sobol_subset
+from dpbo_core.models.scoring.paired import Pairing
+from dpbo_core.search.candidates import sobol_subset
+from dpbo_core.search.cholesky import JITTER
+from dpbo_core.search.kernels import Matern52, kernel_named
+from dpbo_core.search.posterior import Posterior
 
 GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
@@ -219,7 +219,7 @@ def doubt(problem: Problem, best: float) -> float:
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
     """The Gaussian process posterior over Λ given standardised `values` at `tried`, its kernel fitted to them."""
     candidates, name = problem.candidates.encoded, problem.search.kernel
-    from dpbo_core.gp.likelihood import fit
+    from dpbo_core.search.likelihood import fit
 
     fitted = fit(candidates[tried], values, NOISE_VARIANCE, name)
     kernel = kernel_named(name, fitted.lengthscale, fitted.variance)

@@ -1,9 +1,9 @@
 """The kernel that a study states, by its name and lengthscale."""
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp.kernels import Kernel, kernel_named
 from dpbo_core.methods.contract import Method
-from dpbo_core.problem.problem import Problem
+from dpbo_core.methods.problem import Problem
+from dpbo_core.search.kernels import Kernel, kernel_named
 
 UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import ConstantAnswer, best_constant
 from dpbo_core.models.cross_validation import fold_of, one_class
+from dpbo_core.models.enforced import enforced_prediction
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import CORRECT_MODEL, EstimatorFactory, FittedEstimator
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
@@ -111,9 +112,7 @@ class EstimatorTrainer:
         else:
             scored = self.score
         if self.enforced:
-            from dpbo_core.models.one_by_one.enforced_model import alone
-
-            how = alone(fitted.by_rows(), self.X, self.truth, scored, needed_by=self._modules)
+            how = enforced_prediction().alone(fitted.by_rows(), self.X, self.truth, scored, needed_by=self._modules)
             return replace(fitted, alone=how)
         rows_alone = ROWS_OF_ANOTHER if scored.needs in self._tried else ROWS_TRIED
         outcome = check_rowwise(fitted, self.X, needs=scored.needs, rows_alone=rows_alone)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ from dpbo_core.data.named_columns import CANNOT, NamedColumn, OfRows, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.class_state import foreign_classes, restored
 from dpbo_core.models.containment import contained, one_thread
+from dpbo_core.models.enforced import Alone
 from dpbo_core.models.import_path import check_names, estimator_class
 from dpbo_core.models.isolated_estimator import IsolatedEstimator
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
@@ -40,9 +41,6 @@ from dpbo_core.models.scores.pairs import Integers, PairScore, counts
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.privacy.sealing import attempted
-
-if TYPE_CHECKING:
-    from dpbo_core.models.one_by_one.enforced_model import Alone
 
 CORRECT_MODEL = "correct [model] or the ends of [space]"
 PREPARE_COLUMNS = (
@@ -223,7 +221,7 @@ class FittedEstimator(ScorableModel):
 
     estimator: Any
     stand_in: NDArray[np.float64]
-    alone: "Alone | None" = None
+    alone: Alone | None = None
     cells: RecordScore | None = None
     columns: tuple[NamedColumn, ...] | None = None
 

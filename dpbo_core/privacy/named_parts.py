@@ -1,29 +1,58 @@
-"""A closed table of named parts, each imported when it is asked for, so that a study loads only what it names."""
+"""Closed tables of named parts, each imported when it is asked for, and what the installed features declare.
+
+A feature declares its parts as entry points (pyproject.toml). Only those of the distribution `dpbo` itself that lie
+under `dpbo.features.` are read, and none replaces a part of the core: another installed package is no door.
+"""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+DISTRIBUTION, FEATURES = "dpbo", "dpbo.features."
+
+
+@cache
+def declared(group: str) -> Mapping[str, str]:
+    """Return what the installed features declare in an entry point group: "module:attribute" by name, in order."""
+    try:
+        points = distribution(DISTRIBUTION).entry_points
+    except PackageNotFoundError:  # a checkout that is not installed has the core alone
+        return {}
+    found = {point.name: point.value for point in points if point.group == group}
+    return {name: value for name, value in sorted(found.items()) if value.startswith(FEATURES)}
+
+
+def load(value: str) -> Any:
+    """Return the part at "module:attribute", importing its module."""
+    module, _, attribute = value.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 class NamedParts(Mapping[str, T]):
-    """The parts of one package by name; its names and their order are known without importing any part."""
+    """The parts of one package by name, then the features' parts of one group; no part is imported to list them."""
 
-    def __init__(self, package: str, homes: Mapping[str, str]) -> None:
-        """Take the name of every part and its home, "module.attribute" inside `package`."""
-        self._package, self._homes = package, homes
+    def __init__(self, package: str, homes: Mapping[str, str], *, group: str = "") -> None:
+        """Take the home of each part, "module.attribute" inside `package`, and the features' entry point group."""
+        self._package, self._homes, self._group = package, homes, group
 
     def __getitem__(self, name: str) -> T:
+        if name not in self._homes:
+            return load(declared(self._group)[name])  # type: ignore[no-any-return]
         module, _, attribute = self._homes[name].rpartition(".")
-        part: Any = getattr(import_module(f"{self._package}.{module}"), attribute)
-        return part  # type: ignore[no-any-return]
+        return load(f"{self._package}.{module}:{attribute}")  # type: ignore[no-any-return]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._homes
+        return name in self._homes or name in self._declared()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
+        yield from self._homes
+        yield from (name for name in self._declared() if name not in self._homes)
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return sum(1 for _ in self)
+
+    def _declared(self) -> Mapping[str, str]:
+        return declared(self._group) if self._group else {}

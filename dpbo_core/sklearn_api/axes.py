@@ -9,8 +9,8 @@ import numpy as np
 
 from dpbo_core.data.content import key_of, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.space.search_space import Axis, Categorical, Integer, Real
-from dpbo_core.study_file import AxisSection
+from dpbo_core.search.search_space import Axis, Categorical, Integer, Real
+from dpbo_core.study import AxisSection
 
 REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
 

@@ -11,16 +11,16 @@ from dpbo_core.data.predictions import Rows, rows_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Source
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.containment import contained
-from dpbo_core.preparation.headers import check_n_validation, check_person
-from dpbo_core.preparation.prediction_half import check_prediction_columns, columns_of, prediction_half
-from dpbo_core.preparation.public_half import PublicHalf, sealed_half
+from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.sealing import attempted
-from dpbo_core.problem.problem import Problem
-from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.headers import check_n_validation, check_person
+from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
+from dpbo_core.study.public_half import PublicHalf, sealed_half
 
 Functions = Mapping[str, Callable[[Any], Any]]
 

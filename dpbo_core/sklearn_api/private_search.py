@@ -19,20 +19,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dpbo_core.advice.advise import Advice, advise
 from dpbo_core.data.frames import frame_of
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods.advice.advise import Advice, advise
+from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.headers import left_out
-from dpbo_core.preparation.resolve import planning_problem, resolve
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sealing import attempted, without_frames
-from dpbo_core.problem.problem import DEFAULT_DELTA
-from dpbo_core.problem.reading import number_of, number_or_none, whole_number_of
-from dpbo_core.queries.evaluation.run import EvaluationResult
+from dpbo_core.report.evaluation import EvaluationResult
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
@@ -45,7 +40,12 @@ from dpbo_core.sklearn_api.search_study import (
     study_of,
     two_tables,
 )
-from dpbo_core.study_file import EvaluationSection, PublicFiles
+from dpbo_core.study import EvaluationSection, PublicFiles
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.headers import left_out
+from dpbo_core.study.reading import number_of, number_or_none, whole_number_of
+from dpbo_core.study.resolve import planning_problem, resolve
+from dpbo_core.study.run import Run
 
 NO_BEST = (
     "the chosen candidate, {}, cannot be trained on these public rows: it scored what a constant answer does. The "

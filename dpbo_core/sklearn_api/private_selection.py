@@ -13,26 +13,26 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from dpbo_core.advice.advise import Advice, advise
-from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.frames import frame_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods.advice.advise import Advice, advise
+from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import planning_problem, resolve
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sealing import without_frames
-from dpbo_core.problem.model import PREDICTIONS, read_model
-from dpbo_core.problem.reading import number_of, whole_number_of
-from dpbo_core.queries.tuning.run import open_study
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
-from dpbo_core.study_file import AxisSection, PredictionTable, SearchSection, StudySpec
-from dpbo_core.study_file.study import CANDIDATE
+from dpbo_core.study import AxisSection, PredictionTable, SearchSection, StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.model import PREDICTIONS, read_model
+from dpbo_core.study.reading import number_of, whole_number_of
+from dpbo_core.study.resolve import planning_problem, resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.spec import CANDIDATE
+from dpbo_core.study.tuning import open_study
 
 TARGET = "the target"
 

@@ -13,22 +13,22 @@ from joblib import Parallel, delayed
 
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.methods.contract import Released
+from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimators import Model
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.precomputed import Precomputed, required_public_scores, required_trainings
-from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.resolve import ResolvedStudy, planning_problem
-from dpbo_core.preparation.run import Run
+from dpbo_core.models.scoring.partitioned import Workers
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.problem import Problem
-from dpbo_core.queries.evaluation.counting import Counter, count_table
-from dpbo_core.queries.evaluation.histogram_cells import Integers
-from dpbo_core.queries.evaluation.request import EvaluationQuery, request_of_released
-from dpbo_core.queries.evaluation.run import EvaluationResult, open_request
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.scoring.partitioned import Workers
+from dpbo_core.report.counting import Counter, count_table
+from dpbo_core.report.evaluation import EvaluationResult, open_request
+from dpbo_core.report.histogram_cells import Integers
+from dpbo_core.report.request import EvaluationQuery, request_of_released
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.precomputed import Precomputed, required_public_scores, required_trainings
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.resolve import ResolvedStudy, planning_problem
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 
 
 @dataclass

@@ -14,7 +14,6 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
-from dpbo_core.advice.choosing import AUTO
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_values
 from dpbo_core.data.frames import Count, Frame, frame_of, target_values
@@ -23,16 +22,15 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Division
 from dpbo_core.methods import method_named
+from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.problem.named_score import score_of, score_on
-from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.split_by_position import halves, validated_on
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit, model_section
-from dpbo_core.study_file import (
+from dpbo_core.study import (
     AxisSection,
     BudgetSection,
     DataSection,
@@ -44,6 +42,8 @@ from dpbo_core.study_file import (
     SearchSection,
     StudySpec,
 )
+from dpbo_core.study.named_score import score_of, score_on
+from dpbo_core.study.reading import number_of, whole_number_of
 
 MAX_PROCESSES = 2**16
 PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from dpbo.flows.plain_output import announce_stage
 
 if TYPE_CHECKING:
-    from dpbo_core.study_file import StudySpec
+    from dpbo_core.study import StudySpec
 
 GC_THRESHOLD = 1_000_000  # allocations between two collections; a command's imports make 700,000, and no garbage
 

@@ -10,7 +10,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,9 +24,10 @@ from dpbo.flows.cli.words import (
     of_every_command,
 )
 from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.privacy.named_parts import declared, load
 
 if TYPE_CHECKING:
-    from dpbo_core.study_file import StudySpec
+    from dpbo_core.study import StudySpec
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
@@ -36,27 +36,24 @@ COMMANDS = (
     ("dpbo budget", "what was spent, and what is left"),
     ("dpbo ui", "look at the releases in MLflow"),
 )
-VERBS = {  # in the order of --help: the module that has it, and its line there
-    "init": ("init", "Write a study file for two data files."),
-    "plan": ("plan", "What to expect, and its price; opens no sensitive file."),
-    "tune": ("tune", "Search, release the choice, charge the budget."),
-    "evaluate": ("evaluate", "How good the released model is, on the sensitive records."),
-    "watch": ("watch", "Has the model gone stale? One price for many looks."),
-    "serve": ("tune", "Tune on a schedule, until the budget refuses."),
-    "show": ("show", "Print a recorded release, from the ledger alone."),
-    "budget": ("budget_words", "What was spent, by whom, and what is left."),
-    "ui": ("ui", "Show MLflow's pages, read-only, behind a link."),
-    "doctor": ("doctor", "Look whether this machine is fit."),
-    "verify": ("verify", "Recompute a release's price, and check its receipt."),
-    "curate": ("curate", "The curator: publish a private table."),
-    "model": ("curate", "The modeller: search a published table."),
+VERBS = {  # in the order of --help: its home, and its line there
+    "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
+    "plan": ("dpbo.flows.cli.plan:plan", "What to expect, and its price; opens no sensitive file."),
+    "tune": ("dpbo.flows.cli.tune:tune", "Search, release the choice, charge the budget."),
+    "evaluate": ("dpbo.flows.cli.evaluate:evaluate", "How good the released model is, on the sensitive records."),
+    "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule, until the budget refuses."),
+    "show": ("dpbo.flows.cli.show:show", "Print a recorded release, from the ledger alone."),
+    "budget": ("dpbo.flows.cli.budget_words:budget_app", "What was spent, by whom, and what is left."),
+    "ui": ("dpbo.flows.cli.ui:ui", "Show MLflow's pages, read-only, behind a link."),
+    "doctor": ("dpbo.flows.cli.doctor:doctor", "Look whether this machine is fit."),
+    "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's price, and check its receipt."),
 }
-FIRST = 9  # of them are what most people need; the rest stands under "also"
+OF_FEATURES = {name: load(value) for name, value in declared("dpbo.commands").items() if name not in VERBS}
+VERBS |= OF_FEATURES
+FIRST = 8  # of them are what most people need; the rest stands under "also"
 
 
-WITH_A_RESULT = {
-    "show", "tune", "evaluate", "watch", "plan", "curate", "model", "verify",
-}  # fmt: skip
+WITH_A_RESULT = {"show", "tune", "evaluate", "plan", "verify", *OF_FEATURES}
 WITHOUT_SCHEDULE = {"tune", "evaluate"}
 
 
@@ -75,8 +72,7 @@ class Verbs(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, None, rest
-        module = import_module(f"dpbo.flows.cli.{VERBS[name][0]}")
-        verb = getattr(module, name, None) or getattr(module, f"{name}_app")
+        verb = load(VERBS[name][0])
         command = typer.main.get_command(verb if isinstance(verb, typer.Typer) else group_of_one(name, verb))
         add_options(command, of_every_command)
         if name in WITH_A_RESULT:

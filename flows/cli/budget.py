@@ -11,14 +11,13 @@ from typer.core import TyperGroup
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
-from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
-from dpbo_core.accounting.edition_price import CLOSE, room_in_words
-from dpbo_core.accounting.forecast import Forecast, Stream, forecast
 from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.edition_price import CLOSE, room_in_words
+from dpbo_core.ledger.accounting.forecast import Forecast, Stream, forecast
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.queries.watch import KIND as WATCH
-from dpbo_core.queries.watch import LOOK
+from dpbo_core.privacy.declared_query import rounds_of
 
 SHOWN_STUDIES = 3  # whose room is said: those that were charged last
 NEWEST = 20  # entries of a dataset that are shown without --all
@@ -257,9 +256,8 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 def n_looks(entry: Entry) -> int | None:
     """How many looks (private checks) a running watch has had; None for other entries and ended watches."""
-    if entry.method != WATCH or entry.released_at is not None:
-        return None
-    return sum(name.startswith(LOOK) for name in entry.recorded)
+    query = rounds_of(entry.method)
+    return None if query is None or entry.released_at is not None else query.n_rounds(entry.recorded)
 
 
 def looks(n: int) -> str:

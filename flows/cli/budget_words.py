@@ -15,9 +15,9 @@ from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import print_sentence
 from dpbo.flows.cli.words import lines_of, writing
 from dpbo.flows.stores import Stores
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.privacy.amounts import from_units
@@ -46,7 +46,7 @@ def set_cap(
     ] = None,
 ) -> None:
     """Open a dataset's cap, once; the same again is fine, another is refused."""
-    from dpbo_core.study_file.sections import PrivacySection
+    from dpbo_core.study.sections import PrivacySection
 
     PrivacySection(dataset=dataset, epsilon=1.0)
     for amount in (largest_epsilon, a_day):
@@ -73,7 +73,7 @@ def _budget(
     Raises:
         StudyInvalid: impossible numbers or names.
     """
-    from dpbo_core.study_file.sections import BudgetSection
+    from dpbo_core.study.sections import BudgetSection
 
     if public:
         if epsilon is not None:
@@ -172,7 +172,7 @@ def _source(text: str) -> Source:
     file's path, there or not.
     """
     from dpbo_core.data.bundled import SIZES
-    from dpbo_core.preparation.named_sources import named_source
+    from dpbo_core.study.named_sources import named_source
 
     return named_source(text, [name for name, _ in SIZES])
 

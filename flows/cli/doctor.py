@@ -28,9 +28,9 @@ from dpbo.flows.stores import FOLDER, Stores
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
-from dpbo_core.accounting.account import Account, balances
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.account import Account, balances
 
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}

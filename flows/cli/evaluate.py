@@ -16,15 +16,15 @@ from dpbo.flows.cli.words import Anyway, Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo.flows.stores import Stores
-from dpbo_core.accounting.account import Account
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import IfUseless, QueryContext
-from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.unit import NeighboringRelation
-from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.evaluation.request import saved
-from dpbo_core.queries.evaluation.run import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
-from dpbo_core.study_file import EvaluationSection, StudySpec
+from dpbo_core.report import KIND
+from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
+from dpbo_core.report.request import saved
+from dpbo_core.study import EvaluationSection, StudySpec
+from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.run import Run
 
 
 def evaluate(

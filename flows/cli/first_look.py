@@ -11,10 +11,10 @@ from pathlib import Path
 from dpbo_core.data.addresses import place_of
 from dpbo_core.data.header import missing_file
 from dpbo_core.errors import StudyInvalid, no_budget
-from dpbo_core.study_file import PersonFiles, PublicFiles, StudySpec
-from dpbo_core.study_file.evaluation import no_epsilon
-from dpbo_core.study_file.study import space_of
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.study.query_sections import no_epsilon
+from dpbo_core.study.spec import space_of
+from dpbo_core.study.toml_file import read_study
 
 READS_A_STUDY = ("tune", "plan", "evaluate", "watch", "serve")
 
@@ -58,7 +58,7 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
             place = place_of(folder, name)
             if isinstance(place, Path) and place.suffix.lower() in (".csv", ".parquet") and not place.exists():
                 raise missing_file(name)  # before the readers of tables are imported
-        from dpbo_core.preparation.headers import check_files, public_header
+        from dpbo_core.study.headers import check_files, public_header
 
         (public_header if verb == "plan" else check_files)(study, section, folder)
     if verb == "tune" and study.budget is None:

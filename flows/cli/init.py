@@ -21,13 +21,13 @@ from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC, file_source
+from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
-from dpbo_core.problem.problem import DEFAULT_DELTA
-from dpbo_core.study_file import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
+from dpbo_core.study.toml_file import read_study
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
-    from dpbo_core.accounting.account import Entry
+    from dpbo_core.ledger.accounting.account import Entry
 
 CODE = 130  # of a process that an interrupt ended
 AGAIN = "run the same command again"

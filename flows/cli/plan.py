@@ -13,22 +13,23 @@ from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
-from dpbo_core.accounting.edition_price import Price
-from dpbo_core.advice.advise import Advice, MethodAdvice, enough
-from dpbo_core.advice.expected_loss import UNKNOWN
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.preparation.data_split import public_sources
-from dpbo_core.preparation.headers import n_public
-from dpbo_core.preparation.preconditions import paying_account
-from dpbo_core.preparation.public_advice import advised_half
-from dpbo_core.preparation.resolve import advise_study, resolve
-from dpbo_core.preparation.trial_trainings import check_trainable
-from dpbo_core.queries.evaluation.request import of_a_candidate
-from dpbo_core.queries.evaluation.run import EvaluationPlan, planned
-from dpbo_core.queries.tuning.schedule import planned_if_scheduled, price_of
-from dpbo_core.study_file import Bundled, StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
+from dpbo_core.methods.advice.expected_loss import UNKNOWN
+from dpbo_core.report.evaluation import EvaluationPlan, planned
+from dpbo_core.report.request import of_a_candidate
+from dpbo_core.report.study_price import price_of
+from dpbo_core.study import Bundled, StudySpec
+from dpbo_core.study.data_split import public_sources
+from dpbo_core.study.headers import n_public
+from dpbo_core.study.preconditions import paying_account
+from dpbo_core.study.public_advice import advised_half
+from dpbo_core.study.resolve import advise_study, resolve
+from dpbo_core.study.schedule import planned_if_scheduled
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.trial_trainings import check_trainable
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 RUNS = ("good", "poor")

@@ -7,7 +7,7 @@ from typing import Any
 from dpbo.flows.cli.report_screen import print_figures, report_facts
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.verify import ledger_remark, release_of
-from dpbo_core.queries.evaluation.pooled import pool
+from dpbo_core.report.pooled import pool
 
 
 def pooled_reports(files: Sequence[str]) -> dict[str, Any]:

@@ -11,18 +11,18 @@ from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.accounting.account import Account
 from dpbo_core.errors import printable
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.address import team_setting
 from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release
-from dpbo_core.queries.evaluation import FOUR_COUNTS
+from dpbo_core.report import FOUR_COUNTS
 
 if TYPE_CHECKING:
     from dpbo.tasks.reporting.mlflow_lookup import Tracked
     from dpbo_core.privacy.release import StudyResult
-    from dpbo_core.queries.evaluation.repair import Repair
-    from dpbo_core.queries.evaluation.run import EvaluationResult
+    from dpbo_core.report.evaluation import EvaluationResult
+    from dpbo_core.report.repair import Repair
 
 BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo_core.privacy.release import NO_SCORE
-from dpbo_core.queries.evaluation import AT_THRESHOLD
+from dpbo_core.report import AT_THRESHOLD
 
 TITLES = {  # by which people know them; other figures go by their names
     "auc": "AUC",

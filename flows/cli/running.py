@@ -27,15 +27,15 @@ from dpbo.flows.prefect_runtime.settings import (
 from dpbo.flows.stores import Stores
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
-from dpbo_core.accounting.account import Account
 from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.address import only_readable, team_setting
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from dpbo_core.ledger.accounts import DatasetAccount
-    from dpbo_core.study_file import StudySpec
+    from dpbo_core.study import StudySpec
 
 STDOUT = 1
 GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months

@@ -10,15 +10,15 @@ from dpbo.flows.cli.release_screen import print_explained, print_release, releas
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import print_json, print_result
 from dpbo.flows.cli.words import Explain, writing
-from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
 from dpbo_core.ledger.name_patterns import fields_of
 from dpbo_core.privacy.atomically import replace_atomically
+from dpbo_core.privacy.declared_query import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.queries.evaluation import KIND
-from dpbo_core.queries.watch import KIND as WATCH
+from dpbo_core.report import KIND
 
 LISTED = 10  # of several matches in one line; the newest
 
@@ -123,7 +123,7 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
     """The ledger's studies of a NAME, NAME:EDITION or release's id, or none; of a study file, refused if none."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
-    from dpbo_core.study_file.toml_file import read_study
+    from dpbo_core.study.toml_file import read_study
 
     spec = read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition
@@ -158,12 +158,10 @@ def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInval
             cause="it opened nothing before the study file was changed and run again",
             remedy="run dpbo tune with the corrected study again: it continues, and nothing is paid twice",
         )
-    if entry.method == WATCH:
-        return StudyInvalid(
-            f"{word!r} goes on since {entry.reserved_at[:10]}: no look has raised the alarm, which is its release",
-            cause="a watch releases a bit a look, and ends with the first alarm",
-            remedy="dpbo ui shows its timeline; dpbo watch STUDY.toml --once looks again, at no new price",
-        )
+    query = rounds_of(entry.method)
+    if query is not None:
+        why, cause, remedy = query.unreleased
+        return StudyInvalid(f"{word!r} goes on since {entry.reserved_at[:10]}: {why}", cause=cause, remedy=remedy)
     again = f"run dpbo {'evaluate' if entry.method == KIND else 'tune'} with it again"
     return StudyInvalid(
         f"{word!r} was charged on {entry.reserved_at[:10]} and is not finished, so there is no release yet",

@@ -8,7 +8,7 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.stores import Stores
-from dpbo_core.accounting.account import Entry
+from dpbo_core.ledger.accounting.account import Entry
 from dpbo_core.ledger.accounts import DatasetAccount
 
 LINES = 5  # of what ran last

@@ -9,9 +9,9 @@ from dpbo.flows.requested_study import refuse_fields
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source
-from dpbo_core.preparation.preconditions import check_public_sources
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study import StudySpec
+from dpbo_core.study.preconditions import check_public_sources
+from dpbo_core.study.toml_file import read_study
 
 
 def check_public_here(sources: Iterable[Source]) -> None:

@@ -33,15 +33,15 @@ from dpbo.flows.cli.words import Anyway, Explain, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import consent
-from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.preparation.context import IfUseless, QueryContext
-from dpbo_core.preparation.run import Run
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.tuning.run import check_first, was_charged
-from dpbo_core.queries.tuning.schedule import price_of
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
+from dpbo_core.report.study_price import price_of
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.public_data import PersonFiles, PublicFiles
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import check_first, was_charged
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 

@@ -12,11 +12,11 @@ from dpbo.flows.cli.running import is_there
 from dpbo.flows.cli.terminal import print_result, print_sentence
 from dpbo.flows.cli.words import text_of
 from dpbo.flows.stores import Stores
-from dpbo_core.accounting.certificate import Recomputed, read_certificate, recompute
 from dpbo_core.errors import DpboError, LedgerDamaged, printable
 from dpbo_core.ledger import lookup
+from dpbo_core.ledger.accounting.certificate import Recomputed, read_certificate, recompute
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation.certified import CERTIFIED
+from dpbo_core.report.certified import CERTIFIED
 
 
 def verify(

@@ -1,11 +1,11 @@
 """Who scores the parts of a folder: processes of this machine, or a Dask cluster that others run (extra `dask`).
 
-Processes of this machine (`dpbo_core.scoring.processes`) are asked for by the study, or by `--workers`. A cluster
-(`standing_cluster`) was looked at first, and each of its workers looks at itself again before it scores, since it
-may have come later. Nothing of a partition is kept by Dask: its answer is bytes of one width (where persons are
-averaged, a power of two of entries), which are forgotten when they arrive. A worker has one part at a time, first
-of those that it scored before and may have cached (`PartCache`); the public models are sent with it, since what is
-sent to all beforehand waits for one that hangs.
+Processes of this machine (`dpbo_core.models.scoring.processes`) are asked for by the study, or by `--workers`. A
+cluster (`standing_cluster`) was looked at first, and each of its workers looks at itself again before it scores,
+since it may have come later. Nothing of a partition is kept by Dask: its answer is bytes of one width (where
+persons are averaged, a power of two of entries), which are forgotten when they arrive. A worker has one part at a
+time, first of those that it scored before and may have cached (`PartCache`); the public models are sent with it,
+since what is sent to all beforehand waits for one that hangs.
 """
 
 import os
@@ -21,12 +21,12 @@ import numpy as np
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.preparation.data_split import is_partitioned, validation_parts
-from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
-from dpbo_core.scoring.processes import Processes, answers_of_all
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.models.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
+from dpbo_core.models.scoring.processes import Processes, answers_of_all
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import is_partitioned, validation_parts
+from dpbo_core.study.public_data import PersonFiles, PublicFiles
+from dpbo_core.study.toml_file import read_study
 
 if TYPE_CHECKING:
     from dpbo.flows.workers.standing_cluster import StandingCluster

@@ -10,7 +10,7 @@ from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
-from dpbo_core.queries.evaluation import OF_CLASSES
+from dpbo_core.report import OF_CLASSES
 
 MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "

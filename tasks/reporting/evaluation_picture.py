@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dpbo_core.queries.evaluation.repair import Repair
+    from dpbo_core.report.repair import Repair
 
 UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
 GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
@@ -54,7 +54,7 @@ def draw_evaluation(release: Release) -> "Figure":
 
 def draw_repair(repair: "Repair") -> "Figure":
     """The figure of a repair: the reliability diagram before and after, with the log-losses."""
-    from dpbo_core.queries.evaluation.repair import OPTIMISTIC, PRICE
+    from dpbo_core.report.repair import OPTIMISTIC, PRICE
 
     figure = sheet(4.1)
     for axes, title, side in zip(
@@ -120,7 +120,7 @@ def _reliability(axes: "Axes", value: Figures) -> None:
 
 def _figures(axes: "Axes", value: Figures) -> None:
     """Draw the metrics of a two-class report that have a value, with their noise and sampling intervals."""
-    from dpbo_core.queries.evaluation.binary import Binary
+    from dpbo_core.report.binary import Binary
 
     drawn = [name for name in Binary.metrics if name not in UNDRAWN]
     present = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]

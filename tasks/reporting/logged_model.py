@@ -12,18 +12,18 @@ from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model import dpbo_served_model
-from dpbo_core.final_model.storage import is_linear, packages_of
-from dpbo_core.final_model.train import FinalModel
+from dpbo_core.models.final_model import dpbo_served_model
+from dpbo_core.models.final_model.storage import is_linear, packages_of
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation import KIND as EVALUATION
+from dpbo_core.report import KIND as EVALUATION
+from dpbo_core.study.final_training import FinalModel
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
     from mlflow.tracking import MlflowClient
 
-    from dpbo_core.queries.evaluation.repair import Repair
+    from dpbo_core.report.repair import Repair
 
 FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias too
 COMPARES = "warn_dependency_requirement_mismatches"
@@ -104,7 +104,7 @@ def put_repaired(
     store: Store, run_id: str, release: Release, repair: "Repair", model: FinalModel, scratch: Path
 ) -> None:
     """Save, log and register the repaired model, once, and give its version the alias `repaired`."""
-    from dpbo_core.queries.evaluation.repair import PRICE
+    from dpbo_core.report.repair import PRICE
 
     folder, client = scratch / REPAIRED, store.client
     name = registered_name(release.study.removesuffix(f"/{EVALUATION}"))

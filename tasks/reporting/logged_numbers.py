@@ -13,7 +13,7 @@ from typing import Any
 from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
-from dpbo_core.accounting.account import Account, Balance, balance_after
+from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
 

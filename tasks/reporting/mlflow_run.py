@@ -20,13 +20,13 @@ from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
-from dpbo_core.accounting.account import Account
-from dpbo_core.final_model.train import FinalModel, model_is_public
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation import KIND as EVALUATION
+from dpbo_core.report import KIND as EVALUATION
+from dpbo_core.study.final_training import FinalModel, model_is_public
 
 if TYPE_CHECKING:
-    from dpbo_core.queries.evaluation.repair import Repair
+    from dpbo_core.report.repair import Repair
 
 AT_ONCE = 100  # parameters that MLflow takes in one request
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.averaged import prior_of
-from dpbo_core.bo.score_map import CENTRE, NORMAL_90, SPREAD
-from dpbo_core.gp.mixture import KernelMixture, average
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
-from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
+from dpbo_core.search.averaged import prior_of
+from dpbo_core.search.mixture import KernelMixture, average
+from dpbo_core.search.score_map import CENTRE, NORMAL_90, SPREAD
+from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 POINTS = 200
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]

@@ -10,9 +10,9 @@ from typing import Any
 from dpbo.tasks.reporting.certificate_words import CHANGE, meaning, rests
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import anyone, whom
-from dpbo_core.queries.objective_for_a_loop import KIND as OBJECTIVE
 
 OPEN = "TO BE WRITTEN BY THE CURATOR"
 CURATOR = (
@@ -59,7 +59,9 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "release_type": "One release",
         "release_type_details": "Every release about the dataset is charged to one cap, which is never refilled.",
         "data_source_type": "Static",
-        "access_type": "Interactive" if release.method == OBJECTIVE else "Non-interactive",
+        "access_type": "Interactive"
+        if PUBLIC_QUESTIONS.name in release.guarantee.assumptions
+        else "Non-interactive",
     }
     accounting = {
         "composition": "The sum of the draws' ε, or of their ρ (zCDP) converted at δ, whichever holds at less.",

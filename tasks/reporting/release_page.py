@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.certificate_words import limits, meaning, rests, value
 from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.receipt import release_text
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation import AT_THRESHOLD, FOUR_COUNTS
+from dpbo_core.report import AT_THRESHOLD, FOUR_COUNTS
 
 Figures = Mapping[str, Any]
 READING = (

@@ -14,10 +14,10 @@ from dpbo.tasks.reporting.evaluation_picture import is_report
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.accounting.account import Account, balance_after
-from dpbo_core.final_model.train import FinalModel
+from dpbo_core.ledger.accounting.account import Account, balance_after
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.study.final_training import FinalModel
 
 FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 BEYOND = ", which may take points of the picture out of the score's range"

@@ -12,21 +12,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpbo.features.watch import KIND as WATCH
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric, score_rows
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
 from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
-from dpbo_core.accounting.account import Account, balance_after, balances
+from dpbo_core.ledger.accounting.account import Account, balance_after, balances
 from dpbo_core.privacy.release import Release
-from dpbo_core.queries.evaluation import KIND as EVALUATION
-from dpbo_core.queries.watch import KIND as WATCH
+from dpbo_core.report import KIND as EVALUATION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dpbo_core.queries.watch.recorded_looks import Look
+    from dpbo.features.watch.recorded_looks import Look
 
 
 KIND, STUDY = "dpbo.kind", "dpbo.study"

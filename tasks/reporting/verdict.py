@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbo_core.privacy.displayed_metric import ELSEWHERE, PUBLIC_SET, displayed_metric
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.queries.evaluation import ACCURACY
+from dpbo_core.report import ACCURACY
 
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
 UNSURE = "it cannot be told whether it is better than a constant answer"

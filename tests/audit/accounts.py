@@ -18,9 +18,9 @@ from audit.fuzz import standing_in
 from audit.ways import Way
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study, study_digest
+from dpbo_core.study import StudySpec
+from dpbo_core.study.toml_file import read_study, study_digest
+from dpbo_core.study.tuning import run_study
 
 CAP = 1.0
 NAMES = ("clinic", "Clinic", "clinic-", "clinic.", "\u0441linic", "ward", "clinic 2")  # the fifth is Cyrillic

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from audit.verdict import line
-from dpbo_core import PrivateObjective
+from dpbo import PrivateObjective
 
 ROOT = Path(__file__).parents[2]
 RECORDS, SUBMISSIONS = 2000, 500

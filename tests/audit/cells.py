@@ -27,7 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from audit.enumerator import Door, Place, World
-from dpbo_core import PrivateObjective, PrivateSearch
+from dpbo import PrivateObjective
+from dpbo_core import PrivateSearch
 from dpbo_core.sklearn_api.split_by_position import halves, validated_on
 
 N_ROWS, SHARE = 16, 0.4

@@ -26,7 +26,7 @@ from audit.runs import quickly, weaker_noise
 from audit.worst import draws_case, grid_case, last_case, margin_case, noisy_case, trajectory_case
 from audit.worst_rows import answers_case, moved_case, rows_case
 from audit.worst_trials import trials_case
-from dpbo_core.methods.dp_hypo import DpHypo
+from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid

@@ -26,17 +26,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from audit.enumerator import Door, Place, Row, Unit, World
-from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection, StudySpec
+from dpbo import PrivateObjective
+from dpbo.features.watch.looks import OpenLook, open_look
+from dpbo_core import PrivateSearch, PrivateSelection, StudySpec
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.queries.watch.looks import OpenLook, open_look
+from dpbo_core.report.evaluation import OpenEvaluation, open_evaluation
 from dpbo_core.sklearn_api.split_by_position import validated_on
-from dpbo_core.study_file import WatchSection
+from dpbo_core.study import WatchSection
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 
 COLUMNS = ("a", "colour", "flag", "when", "who", "y")
 A, COLOUR, FLAG, WHEN, WHO, Y = range(6)

@@ -43,7 +43,7 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.queries.evaluation.noised_table import report
+from dpbo_core.report.noised_table import report
 
 Row = tuple[object, ...]
 Unit = tuple[Row, ...]
@@ -192,14 +192,14 @@ class Tape:
         train = Prototype.train
         with ExitStack() as stack:
             for where, new in (
-                ("dpbo_core.queries.watch.looks.alarm", holds),
+                ("dpbo.features.watch.looks.alarm", holds),
                 ("dpbo_core.mechanisms.above_threshold._drawn", noised),
                 ("dpbo_core.mechanisms.exponential.PAUSE", 1e-6),
                 ("os.fsync", lambda _: None),
                 ("sqlalchemy.create_engine", self.engine),
-                ("dpbo_core.queries.evaluation.run.report", partial(self.once, report)),
+                ("dpbo_core.report.evaluation.report", partial(self.once, report)),
                 ("dpbo_core.models.estimator_trainer.check_rowwise", partial(self.once, check_rowwise)),
-                ("dpbo_core.queries.evaluation.evaluated_model.check_rowwise", partial(self.once, check_rowwise)),
+                ("dpbo_core.report.evaluated_model.check_rowwise", partial(self.once, check_rowwise)),
             ):
                 stack.enter_context(patch(where, new))
             stack.enter_context(patch.object(Noise, "release", release))

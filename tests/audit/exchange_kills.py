@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from exchanges import PRIVATE, world
 
 from audit.kills import CONTEXT, added
-from dpbo_core.accounting.composition import largest_rho
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.composition import largest_rho
 
 
 @dataclass(frozen=True)

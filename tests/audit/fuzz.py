@@ -170,7 +170,7 @@ def standing_in(folder: Path) -> Iterator[None]:
     """The current folder is `folder`, without the user's settings; a report's intervals come of 100 tables."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DPBO_", "MLFLOW_"))}
     old = Path.cwd()
-    few = patch("dpbo_core.queries.evaluation.noised_table.PAIRS", 50)  # which verify computes anew each time
+    few = patch("dpbo_core.report.noised_table.PAIRS", 50)  # which verify computes anew each time
     with patch.dict(os.environ, kept, clear=True), few:
         os.chdir(folder)
         try:

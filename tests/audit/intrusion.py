@@ -66,8 +66,8 @@ def trials_seen() -> int:
 
     from dpbo.flows.workers.scorers import workers
     from dpbo.flows.workers.standing_cluster import ADDRESS
-    from dpbo_core.preparation.resolve import resolve
-    from dpbo_core.study_file import StudySpec
+    from dpbo_core.study import StudySpec
+    from dpbo_core.study.resolve import resolve
 
     with accounts.team() as folder, patch.dict(os.environ, {ADDRESS: "tls://127.0.0.1:1"}):
         study = StudySpec.from_dict(hypo(folder))

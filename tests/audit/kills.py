@@ -18,9 +18,9 @@ from typing import Any
 from worlds import OPTIONS, PATH_ACCEPTS, PATHS
 
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.tuning import run_study
 
 CONTEXT = multiprocessing.get_context("fork")  # the parent has imported everything: a child lives for a moment only
 PATIENCE = 60  # attempts after which a study counts as one that cannot be finished

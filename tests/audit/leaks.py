@@ -23,14 +23,13 @@ from intruder import environment
 from worlds import PATH_ACCEPTS, PATHS, with_method
 
 from dpbo_core.methods import METHODS
-from dpbo_core.preparation import data_split
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec, data_split
 
 FEATURE, LABEL, OTHER = 73914.28571429, "zq7-canary-label", "0.123456789"
 
 SCRIPT = """
 import os, signal, sys
-from dpbo_core.scoring.in_memory import Objective
+from dpbo_core.models.scoring.in_memory import Objective
 from dpbo.flows.cli import app as cli
 SECRET = "{feature} {label}"
 calls = 0
@@ -144,7 +143,7 @@ SCENARIOS = {
     "scoring fails": Scenario(_broken("Objective.evaluate")),
     "scoring fails, --debug": Scenario(_broken("Objective.evaluate"), words=("--debug",)),
     "reading fails": Scenario(
-        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.preparation import data_split\n")
+        _broken("data_split.sensitive_half", when=1, before="from dpbo_core.study import data_split\n")
     ),
     "drawing fails": Scenario(_broken("Noise.release", when=1, before=DRAW)),
     "recording fails": Scenario(_broken("Reservation.record", when=1, error="OSError", before=DRAW)),

@@ -65,7 +65,7 @@ def waits() -> dict[str, float]:
 
     from dpbo.tasks.reporting.mlflow_lookup import check_target
     from dpbo.tasks.reporting.mlflow_store import open_store
-    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.ledger.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     taken: dict[str, float] = {}

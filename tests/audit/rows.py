@@ -19,7 +19,7 @@ from audit.cells import cell_doors
 from audit.doors import doors
 from audit.verdict import line, table
 from dpbo_core.methods import METHODS
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 STORES = ("SQLite", "PostgreSQL")
 PROCESSES = 2

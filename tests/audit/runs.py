@@ -29,8 +29,8 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Additive, Noise, OperatingSystemNoise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import NoisyGP
+from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.problem import Problem
 
 Values = NDArray[np.float64]
 Law = Pure | Gaussian | GaussianAndChoice

@@ -23,18 +23,18 @@ from each_release import REPORTS, each_release
 from exchanges import PRIVATE, world
 
 from audit.mutations import ESC, WORDS
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import run_study
 
 PLANNED = 8  # one accepted study in so many is planned too
 LINES = ["1,2,0", "0.5,-1,1", "2,2,1", "-1,0.3,0", "0.1,0.2,1", "3,1,0", "-2,1,1", "1,1,0"]
@@ -192,9 +192,9 @@ def parquet(folder: Path) -> Target:
 
 def exchange(folder: Path, door: str) -> Target:
     """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
-    from dpbo_core.queries.modeler import session
-    from dpbo_core.queries.modeler.messages import Answer, Query, read_message, read_published
-    from dpbo_core.queries.publication.answers import Curator
+    from dpbo.features.outsourced import session
+    from dpbo.features.outsourced.answers import Curator
+    from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
 
     made = world(folder)
     made.publish()
@@ -359,7 +359,7 @@ def ledger_export(folder: Path) -> Target:
 
 def certificate(folder: Path) -> Target:
     from dpbo.flows.cli.verify import check_certificate, release_of
-    from dpbo_core.queries.evaluation.pooled import pool
+    from dpbo_core.report.pooled import pool
 
     found = each_release(folder)
     reports = [replace(found[name], dataset="elsewhere") for name in REPORTS]
@@ -389,9 +389,9 @@ def final_model(folder: Path) -> Target:
     """Both files of a saved model: a message, or numbers of the right form."""
     from sklearn.tree import DecisionTreeClassifier
 
-    from dpbo_core.final_model.storage import ESTIMATOR, NUMBERS
-    from dpbo_core.final_model.train import FinalModel
     from dpbo_core.models.estimators import fitted
+    from dpbo_core.models.final_model.storage import ESTIMATOR, NUMBERS
+    from dpbo_core.study.final_training import FinalModel
 
     columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"], "y": [0, 1, 0, 1]}
     told = Preprocessing.fit(table_of(columns), "y", unit_ball=False)

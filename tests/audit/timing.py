@@ -18,10 +18,9 @@ from worlds import Memory, plain
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.preparation import data_split
+from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec, data_split
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.laws import Gaussian
+from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.geometry import image
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.methods.outsourced.box import Outsourced, PrivateAnswers
-from dpbo_core.methods.outsourced.geometry import image
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import NeighboringRelation
 

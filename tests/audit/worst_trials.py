@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from audit.laws import BestOfTwo, Pure, best_of_two_loss
 from audit.runs import Doors, Sums
 from audit.worst import chosen, sums, world
+from dpbo.features.private_training.dp_hypo import DpHypo
+from dpbo.features.private_training.hypo_search import HypoSearch, informed
+from dpbo.features.private_training.hypo_search import Trials as Selected
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.methods.dp_hypo import DpHypo
-from dpbo_core.methods.hypo_search import HypoSearch, informed
-from dpbo_core.methods.hypo_search import Trials as Selected
+from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.plan import Spend
-from dpbo_core.problem.problem import Problem
 
 Values = NDArray[np.float64]
 BLOCK = 8_192

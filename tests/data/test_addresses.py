@@ -22,6 +22,8 @@ from canary import forms_of_text, search
 from conftest import new_database
 from object_store import KEY, object_store
 
+from dpbo.features.watch.terms import Terms
+from dpbo.features.watch.todays_table import todays_table
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.addresses import address_of, place_of
 from dpbo_core.data.fetched import fetched, server_marks
@@ -30,13 +32,11 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
-from dpbo_core.preparation.data_split import public_half
-from dpbo_core.preparation.named_sources import named_source, place_source
-from dpbo_core.queries.evaluation.run import evaluate_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.queries.watch.terms import Terms
-from dpbo_core.queries.watch.todays_table import todays_table
-from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.report.evaluation import evaluate_study
+from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.named_sources import named_source, place_source
+from dpbo_core.study.tuning import run_study
 
 CANARY = "canary-7f3e9a41c0"
 PG = "postgresql://db.example/ehr?query="

@@ -12,8 +12,7 @@ from dpbo_core import PrivacyLedger, Real
 from dpbo_core.data import aliasing
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.preparation import data_split
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec, data_split
 
 RNG = np.random.default_rng(0)
 A = RNG.normal(size=(200, 3))

@@ -100,7 +100,7 @@ def test_the_private_choice_of_the_first_example_earns_its_price() -> None:
     """By the exact scores: what the public scans choose loses a quarter of the records to the best; the ε is 1."""
     from dpbo_core import read_study
     from dpbo_core.methods.public import Public
-    from dpbo_core.preparation import data_split
+    from dpbo_core.study import data_split
 
     folder = Path(__file__).parents[2] / "examples"
     tuned, alone = (read_study(folder / f"{name}.toml") for name in ("two_scanners", "public_scans_alone"))

@@ -23,8 +23,8 @@ from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.errors import printable
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 NAMES = [
     "claims_$10k_$50k", "$", "$$", "$x$", r"$\frac{$", r"\$", r"a\$b$", "$a$$", "$^$", "_^_", "\\", "\\\\",

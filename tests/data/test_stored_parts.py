@@ -24,14 +24,13 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.named_sources import named_source
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.evaluation.run import evaluate_study
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.report.evaluation import evaluate_study
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.named_sources import named_source
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 CANARY = "canary-51c7d0b9e2"
 FILES = {"training": "t.parquet", "n_validation": 500, "target": "ill"}

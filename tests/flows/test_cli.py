@@ -17,11 +17,11 @@ from dpbo.flows.results import Tuned
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.verdict import next_step
-from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 
 @pytest.fixture

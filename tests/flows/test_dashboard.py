@@ -25,16 +25,16 @@ from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, open_store
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.final_model import FinalModel
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.preparation.training_set import training_digest
 from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.training_set import training_digest
+from dpbo_core.study.tuning import run_study
 
 LEFT = ("budget/spent", "budget/left")
 SCORES = ("score", "score/low", "score/high")  # by edition, in the metric's own unit, with numbers for its ends

@@ -18,11 +18,11 @@ from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
-from dpbo_core.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 FIGURES = {"auc", "recall", "specificity", "precision", "f1", "average_precision", "lift", "calibration_error"}

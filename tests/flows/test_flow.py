@@ -33,7 +33,9 @@ from prefect.settings import get_current_settings, temporary_settings
 from prefect.states import Running
 from worlds import mostly_slow, with_method
 
-from dpbo.flows import outsource
+from dpbo.features.outsourced import flow as outsource
+from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.curator import Publication
 from dpbo.flows.owner import owners_terminal
 from dpbo.flows.prefect_page import in_a_line
 from dpbo.flows.prefect_runtime.liveness import alive, bury
@@ -45,15 +47,13 @@ from dpbo.tasks.reporting.receipt import new_key
 from dpbo_core.errors import BudgetExceeded, DpboError, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.models import linear_trainer
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.publication.curator import Publication
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.study_file import StudySpec
+from dpbo_core.models.scoring.in_memory import Objective
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("prefect_server")

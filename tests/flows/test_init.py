@@ -11,10 +11,10 @@ from dpbo.flows.cli.init import public_name, study_text
 from dpbo_core.data import read_table
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.data_split import FileSplit
-from dpbo_core.preparation.resolve import planning_problem
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.resolve import planning_problem
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import run_study
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"
 SECRET = "V00007-canary"

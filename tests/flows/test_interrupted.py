@@ -16,10 +16,10 @@ from dpbo.flows.cli import running  # noqa: F401  loaded as it is by every comma
 from dpbo.flows.cli.interrupted import stopped
 from dpbo.flows.stores import Stores
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["tune", "study.toml"]

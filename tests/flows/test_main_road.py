@@ -14,10 +14,9 @@ from dpbo.flows.cli import main
 from dpbo_core import methods
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.preparation import preconditions, resolve, training_set
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.study_file import toml_file
+from dpbo_core.study import preconditions, resolve, toml_file, training_set
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.run import Run
 
 STUDY = """
 [study]
@@ -97,7 +96,7 @@ def test_each_station_is_passed_once_and_no_other_method_is_priced(study, monkey
 UNASKED = (
     "dpbo_core.data.csv_file", "dpbo_core.data.fetched", "dpbo_core.data.parquet_file", "dpbo_core.data.people",
     "dpbo_core.methods.private_grid", "dpbo_core.models.estimators", "dpbo_core.models.scores.roc_auc",
-    "dpbo_core.private_training", "dpbo_core.queries.evaluation.request", "dpbo_core.queries.watch.looks",
+    "dpbo.features.private_training", "dpbo_core.report.request", "dpbo.features.watch.looks",
 )  # fmt: skip
 TUNE = """
 import sys

@@ -15,7 +15,7 @@ from intruder import NOBODY, command, environment
 
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import BudgetRefused, StudyInvalid
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 WATCH = '''
 import sys

@@ -10,20 +10,20 @@ from intruder import NOBODY
 from test_policy_runs import folder, in_a_run, ledger, team  # noqa: F401  a fixture
 from test_policy_runs import study as written  # noqa: F401  a fixture
 
-from dpbo.flows import outsource
+from dpbo.features.outsourced import flow as outsource
+from dpbo.features.watch.flow import watch_privately
+from dpbo.features.watch.schedule_flow import watch_on_schedule
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.owner import owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.serve import FROZEN, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately
-from dpbo.flows.watch import watch_privately
-from dpbo.flows.watch_schedule import watch_on_schedule
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import WatchSection
+from dpbo_core.study import WatchSection
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import run_study
 
 CANARY = "Ottilie Kirchner"
 pytestmark = pytest.mark.usefixtures("prefect_server")

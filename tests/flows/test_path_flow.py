@@ -12,7 +12,7 @@ from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.lipschitz import LipschitzSearch
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 N, STEPS = 5, 4

@@ -14,7 +14,7 @@ from dpbo.flows.requested_study import study_of
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,8 +61,8 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     import yaml
     from prefect.flows import load_flow_from_entrypoint
 
-    from dpbo_core.preparation.resolve import plan_study
-    from dpbo_core.study_file.toml_file import read_study
+    from dpbo_core.study.resolve import plan_study
+    from dpbo_core.study.toml_file import read_study
 
     container = ROOT / "examples" / "container" / "prefect.yaml"
     (in_container,) = yaml.safe_load(container.read_text())["deployments"]

@@ -24,11 +24,11 @@ from dpbo_core import PrivateSearch, Real
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study, study_digest
+from dpbo_core.study import StudySpec
+from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.run import Run
+from dpbo_core.study.toml_file import read_study, study_digest
+from dpbo_core.study.tuning import run_study
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dpbo.tasks.tuning import publish
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -125,7 +125,7 @@ def test_an_experiment_deleted_after_the_charge_costs_no_release(study, monkeypa
     tune_privately(study())
     spec = study("2")
     with monkeypatch.context() as broken:
-        broken.setattr("dpbo_core.queries.tuning.run.StudyRun.finish", lambda _: 1 / 0)
+        broken.setattr("dpbo_core.study.tuning.StudyRun.finish", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             tune_privately(spec)
     assert spent()[1] == 2

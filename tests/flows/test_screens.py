@@ -25,17 +25,17 @@ from dpbo.tasks.reporting.certificate_words import value_rows
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.resolve import advise_study, resolve
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import advise_study, resolve
+from dpbo_core.study.tuning import run_study
 
 SIGNS = re.compile("[\u2190-\u27bf\u0370-\u03ff\x1b]")  # arrows, boxes, blocks, marks, Greek, terminal codes
 FIRST_COLUMNS = {"study", "figure", "method"}

@@ -22,14 +22,13 @@ from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.training_set import study_fingerprint, training_digest
-from dpbo_core.queries.evaluation.run import run_and_evaluate
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.report.evaluation import run_and_evaluate
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.training_set import study_fingerprint, training_digest
+from dpbo_core.study.tuning import run_study
 
 TYPED = """
 import contextlib, io, json, os, sys

@@ -32,10 +32,10 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.schema import SCHEMA
-from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.study import StudySpec
+from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import run_study
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(1990, 1, 1), datetime(9000, 1, 1))  # noqa: DTZ001  each is made UTC

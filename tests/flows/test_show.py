@@ -15,14 +15,14 @@ from worlds import problem, run, smooth_table
 
 from dpbo.flows.cli import app as cli
 from dpbo.tasks.reporting.registry_entry import registry_entry
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 
 @pytest.fixture

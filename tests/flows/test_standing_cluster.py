@@ -21,16 +21,15 @@ from dpbo.flows.cli.findings import dask_cluster
 from dpbo.flows.workers.dask_fitness import PACKAGES, problems
 from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
 from dpbo.flows.workers.standing_cluster import ADDRESS, standing_cluster
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import Sealed, StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 
 
 @pytest.fixture

@@ -9,21 +9,21 @@ import tomli_w
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
+from dpbo.features.objective.objective_handle import objective_of_study
+from dpbo.features.objective.score_session import ScoreSession
+from dpbo.features.watch.looks import OpenLook, open_look
+from dpbo.features.watch.schedule_flow import serve_watch
 from dpbo.flows.serve import Schedule, serve
 from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
-from dpbo.flows.watch_schedule import serve_watch
 from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.preparation.context import IfUseless, QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.evaluation.run import OpenEvaluation, open_evaluation
-from dpbo_core.queries.objective_for_a_loop.objective_handle import objective_of_study
-from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.queries.watch.looks import OpenLook, open_look
-from dpbo_core.study_file import StudySpec
+from dpbo_core.report.evaluation import OpenEvaluation, open_evaluation
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 GOOD, BAD = 5.0, 0.001
 NO_SERVER = Schedule("0 2 * * *", None, 1, trust=False)

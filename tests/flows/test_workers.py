@@ -22,9 +22,17 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.public_search import search_on_public_data
-from dpbo_core.preparation import data_split, precomputed
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.precomputed import (
+from dpbo_core.models.scoring import processes
+from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, PartWorker
+from dpbo_core.models.scoring.processes import Processes
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.report import counting
+from dpbo_core.report.binary import BinaryCells
+from dpbo_core.report.counting import Counter
+from dpbo_core.report.histogram_cells import WEIGHT, Grouping
+from dpbo_core.study import StudySpec, data_split, precomputed
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.precomputed import (
     Precomputed,
     PublicWork,
     cross_validate_candidates,
@@ -33,18 +41,9 @@ from dpbo_core.preparation.precomputed import (
     required_trainings,
     train_candidates,
 )
-from dpbo_core.preparation.resolve import resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.queries.evaluation import counting
-from dpbo_core.queries.evaluation.binary import BinaryCells
-from dpbo_core.queries.evaluation.counting import Counter
-from dpbo_core.queries.evaluation.histogram_cells import WEIGHT, Grouping
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.scoring import processes
-from dpbo_core.scoring.partitioned import PartitionedObjective, PartReader, PartWorker
-from dpbo_core.scoring.processes import Processes
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 
 
 def in_parts(V, here):
@@ -378,7 +377,7 @@ def test_another_seed_is_not_answered_from_what_was_given(world, here):
 @pytest.mark.parametrize("name", ["searched shortlist", "prior"])
 def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, pool, name):
     """With the same noise on a dataset declared public; the second process is real."""
-    from dpbo_core.accounting.budget import PrivacyBudget
+    from dpbo_core.ledger.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
@@ -403,12 +402,12 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
 
 
 AT_ONCE = """
-from dpbo_core.preparation import precomputed
-from dpbo_core.scoring import processes
+from dpbo_core.study import precomputed
+from dpbo_core.models.scoring import processes
 precomputed.LONG = processes.LEAST_EFFORT = 0.0
 """
 LEAKY_PARTS = """
-from dpbo_core.scoring.processes import Processes
+from dpbo_core.models.scoring.processes import Processes
 honest = Processes.map
 def leaky(self, work, parts):
     from prefect import get_run_logger

@@ -16,14 +16,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_final_model import COLUMNS, HOSTILE, REGRESSION, WITHOUT, estimator_model, regression_model
 
+from dpbo.features.isolation.enforced_model import alone
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
-from dpbo_core.final_model.storage import NUMBERS
-from dpbo_core.final_model.train import FinalModel
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name, unlisted_part
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.one_by_one.enforced_model import alone
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
+from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.scores.brier import Brier
+from dpbo_core.study.final_training import FinalModel
 
 FEW = {"n_estimators": 5, "n_jobs": 1}
 QUIET = {**FEW, "verbose": -1, "min_child_samples": 2}

@@ -7,7 +7,8 @@ from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC
 
-from dpbo_core import NoScoresLeft, PrivacyLedger, PrivateObjective
+from dpbo import PrivateObjective
+from dpbo_core import NoScoresLeft, PrivacyLedger
 
 CANCER = load_breast_cancer(return_X_y=True)
 

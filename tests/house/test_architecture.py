@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from dpbo.features.private_training.union import BASES
 from dpbo_core.mechanisms.mechanism_cost import WORTH
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.private_training.union import BASES
 
 ROOT = Path(__file__).parents[2]
 LINT = Path(sys.executable).parent / "lint-imports"
@@ -84,37 +84,37 @@ def test_a_folder_that_is_no_longer_found_is_missed(house):
 
 
 PLANTED = [
-    ("dpbo_core/queries/tuning/run.py", "import dpbo.tasks.tuning", "flows > tasks > dpbo_core"),
+    ("dpbo_core/study/tuning.py", "import dpbo.tasks.tuning", "flows > tasks > dpbo_core"),
     ("tasks/tuning.py", "import dpbo.flows.tune", "flows > tasks > dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo", "the core stays free"),
     ("flows/tune.py", "import dpbo.flows.cli.show", "the floors of flows"),
     ("flows/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
     ("tasks/reporting/escaping.py", "import prefect", "pictures and pages know nothing"),
-    ("dpbo_core/problem/problem.py", "import dpbo_core.scoring.in_memory", "the floors of dpbo_core"),
-    ("dpbo_core/gp/kernels.py", "import dpbo_core.space", "the floors of dpbo_core"),
+    ("dpbo_core/methods/problem.py", "import dpbo_core.models.scoring.in_memory", "the floors of dpbo_core"),
+    ("dpbo_core/search/kernels.py", "import dpbo_core.search", "the floors of dpbo_core"),
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.ledger.ledger", "the floors of dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
     ("dpbo_core/methods/stated_search.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
-    ("dpbo_core/methods/kusner_pricing.py", "import dpbo_core.methods.outsourced.box", "methods do not import"),
-    ("dpbo_core/bo/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
-    ("dpbo_core/gp/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
-    ("dpbo_core/queries/modeler/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
-    ("dpbo_core/bo/acquisition.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
+    ("dpbo_core/methods/kusner_pricing.py", "import dpbo.features.outsourced.box", "methods do not import"),
+    ("dpbo_core/search/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
+    ("dpbo_core/search/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
+    ("features/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
+    ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
     (
-        "dpbo_core/queries/modeler/session.py",
-        "import dpbo_core.queries.publication.vault",
+        "features/outsourced/session.py",
+        "import dpbo.features.outsourced.vault",
         "the modeller knows nothing",
     ),
-    ("dpbo_core/methods/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
-    ("dpbo_core/queries/tuning/run.py", "import prefect", "the core stays free"),
+    ("features/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
+    ("dpbo_core/study/tuning.py", "import prefect", "the core stays free"),
     ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
-    ("dpbo_core/study_file/study.py", "import pydantic", "the core stays free"),
+    ("dpbo_core/study/spec.py", "import pydantic", "the core stays free"),
 ]
 ALONE = {
     "dpbo_core/errors.py": "all import it: whatever it imports breaks most rules in most files",
-    "dpbo_core/bo/acquisition.py": "another file of its room imports the same, and one way to a module is told",
+    "dpbo_core/search/acquisition.py": "another file of its room imports the same, and one way to a module is told",
 }
 APART = [[it for it in PLANTED if it[0] not in ALONE], *([it] for it in PLANTED if it[0] in ALONE)]
 
@@ -289,9 +289,9 @@ def test_a_table_of_parts_has_each_under_its_own_name():
 
 def test_a_planted_name_is_caught():
     texts, faults = sources(), (
-        ("dpbo_core/queries/tuning/run.py", 'KINDS = ("lipschitz", "outsourced")', "lipschitz"),
-        ("dpbo_core/accounting/certificate.py", 'GAUSSIAN = ("discrete Gaussian",)', "discrete Gaussian"),
-        ("dpbo_core/methods/dp_hypo.py", 'DEFAULT = "noisy_gradient_descent"', "noisy_gradient_descent"),
+        ("dpbo_core/study/tuning.py", 'KINDS = ("lipschitz", "outsourced")', "lipschitz"),
+        ("dpbo_core/ledger/accounting/certificate.py", 'GAUSSIAN = ("discrete Gaussian",)', "discrete Gaussian"),
+        ("features/private_training/dp_hypo.py", 'DEFAULT = "noisy_gradient_descent"', "noisy_gradient_descent"),
         ("flows/cli/init.py", "REMEDY = 'choose score = \"brier\"'", "brier"),
         ("tasks/tuning.py", 'raise ValueError("dp_hypo hides its steps")', "dp_hypo"),
     )  # fmt: skip

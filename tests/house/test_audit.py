@@ -13,7 +13,7 @@ from audit import bounds, distinguish, laws, supply, timing, verdict
 from dp_accounting import get_epsilon_gaussian
 
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 TESTS = Path(__file__).parents[1]
 

@@ -9,10 +9,10 @@ from pages import ROOT
 from dpbo_core import BudgetRefused, PrivacyLedger, StudyInvalid, StudySpec, advise_study, plan_study, run_study
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.privacy.unit import PrivacyUnit
-from dpbo_core.queries.evaluation.request import EvaluationQuery
-from dpbo_core.study_file import BudgetSection
+from dpbo_core.report.request import EvaluationQuery
+from dpbo_core.study import BudgetSection
+from dpbo_core.study.resolve import planning_problem
 
 PAGES = ("docs/index.md", "docs/explanation/compared_with.md")
 FILES = {"training": "t.csv", "validation": "v.csv", "target": "y"}

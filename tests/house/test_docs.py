@@ -19,7 +19,7 @@ from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 from prefect.events.schemas.automations import AutomationCore
 
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 NEEDS = {"health_data": "statsmodels", "compared_with": "skopt"}  # packages of the group `docs`
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
@@ -236,7 +236,7 @@ def test_the_page_of_the_study_file_has_every_key():
     from typing import get_args
 
     from dpbo_core.models.scores.union import SCORES
-    from dpbo_core.study_file import (
+    from dpbo_core.study import (
         AxisSection,
         BudgetSection,
         DataSection,

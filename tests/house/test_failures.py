@@ -22,6 +22,13 @@ from test_dp_hypo import study
 from worlds import Memory, NamedTrainer, plain, problem, run, smooth_table
 
 import dpbo_core
+from dpbo.features.private_training.algorithm import Sizes
+from dpbo.features.private_training.dp_hypo import DpHypo
+from dpbo.features.private_training.dp_sgd import DpSgd
+from dpbo.features.private_training.noisy_gradient_descent import NoisyGradientDescent
+from dpbo.features.private_training.objective_perturbation import ObjectivePerturbation
+from dpbo.features.private_training.output_perturbation import OutputPerturbation
+from dpbo.features.private_training.solving import check_solvable, solvable, tolerance
 from dpbo_core.data import Encoded
 from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -30,20 +37,13 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNois
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
 from dpbo_core.methods import METHODS, hypo_search
-from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.preparation.resolve import plan_study
 from dpbo_core.privacy import library_version
 from dpbo_core.privacy.sealing import attempted, each, messages, sealed
-from dpbo_core.private_training.algorithm import Sizes
-from dpbo_core.private_training.dp_sgd import DpSgd
-from dpbo_core.private_training.noisy_gradient_descent import NoisyGradientDescent
-from dpbo_core.private_training.objective_perturbation import ObjectivePerturbation
-from dpbo_core.private_training.output_perturbation import OutputPerturbation
-from dpbo_core.private_training.solving import check_solvable, solvable, tolerance
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.tuning import run_study
 from dpbo_core.theorems.chaudhuri_2011 import corollary_8_sensitivity
 
 HERE = Path(__file__).parents[1]

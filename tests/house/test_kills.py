@@ -5,7 +5,7 @@ from audit.kills import campaign, one_study
 from worlds import PATHS
 
 from dpbo_core.methods import METHODS
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
 
 
 def test_a_killed_study_is_released_once_and_paid_once(tables, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.papers import adaptive, kharkovskii, page, wang
 from benchmarks.papers.cells import DIGITS, STATE, Results
-from dpbo_core.methods.dp_hypo import DpHypo
+from dpbo.features.private_training.dp_hypo import DpHypo
 
 
 def cells():

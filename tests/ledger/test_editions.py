@@ -11,14 +11,9 @@ import pytest
 from failure_worlds import frame
 from worlds import Memory
 
-from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.bo.acquisition import UCB
-from dpbo_core.bo.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.bo.learning import FRESH, LearningSearch
 from dpbo_core.errors import LedgerDamaged, StudyInvalid
-from dpbo_core.gp.drifting import CHANGE, DRIFTS, LEVEL, Observations, of_the_past
-from dpbo_core.gp.kernels import Matern52
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.store import LedgerStore
@@ -26,13 +21,16 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNois
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.preparation import learning
-from dpbo_core.preparation.context import OS_NOISE, QueryContext
-from dpbo_core.preparation.resolve import plan_study, problem_of
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning import run
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.search.acquisition import UCB
+from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
+from dpbo_core.search.drifting import CHANGE, DRIFTS, LEVEL, Observations, of_the_past
+from dpbo_core.search.kernels import Matern52
+from dpbo_core.search.learning import FRESH, LearningSearch
+from dpbo_core.study import StudySpec, learning
+from dpbo_core.study.context import OS_NOISE, QueryContext
+from dpbo_core.study.resolve import plan_study, problem_of
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 LINE = np.linspace(0.0, 1.0, 12)[:, None]
 PRIOR = prior_of(kernel="matern52", lengthscale=0.3, dimensions=1, guessed=False)
@@ -238,7 +236,7 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
         open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))  # charges it, having found one more
         return found
 
-    monkeypatch.setattr(run, "to_learn_from", late)
+    monkeypatch.setattr(tuning, "to_learn_from", late)
     begun = open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))
     for _ in range(3):
         begun.step()

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from conftest import new_database
 from worlds import asked_until_it_answers
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -28,6 +27,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
 from dpbo_core.ledger.recovery import accept

@@ -14,9 +14,9 @@ from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
 from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -5,11 +5,11 @@ import math
 import pytest
 from test_ledger import GUARANTEE, SYSTEM, key
 
-from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import largest_rho
-from dpbo_core.accounting.renyi_filter import Filter, draw_units, most_units
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import largest_rho
+from dpbo_core.ledger.accounting.renyi_filter import Filter, draw_units, most_units
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore

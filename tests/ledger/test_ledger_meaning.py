@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from test_ledger import SYSTEM, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
-from dpbo_core.accounting.account import Totals, canonical, facts_hash
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.account import Totals, canonical, facts_hash
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Link, seal
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -13,9 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from test_ledger import GUARANTEE, SYSTEM, key, plan
 from test_ledger_audit import exported
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, accept, recover

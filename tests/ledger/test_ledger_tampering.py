@@ -14,10 +14,10 @@ from test_ledger_audit import exported, spend
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
 
-from dpbo_core.accounting.account import canonical
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.account import canonical
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of
@@ -468,8 +468,8 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tabl
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'ledger.db'}")
-    from dpbo_core.queries.tuning.run import run_study
-    from dpbo_core.study_file.toml_file import read_study
+    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.tuning import run_study
 
     book = PrivacyLedger(os.environ["DPBO_LEDGER_URL"])
     book.set_budget(PrivacyBudget.of("people", epsilon=3.0, delta=1e-5))

@@ -18,10 +18,10 @@ from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.ledger.writer import Writer
-from dpbo_core.preparation.data_split import FileSplit
-from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.tuning import run_study
 
 CANARY = "canary-51c0de"
 AS_PUBLIC = "scored on, and would be read as public"

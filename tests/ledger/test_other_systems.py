@@ -10,7 +10,7 @@ for module, starts in ((fcntl, ("F_SEAL_", "F_ADD_SEALS")), (os, ("MFD_", "memfd
         delattr(module, name)
 sys.platform = "darwin"
 from dpbo_core import DpboError
-from dpbo_core.models.one_by_one.available import check_enforceable
+from dpbo.features.isolation.available import check_enforceable
 try:
     check_enforceable()
 except DpboError as refused:

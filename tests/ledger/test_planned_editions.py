@@ -6,18 +6,18 @@ from datetime import UTC, datetime
 import pytest
 
 from dpbo.flows.requested_study import edition_at
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.resolve import plan_study, resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.training_set import study_fingerprint
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.queries.tuning.schedule import editions_held, planned_for_schedule, planned_if_scheduled
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.resolve import plan_study, resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.schedule import editions_held, planned_for_schedule, planned_if_scheduled
+from dpbo_core.study.training_set import study_fingerprint
+from dpbo_core.study.tuning import open_study, run_study
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

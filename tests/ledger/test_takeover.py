@@ -11,10 +11,10 @@ from dpbo_core import PrivacyLedger, StudySpec
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, Sealed, StudyInvalid
 from dpbo_core.ledger import audit, recovery
 from dpbo_core.ledger.reservation import Reservation
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning import run as tuning
-from dpbo_core.queries.tuning.run import StudyRun, open_study
+from dpbo_core.study import tuning
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import StudyRun, open_study
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_what_was_opened_is_not_taken_over_though_nothing_was_drawn(spec, url, m
     def kill(*_):
         raise KeyboardInterrupt
 
-    from dpbo_core.preparation.data_split import FileSplit
+    from dpbo_core.study.data_split import FileSplit
 
     with monkeypatch.context() as patch:
         patch.setattr(FileSplit, "sensitive", kill)
@@ -95,7 +95,7 @@ def test_what_was_opened_is_not_taken_over_though_nothing_was_drawn(spec, url, m
 
 
 def test_the_mark_is_durable_before_anything_is_opened(spec, url, monkeypatch):
-    from dpbo_core.preparation.data_split import FileSplit
+    from dpbo_core.study.data_split import FileSplit
 
     whole, seen = FileSplit.sensitive, []
 

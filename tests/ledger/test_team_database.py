@@ -24,8 +24,8 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.team_database import databases, prepare
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 
 def test_the_three_addresses():

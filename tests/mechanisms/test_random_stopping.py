@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import at_length, mostly_slow
 
-from dpbo_core.bo.adaptive_sampling import project
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import (
     BITS,
@@ -23,6 +22,7 @@ from dpbo_core.mechanisms.random_stopping import (
     draw_index,
     prior_weights,
 )
+from dpbo_core.search.adaptive_sampling import project
 from dpbo_core.theorems import papernot_steinke_2022 as ps
 
 LAWS = [

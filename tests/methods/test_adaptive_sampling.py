@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dpbo_core.bo.adaptive_sampling import GaussianProcessSampler, UniformSampler, project, softmax
-from dpbo_core.gp.kernels import kernel_named
-from dpbo_core.gp.posterior import Posterior
+from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, UniformSampler, project, softmax
+from dpbo_core.search.kernels import kernel_named
+from dpbo_core.search.posterior import Posterior
 
 
 def example(n, seed, spread=4.0, uniform=False):

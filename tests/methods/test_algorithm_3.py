@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from worlds import PATH_ACCEPTS, PATHS
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models import linear_trainer
-from dpbo_core.preparation.context import IfUseless, QueryContext
-from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import check_first, open_study, run_study
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.models.scoring.in_memory import Objective
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.resolve import plan_study
+from dpbo_core.study.run import Run
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import check_first, open_study, run_study
 
 LOW, HIGH, POINTS, STEPS = 0.5, 8.0, 4, 7  # more steps than candidates: one at least comes back
 

@@ -13,16 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import Memory, Named, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
 
-from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.renyi_filter import Filter
-from dpbo_core.bo.acquisition import acquisition_named
-from dpbo_core.bo.loop import BayesianSearch
-from dpbo_core.bo.score_map import ScoreMap
-from dpbo_core.gp.posterior import Posterior
+from dpbo.features.private_training.dp_hypo import DpHypo
+from dpbo_core.ledger.accounting.composition import compose
+from dpbo_core.ledger.accounting.renyi_filter import Filter
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -30,6 +26,10 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
+from dpbo_core.search.acquisition import acquisition_named
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.score_map import ScoreMap
 from dpbo_core.theorems import kusner_2015
 
 VARIANTS = {

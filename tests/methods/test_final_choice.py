@@ -12,10 +12,10 @@ from test_exact_privacy import cost, selection_chances
 from test_ledger import GUARANTEE, SYSTEM, key
 from worlds import problem, smooth_table
 
-from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.accounting.composition import compose, largest_rho
-from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import compose, largest_rho
+from dpbo_core.ledger.accounting.renyi_filter import draw_units, order
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP

@@ -4,9 +4,9 @@ import pytest
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.preparation.resolve import advise_study, plan_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import advise_study, plan_study
+from dpbo_core.study.tuning import run_study
 
 FIXED = {
     "lipschitz": {"evaluate": "path"},

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 from worlds import Memory, Table, problem, with_method
 
-from dpbo_core.accounting.budget import PrivacyBudget
-from dpbo_core.bo.acquisition import UCB, acquisition_named
-from dpbo_core.bo.branch_and_bound import JITTER, BranchAndBound
-from dpbo_core.bo.loop import BayesianSearch
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.gp.kernels import SquaredExponential
-from dpbo_core.gp.posterior import Posterior
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -22,9 +17,14 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.kusner_pricing import PriorScale
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.resolve import advise_study, plan_study
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.search.acquisition import UCB, acquisition_named
+from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
+from dpbo_core.search.kernels import SquaredExponential
+from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.posterior import Posterior
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import advise_study, plan_study
+from dpbo_core.study.tuning import run_study
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 

@@ -9,6 +9,7 @@ import pytest
 from worlds import Memory, PairTable, by_pairs, mostly_slow, problem, run
 
 from benchmarks.pair_intervals import SHARES, TABLE, methods_of, problem_of, simulated
+from dpbo.features.watch.watching import _released_score
 from dpbo.tasks.reporting.certificate_words import value_rows
 from dpbo.tasks.reporting.logged_numbers import by_edition, params
 from dpbo.tasks.reporting.noise_words import noise_in_words
@@ -24,7 +25,6 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.queries.watch.watching import _released_score
 
 REASON = "too few positives for an AUC at this ε, or too few negatives"
 METHODS = {

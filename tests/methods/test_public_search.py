@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from worlds import at_length, problem
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.gp import likelihood
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -19,12 +18,13 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.space.candidates import grid, sobol
-from dpbo_core.space.search_space import Categorical, Integer, Real, SearchSpace
-from dpbo_core.study_file import StudySpec
+from dpbo_core.search import likelihood
+from dpbo_core.search.candidates import grid, sobol
+from dpbo_core.search.search_space import Categorical, Integer, Real, SearchSpace
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 
 
 @settings(max_examples=at_length(100))

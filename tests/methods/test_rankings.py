@@ -17,20 +17,20 @@ from sklearn.svm import SVC
 from worlds import mostly_slow
 
 from dpbo_core import Categorical, Integer, PrivacyLedger, PrivateSearch, Real, StudySpec, plan_study
-from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.advice.advise import advise
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.methods import METHODS
+from dpbo_core.methods.advice.advise import advise
 from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation.public_advice import advised_half
-from dpbo_core.preparation.resolve import advise_study, planning_problem
-from dpbo_core.problem.named_score import score_on
-from dpbo_core.queries.tuning.run import run_study
-from dpbo_core.scoring.partitioned import PartitionedObjective
-from dpbo_core.study_file.toml_file import read_study
+from dpbo_core.models.scoring.partitioned import PartitionedObjective
+from dpbo_core.study import data_split
+from dpbo_core.study.named_score import score_on
+from dpbo_core.study.public_advice import advised_half
+from dpbo_core.study.resolve import advise_study, planning_problem
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.tuning import run_study
 
 LARGE = 3000.0  # noise is then far below what is compared
 X, Y = load_breast_cancer(return_X_y=True)

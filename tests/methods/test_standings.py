@@ -18,11 +18,11 @@ from scipy import optimize
 from test_dp_hypo import sensitive_problem, study
 from worlds import problem
 
+from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.methods.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.outsourced.box import Outsourced
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public

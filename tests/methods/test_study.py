@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from worlds import with_method
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
-from dpbo_core.final_model import FinalModel
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -18,15 +17,15 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation import resolve as resolving
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.precomputed import Precomputed, required_trainings, train_candidates
-from dpbo_core.preparation.resolve import advise_study, plan_study, resolve
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.scoring.in_memory import Objective
-from dpbo_core.study_file import StudySpec
+from dpbo_core.models.scoring.in_memory import Objective
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study import resolve as resolving
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.precomputed import Precomputed, required_trainings, train_candidates
+from dpbo_core.study.resolve import advise_study, plan_study, resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 HEADER = "age,dose,ill\n"
 
@@ -189,7 +188,7 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
     run = open_study(Run.of(spec, QueryContext(ledger(tmp_path), folder=tmp_path)))
     release = run.run().release
     afresh = FinalModel.of_release(spec, tmp_path, release)
-    monkeypatch.setattr("dpbo_core.final_model.train.public_half", None)
+    monkeypatch.setattr("dpbo_core.study.final_training.public_half", None)
     kept = FinalModel.of_release(spec, tmp_path, release, run.public)
     assert afresh is not kept
     assert repr(afresh.preprocessing) == repr(kept.preprocessing)

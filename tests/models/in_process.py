@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 
+from dpbo.features.isolation import available, enforced_model
+from dpbo.features.isolation.child import Record, read_model, result_of, steps
+from dpbo.features.isolation.engine import in_memory
 from dpbo_core.models import estimator_trainer
-from dpbo_core.models.one_by_one import available, enforced_model
-from dpbo_core.models.one_by_one.child import Record, read_model, result_of, steps
-from dpbo_core.models.one_by_one.engine import in_memory
 from dpbo_core.models.scores.grid import GRID
 
 

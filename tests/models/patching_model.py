@@ -17,7 +17,7 @@ class Patching(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        from dpbo_core.models.one_by_one import enforced_model
+        from dpbo.features.isolation import enforced_model
 
         enforced_model.Alone.scores = lambda self, rows, truth, score: np.zeros(len(rows))
         return np.ones(len(X), dtype=np.int64)

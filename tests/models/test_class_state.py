@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dpbo_core import PrivateObjective, PrivateSearch
+from dpbo import PrivateObjective
+from dpbo_core import PrivateSearch
 from dpbo_core.models.class_state import foreign_classes
 
 LARGEST, SEEN, TABLE = 0.0, [[1.0]], np.zeros(2)

@@ -14,7 +14,7 @@ from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.scoring.in_memory import exact_totals
+from dpbo_core.models.scoring.in_memory import exact_totals
 
 SCORES = [Sigmoid(10.0), Sigmoid(0.01), Sigmoid(300.0), Ramp(0.5), Ramp(20.0), Accuracy()]
 

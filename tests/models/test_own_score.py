@@ -11,6 +11,7 @@ import tomli_w
 from sklearn.linear_model import LogisticRegression
 from worlds import search_of
 
+from dpbo.features.watch.looks import look_once
 from dpbo_core import Categorical, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
@@ -18,14 +19,13 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.data_split import public_sources
-from dpbo_core.preparation.precomputed import train_candidates
-from dpbo_core.preparation.preconditions import approve_study
-from dpbo_core.preparation.run import Run
-from dpbo_core.queries.tuning.run import open_study, run_study
-from dpbo_core.queries.watch.looks import look_once
-from dpbo_core.study_file import StudySpec, WatchSection
+from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_split import public_sources
+from dpbo_core.study.precomputed import train_candidates
+from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 MARK = "ran.txt"
 SEEN = []
@@ -64,7 +64,7 @@ def ledger(here):
 
 def opened(study, ledger, *scores):
     """The study's cap, as its owner opens it, and the functions that the owner allows."""
-    from dpbo_core.preparation.preconditions import opening_cap
+    from dpbo_core.study.preconditions import opening_cap
 
     ledger.set_budget(opening_cap(study))
     for score in scores:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from worlds import Memory, PairTable, by_pairs, mostly_slow, plain, problem, ranked_table, run
 
-from dpbo_core.accounting.certificate import read_certificate, recompute
-from dpbo_core.accounting.composition import compose
-from dpbo_core.accounting.renyi_filter import Filter
 from dpbo_core.errors import CertificateFalse, StudyInvalid
+from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
+from dpbo_core.ledger.accounting.composition import compose
+from dpbo_core.ledger.accounting.renyi_filter import Filter
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, check_counts
 from dpbo_core.methods.certified import CERTIFIED

@@ -14,17 +14,17 @@ import public_work
 import pytest
 from worlds import study_of_files
 
+from dpbo.features.isolation import enforced_model, engine
 from dpbo_core import PrivacyBudget, PrivacyLedger, open_study
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model import FinalModel
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.one_by_one import enforced_model, engine
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.run import Run
 
 HERE = Path(__file__).parent
 

@@ -13,7 +13,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.problem.named_score import score_on
+from dpbo_core.study.named_score import score_on
 
 SHARES, BOUND = (0.2, 0.3, 0.5), 1.5
 NUMBERS = {"class_shares": {"shares": SHARES}, "error_bound": {"error_bound": BOUND}}  # for a score itself

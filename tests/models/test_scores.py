@@ -24,8 +24,8 @@ from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scores.union import SCORES as NAMED
-from dpbo_core.preparation.resolve import plan_study
-from dpbo_core.study_file import LinearSection, StudySpec
+from dpbo_core.study import LinearSection, StudySpec
+from dpbo_core.study.resolve import plan_study
 
 SIZES = (1.0, 10.0, 1e-300, 1e300)
 SCORES = [Accuracy(), *map(Ramp, SIZES), *map(Sigmoid, SIZES)]

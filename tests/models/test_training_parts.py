@@ -11,21 +11,20 @@ import pandas as pd
 import pytest
 from worlds import with_method
 
-from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.data import table_parts
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.final_model import FinalModel
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.models.linear.signed_rows import stored
-from dpbo_core.preparation import data_split
-from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.run import Run
-from dpbo_core.preparation.training_set import study_fingerprint, training_digest
-from dpbo_core.queries.evaluation.evaluated_model import file_model, model_at
-from dpbo_core.queries.tuning.run import open_study
-from dpbo_core.study_file import StudySpec
+from dpbo_core.report.evaluated_model import file_model, model_at
+from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.run import Run
+from dpbo_core.study.training_set import study_fingerprint, training_digest
+from dpbo_core.study.tuning import open_study
 
 N = 9000  # more than two blocks of the solvers' rows
 TREE = {"max_depth": {"low": 1, "high": 4, "integer": True}}

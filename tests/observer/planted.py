@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 Change = Callable[[ModuleType], None]
-OBJECTIVE = "dpbo_core.scoring.in_memory"
+OBJECTIVE = "dpbo_core.models.scoring.in_memory"
 LOOPBACK = "127.0.0.1"
 
 

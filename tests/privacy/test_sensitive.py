@@ -14,8 +14,8 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 ROOT = Path(__file__).parents[2]
 ALLOWED = (
-    "dpbo_core/scoring/in_memory.py",
-    "dpbo_core/scoring/persons.py",
+    "dpbo_core/models/scoring/in_memory.py",
+    "dpbo_core/models/scoring/persons.py",
     "dpbo_core/mechanisms/",
     "dpbo_core/methods/",
 )

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpbo_core import PrivacyLedger, PrivateObjective, PrivateSearch, PrivateSelection, StudyInvalid
+from dpbo import PrivateObjective
+from dpbo_core import PrivacyLedger, PrivateSearch, PrivateSelection, StudyInvalid
 
 RNG = np.random.default_rng(0)
 X, V = RNG.normal(size=(30, 2)), RNG.normal(size=(20, 2))

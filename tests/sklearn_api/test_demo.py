@@ -10,8 +10,8 @@ from audit import boards, verdict
 from pages import PAGES
 
 import dpbo
+from dpbo.features.objective.released_score import Score
 from dpbo.flows.cli.app import VERBS
-from dpbo_core.queries.objective_for_a_loop.released_score import Score
 
 PUBLIC = {"budget", "tune", "evaluate", "show", "verify"}  # commands that it runs
 

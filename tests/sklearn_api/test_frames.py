@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.traceback import Traceback
 from sklearn.naive_bayes import GaussianNB
 
-from dpbo_core import PrivateObjective, PrivateSearch, PrivateSelection
+from dpbo import PrivateObjective
+from dpbo_core import PrivateSearch, PrivateSelection
 from dpbo_core.errors import DpboError
 
 CANARY = 271828.25
@@ -78,7 +79,7 @@ def test_no_frame_of_a_failure_holds_a_table(here, monkeypatch, failure):
         def fails(*_, **__):
             raise MemoryError(V)
 
-        monkeypatch.setattr("dpbo_core.scoring.in_memory.exact_totals", fails)
+        monkeypatch.setattr("dpbo_core.models.scoring.in_memory.exact_totals", fails)
     with pytest.raises((DpboError, KeyboardInterrupt)) as told:
         FAILURES[failure](here)
     error = told.value

@@ -11,8 +11,8 @@ import pytest
 from pages import PAGES
 
 import dpbo
-import dpbo_core.accounting
 import dpbo_core.ledger
+import dpbo_core.ledger.accounting
 
 DEEP = re.compile(r"^(?:>>> )?\s*from (dpbo(?:_core)?\.[\w.]+) import", re.MULTILINE)
 # who adds works inside, and theorems are called by the papers' names

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpbo_core.bo.branch_and_bound import BranchAndBound
-from dpbo_core.gp.kernels import SquaredExponential
+from dpbo_core.search.branch_and_bound import BranchAndBound
+from dpbo_core.search.kernels import SquaredExponential
 from dpbo_core.theorems import kusner_2015 as theorems
 
 

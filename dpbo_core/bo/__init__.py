@@ -1,1 +1,0 @@
-"""Bayesian optimisation over a finite candidate set, ask and tell. It knows nothing of privacy."""

@@ -1,0 +1,23 @@
+"""Accounting: what draws of noise cost together, and what a cap admits. Arithmetic alone, without a database.
+
+| module | holds |
+|---|---|
+| `composition` | `Total`, the sums of spends, and `compose` |
+| `renyi_filter` | `Filter`, the draws of a dataset at one Rényi order that is fixed beforehand |
+| `budget` | `PrivacyBudget`, a dataset's cap, and the one rule of admission |
+| `admission` | `admit`, which refuses a `Request` by a message that says why |
+| `account` | `Account`, `Entry`, `Balance`: a dataset's history; `Totals`, what the ledger seals of it |
+| `forecast` | when a budget ends at the rhythm of its studies |
+| `certificate` | ε and δ of a release, composed again from the draws that it lists |
+
+Amounts are integers of 10⁻¹², so that ten tenths fill a cap of 1 exactly:
+
+>>> from dpbo_core.ledger.accounting.budget import PrivacyBudget
+>>> from dpbo_core.ledger.accounting.composition import Total
+>>> from dpbo_core.ledger.accounting.renyi_filter import NOT_FILTERED
+>>> cap = PrivacyBudget.of("clinic", epsilon=1.0, delta=1e-6)
+>>> tenth = Total(epsilon_units=10**11, delta_units=0, rho_units=5 * 10**9)
+>>> spent = sum([tenth] * 9, Total(0, 0, 0))
+>>> [cap.admits(total, None, NOT_FILTERED) for total in (spent + tenth, spent + tenth + Total(1, 0, 10**12))]
+[True, False]
+"""

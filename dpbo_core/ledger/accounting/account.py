@@ -1,0 +1,307 @@
+"""A dataset's account: its cap, what is spent of it, its history, and the totals that its history seals.
+
+`Account` is the whole, with an `Entry` a study and the `Balance` after each. `Totals` is what admission uses of it,
+in one small value that every entry of the history about the dataset carries:
+
+| total | from which rows |
+|---|---|
+| `cap` | its row in `datasets` |
+| `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
+| `filter` | of the reservations' draws, at the order that the cap's row fixed |
+| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDIES` |
+
+An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
+the tables, so that what somebody changed there is never sealed.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import NOTHING, Total
+from dpbo_core.ledger.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.unit import PrivacyUnit
+
+REPORT = "/evaluation"  # after a study's name, in the name of its evaluation
+MOST_ROOM = 10_000  # studies: more room than that is not counted
+CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
+LEARNED, ASKED, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
+STUDIES = (LEARNED, ASKED, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
+NO_DATASET = ""  # of an entry about the ledger itself
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One study of a dataset's history.
+
+    Attributes:
+        cost: its whole plan, in the ledger's unit.
+        draws: the price of each draw of that plan.
+        recorded: names of the draws that it recorded so far, while it has not released.
+        taken_over: whether a corrected study took over what it had paid for.
+        asked_by: who charged it: the owner's account, or the creator, deployment and host of a flow run; "" of old.
+    """
+
+    study: str
+    edition: str
+    method: str
+    epsilon: float | None
+    delta: float
+    rho: float
+    assumptions: tuple[str, ...]
+    reserved_at: str
+    released_at: str | None
+    release_id: str | None
+    cost: Total
+    draws: tuple[Draw, ...] = ()
+    recorded: tuple[str, ...] = ()
+    asked_by: str = ""
+    taken_over: bool = False
+
+    @property
+    def moment(self) -> datetime:
+        """When the study was charged, UTC."""
+        moment = datetime.fromisoformat(self.reserved_at)
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Account:
+    """A dataset's cap, what is spent of it, and its history.
+
+    Attributes:
+        unit: whom its guarantees protect; None before any.
+        records: the k of its spends; none before the first.
+        filtered: its draws at the order that admission uses.
+    """
+
+    budget: PrivacyBudget
+    spent: Total
+    entries: tuple[Entry, ...]
+    unit: PrivacyUnit | None = None
+    records: tuple[int, ...] = ()
+    filtered: Filter = NOT_FILTERED
+
+    @classmethod
+    def opened(cls, cap: PrivacyBudget) -> Self:
+        """The account of a cap that was opened just now: nothing is spent."""
+        return cls(cap, NOTHING, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
+
+    @property
+    def sum_of_entries(self) -> float:
+        """The sum of the ε that its entries' guarantees state: more than is spent where noise adds up to less."""
+        return sum(entry.epsilon or 0.0 for entry in self.entries if not entry.taken_over)
+
+    @property
+    def spent_epsilon(self) -> tuple[float, float]:
+        """The (ε, δ) that all charged draws come to, whether they were made or not, for display: the smaller by
+        basic composition or by Rényi orders.
+        """
+        draws = Counter(draw for entry in self.entries for draw in entry.draws)
+        return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
+
+    @property
+    def left(self) -> float:
+        """The ε of the cap that is not spent, at least 0; infinite for a dataset declared public."""
+        if self.budget.public:
+            return float("inf")
+        return max(0.0, from_units(self.budget.epsilon_units) - self.spent_epsilon[0])
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
+        newest = {entry.method: entry for entry in self.entries if entry.draws}  # none of one that took over
+        return {} if self.budget.public else {kind: self.room_for(e.cost, e.draws) for kind, e in newest.items()}
+
+    @property
+    def editions(self) -> dict[str, int]:
+        """By study, how many more editions the cap admits, if no others run, at what its newest edition cost with
+        the report that was charged with it; empty if public.
+        """
+        newest = {entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT)}
+        charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
+        for entry in self.entries:
+            study = entry.study.removesuffix(REPORT)
+            if study != entry.study and study in newest and entry.edition == newest[study].edition:
+                charged[study] = [newest[study], entry]
+        if self.budget.public:
+            return {}
+        return {
+            study: self.room_for(sum((e.cost for e in of), NOTHING), [draw for e in of for draw in e.draws])
+            for study, of in charged.items()
+        }
+
+    def room_for(self, cost: Total, draws: Sequence[Draw]) -> int:
+        """How many more charges of this cost and these draws the cap admits, if no others run; at most 10,000."""
+        total, filtered = self.spent, self.filtered
+        more = filtered.after(draws, cost).units - filtered.units
+        for count in range(MOST_ROOM):
+            total, filtered = total + cost, Filter(filtered.alpha, filtered.units + more)
+            if not self.budget.admits(total, self.unit, filtered):
+                return count
+        return MOST_ROOM
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account just after one of its studies was reserved.
+
+    Attributes:
+        position: which study of the dataset this is, from 1.
+        entry: the study.
+        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
+        limit: the cap's ε; infinite for a dataset declared public.
+    """
+
+    position: int
+    entry: Entry
+    spent: float
+    limit: float
+
+    @property
+    def remaining(self) -> float:
+        """The unspent ε of the cap, at least 0: infinite if public, 0 where the spends have no finite ε."""
+        return float("inf") if self.limit == float("inf") else max(0.0, self.limit - self.spent)
+
+    @property
+    def share(self) -> float:
+        """The share of the dataset's cap that is spent, in [0, 1]; 0 for a dataset declared public."""
+        return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
+
+
+def balances(account: Account) -> Iterator[Balance]:
+    """The dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
+    budget, draws, only = account.budget, Counter[Draw](), 0
+    limit = float("inf") if budget.public else from_units(budget.epsilon_units)
+    for position, entry in enumerate(account.entries, start=1):
+        draws.update(entry.draws)
+        only += entry.cost.delta_units
+        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
+
+
+def balance_after(account: Account, release_id: str) -> Balance | None:
+    """The dataset's spent ε and its limit just after the study that released `release_id`; None if unknown."""
+    return next((item for item in balances(account) if item.entry.release_id == release_id), None)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """A dataset's totals after an entry; the default is a dataset of which nothing was ever written."""
+
+    cap: Mapping[str, Any] | None = None
+    charges: int = 0
+    spent: Total = NOTHING
+    units: frozenset[str] = frozenset()
+    person: str | None = None
+    facts: str | None = None
+    filter: Filter = NOT_FILTERED
+
+    def text(self) -> str:
+        """These totals (cap, charges, spends in 10⁻¹², units, facts, filter) as the JSON that the history seals."""
+        return canonical(
+            {
+                "cap": None if self.cap is None else dict(self.cap),
+                "charges": self.charges,
+                **asdict(self.spent),
+                "units": sorted(self.units),
+                "person": self.person,
+                "facts": self.facts,
+                "filter": [self.filter.alpha, self.filter.units],
+            }
+        )
+
+    @classmethod
+    def from_text(cls, text: str) -> "Totals":
+        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote.
+
+        Raises:
+            ValueError, LookupError, TypeError: it is none.
+        """
+        data = json.loads(text)
+        spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
+        units, filtered = frozenset(data["units"]), Filter(*data["filter"])
+        return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
+
+    def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
+        """New totals, with `row` of the ledger's table `about` counted in; nothing is written. `facts` is the hash
+        of all the dataset's facts once the row is one of them.
+
+        Raises:
+            ValueError, LookupError, TypeError: the row is none that follows.
+        """
+        if about == "datasets":
+            if self.cap is not None:
+                raise ValueError("a second cap")
+            return replace(self, cap=cap_in(row), filter=filter_of(row))
+        if about == "reservations":
+            amounts = Total(row["epsilon_units"], row["delta_units"], row["rho_units"])
+            return replace(
+                self,
+                charges=self.charges + 1,
+                spent=self.spent + amounts,
+                units=self.units | {str(row["unit"])},
+                person=self.person if self.charges else row["guarantee"].get("person"),
+                filter=self.filter.after(draws_in(row["spends"]), amounts),
+            )
+        if about == "dataset_facts" and row["about"] not in STUDIES:
+            return replace(self, facts=facts)
+        return self
+
+
+def canonical(row: Any) -> str:
+    """A ledger's row as canonical JSON text, with sorted keys and no spaces; ValueError for a NaN or infinity."""
+    return json.dumps(row, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The budget cap (ε, δ, relation, accepted assumptions) in a row of the table `datasets`."""
+    return {name: row[name] for name in CAP}
+
+
+def filter_of(cap: Mapping[str, Any]) -> Filter:
+    """A Rényi filter, which sums spends at one order, for a dataset with this cap before any spend."""
+    if cap["public"]:
+        return NOT_FILTERED
+    budget = PrivacyBudget("", cap["epsilon_units"], cap["delta_units"], accepts=tuple(cap["accepts"]))
+    return Filter.of(budget.epsilon_units, budget.delta_conversion)
+
+
+def facts_hash(rows: Iterable[str]) -> str | None:
+    """A hash of a dataset's facts in canonical JSON, whatever their order; None where there are none."""
+    leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
+    return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
+
+
+def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
+    """The dataset of a history entry, a row of table `about`, or ""; `reserved` maps charge ids to datasets."""
+    if about == "datasets":
+        return str(row["name"])
+    if about in ("reservations", "dataset_facts"):
+        return str(row["dataset"])
+    if about in ("draws", "releases"):
+        return reserved[row["reservation"]]
+    return NO_DATASET
+
+
+def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
+    """For each history entry (table, row as JSON), its dataset and that dataset's totals after the entry."""
+    newest: dict[str, Totals] = {}
+    facts: dict[str, list[str]] = {}
+    reserved: dict[int, str] = {}
+    for about, text in entries:
+        row = json.loads(text)
+        dataset = dataset_of(about, row, reserved)
+        if about == "reservations":
+            reserved[row["id"]] = dataset
+        hash_of_all = None
+        if about == "dataset_facts" and row["about"] not in STUDIES:
+            facts.setdefault(dataset, []).append(text)
+            hash_of_all = facts_hash(facts[dataset])
+        newest[dataset] = newest.get(dataset, Totals()).after(about, row, hash_of_all)
+        yield dataset, newest[dataset]

@@ -1,0 +1,169 @@
+"""Whether a plan may be charged to a dataset, and the message that says why not."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpbo_core.errors import (
+    AssumptionNotAccepted,
+    BudgetExceeded,
+    BudgetRefused,
+    EvidenceRefuted,
+    NoiseNotPrivate,
+    StudyInvalid,
+)
+from dpbo_core.ledger.accounting.account import Totals
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import Total
+from dpbo_core.ledger.accounting.renyi_filter import Draw, together
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.assumption import STATED_BY_CALLING
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
+from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
+
+
+def describe(budget: PrivacyBudget) -> str:
+    """A dataset's budget cap in a few words, such as "ε = 5, δ = 1e-05, replace_one"."""
+    if budget.public:
+        return "declared public, no limit"
+    words = f"ε = {from_units(budget.epsilon_units):g}, δ = {from_units(budget.delta_units):g}, {budget.relation}"
+    return words + (f", accepting {', '.join(budget.accepts)}" if budget.accepts else "")
+
+
+def another_cap(budget: PrivacyBudget) -> StudyInvalid:
+    """The error to raise where other numbers are asked for than those of `budget`, the cap that the dataset has."""
+    return StudyInvalid(
+        f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
+        cause="it was opened earlier with other numbers",
+        remedy="keep the first cap, or leave [budget] out of the study",
+    )
+
+
+@dataclass(frozen=True)
+class Request:
+    """A plan as admission judges it.
+
+    Attributes:
+        cost: its total.
+        draws: its draws, each at its price.
+        guarantee: its guarantee.
+        noise: standing of the noise source.
+        max_records_per_person: k of the study.
+    """
+
+    cost: Total
+    draws: tuple[Draw, ...]
+    guarantee: PrivacyGuarantee
+    noise: str
+    max_records_per_person: int = 1
+
+
+def admit(
+    budget: PrivacyBudget,
+    totals: Totals,
+    request: Request,
+    *,
+    fixed: tuple[int, ...],
+    drawn: Callable[[], Counter[Draw]],
+) -> None:
+    """Raise unless the dataset's cap admits the plan; charges nothing. `fixed` has max_records_per_person of the
+    dataset's earlier spends, `drawn` counts its earlier draws for the error's text.
+
+    Args:
+        budget: the dataset's cap.
+        totals: everything reserved on it so far.
+        request: the plan.
+        fixed: k of the dataset's earlier spends; none before the first. Who has five records pays five times what
+            a study of k = 1 says; where a `person` column enforces k, every guarantee is to the person.
+        drawn: everything reserved, each draw, for a refusal to say what it comes to.
+    """
+    if budget.public:
+        return
+    name, guarantee = budget.dataset, request.guarantee
+    if guarantee.evidence.refuted:
+        raise EvidenceRefuted(
+            f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
+            cause="the published calibration or transform was asked for, where the paper is wrong",
+            remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
+            "public (dpbo budget set NAME --public)",
+        )
+    if request.noise != OPERATING_SYSTEM:
+        raise NoiseNotPrivate(
+            f"the noise source is {request.noise}, and dataset {name!r} has a finite budget",
+            cause="a test's noise source was passed to a real study",
+            remedy="leave the noise source out, or use a dataset declared public",
+        )
+    units = frozenset(map(PrivacyUnit, totals.units))
+    if guarantee.relation is not budget.relation or units - {guarantee.unit}:
+        raise BudgetRefused(
+            f"dataset {name!r} keeps guarantees about {_guarantees(units, budget.relation)}; this study makes "
+            f"another kind, about {_guarantees(frozenset((guarantee.unit,)), guarantee.relation)}",
+            cause="[privacy] person was added or left out, or the neighbouring relation differs from the cap's",
+            remedy="give this kind of guarantee a dataset name and a cap of its own; people in both pay twice",
+        )
+    missing = sorted(set(guarantee.assumptions) - set(budget.accepts) - STATED_BY_CALLING)
+    if missing:
+        raise AssumptionNotAccepted(
+            f"the guarantee holds only under {', '.join(missing)}, and the cap of {name!r} was not opened with it",
+            cause="conditional guarantees add up with unconditional ones only where the cap did so from the start: "
+            "no command adds an assumption to a cap that is open",
+            remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
+            f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
+        )
+    refusal = exceeded(budget, totals, request, drawn)
+    if refusal is not None:
+        raise refusal
+    if totals.charges and totals.person != guarantee.person:
+        raise BudgetRefused(
+            f"dataset {name!r} keeps guarantees to the persons of column {totals.person!r}; "
+            f"this study's persons are those of column {guarantee.person!r}",
+            cause="[privacy] person names another column than the dataset's earlier studies",
+            remedy="name the same column, or give the other persons a dataset name and a cap of their own",
+        )
+    k = request.max_records_per_person
+    if guarantee.unit is not PrivacyUnit.PERSON and fixed and k != fixed[-1]:
+        raise BudgetRefused(
+            f"dataset {name!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
+            f"says max_records_per_person = {k}",
+            cause="the first study of a dataset fixes max_records_per_person, or the account would say less than "
+            "the person with the most records pays",
+            remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
+        )
+
+
+def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
+    """Whom a dataset's guarantees protect, and the neighbouring relation, in words."""
+    return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
+
+
+def exceeded(
+    budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
+) -> BudgetExceeded | None:
+    """The error to raise where the cap has no room for the plan, with price, rest and remedy; None where it has.
+    `drawn` counts the dataset's earlier draws, for that text.
+
+    Args: as `admit`.
+    """
+    guarantee, only = request.guarantee, totals.spent.delta_units
+    total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
+    if budget.admits(total, guarantee.unit, filtered):
+        return None
+    delta, before = budget.conversion_for(guarantee.unit), drawn()
+    spent_epsilon, _ = together(before, only, delta)
+    sum_epsilon, _ = together(before + Counter(request.draws), only + request.cost.delta_units, delta)
+    left = max(0.0, from_units(budget.epsilon_units) - spent_epsilon)
+    asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")
+    sums = f"together ε = {sum_epsilon:.4g}"
+    if sum_epsilon == float("inf"):
+        sums = "and Gaussian noise needs a cap with δ > 0"
+    elif sum_epsilon <= from_units(budget.epsilon_units):
+        sums += " by what was drawn, but a cap that is fixed beforehand adds up at one order, where it is more"
+    return BudgetExceeded(
+        f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
+        f"ε = {left:.4g} is left; this study asks for {asks}; {sums}",
+        cause="the budget is used up (Gaussian and pure spends do not add up by their ε)"
+        if totals.charges
+        else "one study asks for more than the whole budget",
+        remedy="lower epsilon in [privacy] or [evaluation]"
+        + ("; an open cap never grows" if totals.charges else ", or raise [budget] where no cap is open yet"),
+    )

@@ -1,0 +1,150 @@
+"""What one edition of a study costs, said once: `plan`, `tune`, `serve`, `budget` and refusals all show this.
+
+price = Price(account, {"choice": plan, "report": evaluation})
+price.epsilon       the sum of what its parts guarantee
+price.counted       by how much the account grows, which is less where Gaussian noise is added up together
+price.left          of the cap, once this is charged
+price.more          further editions at the same price that still fit then
+price.refusal       the error that a charge would raise; None where there is room
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from dpbo_core.errors import BudgetExceeded
+from dpbo_core.ledger.accounting import admission
+from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Totals
+from dpbo_core.ledger.accounting.composition import compose
+from dpbo_core.ledger.accounting.renyi_filter import Draw, together
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
+from dpbo_core.privacy.plan import PrivacyPlan
+
+CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen
+
+
+@dataclass(frozen=True)
+class Price:
+    """The price of one edition of a study, beside the account that pays for it.
+
+    Attributes:
+        account: of the dataset, before the charge; None where no cap is known.
+        parts: what is charged together, by its name for people: the choice, and its report if one is asked for.
+        paid: whether this edition was charged before: running it again costs nothing.
+    """
+
+    account: Account | None
+    parts: Mapping[str, PrivacyPlan]
+    paid: bool = False
+
+    @property
+    def epsilon(self) -> float:
+        """The sum of the parts' ε, as their guarantees state them."""
+        return sum(plan.guarantee.epsilon for plan in self.parts.values())
+
+    @property
+    def delta(self) -> float:
+        """The sum of the parts' δ."""
+        return sum(plan.guarantee.delta for plan in self.parts.values())
+
+    @cached_property
+    def counted(self) -> float | None:
+        """The ε that the account shows more once this is charged; None without an account, or for public data."""
+        if self.account is None or self.account.budget.public or not math.isfinite(self.epsilon):
+            return None
+        return 0.0 if self.paid else self._spent_after() - self.account.spent_epsilon[0]
+
+    @property
+    def left(self) -> float | None:
+        """The ε of the cap that is left once this is charged, at least 0; None as `counted`."""
+        if self.account is None or self.counted is None:
+            return None
+        return max(0.0, self.account.left - self.counted)
+
+    @cached_property
+    def more(self) -> int | None:
+        """How many further editions at this price the cap still admits then, at most 10,000; None as `counted`."""
+        if self.account is None or self.counted is None:
+            return None
+        spends = [spend for plan in self.parts.values() for spend in plan.spends]
+        return max(0, self.account.room_for(compose(spends), self._draws) - (not self.paid))
+
+    @cached_property
+    def refusal(self) -> BudgetExceeded | None:
+        """The error that a charge would raise, not raised, if the account has no room; None if it has, or paid."""
+        account = self.account
+        if account is None or account.budget.public or self.paid or not math.isfinite(self.epsilon):
+            return None
+        plans = list(self.parts.values())
+        cost = compose(spend for plan in plans for spend in plan.spends)
+        guarantee = replace(plans[0].guarantee, epsilon=self.epsilon, delta=self.delta)
+        totals = Totals(charges=len(account.entries), spent=account.spent, filter=account.filtered)
+        request = admission.Request(cost, self._draws, guarantee, OPERATING_SYSTEM)
+        return admission.exceeded(account.budget, totals, request, lambda: self._drawn)
+
+    @property
+    def sums(self) -> str:
+        """What its parts cost together, in words."""
+        total = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+        if len(self.parts) == 1:
+            return total
+        each = " + ".join(f"{plan.guarantee.epsilon:g} ({name})" for name, plan in self.parts.items())
+        return f"{total}: {each}"
+
+    @property
+    def afterwards(self) -> str:
+        """What the account counts, what is left then, and how many more fit, in words; "" where nothing counts."""
+        if self.account is None or self.counted is None or self.left is None or self.more is None:
+            return ""
+        if self.paid:
+            return f"charged before: it costs nothing more, and {self.left:.3g} is left"
+        if self.refusal is not None:
+            return ""
+        less = abs(self.counted - self.epsilon) > CLOSE * self.epsilon
+        counts = f"counts as {self.counted:.3g}, " if less else ""
+        limit = from_units(self.account.budget.epsilon_units)
+        return f"{counts}{self.left:.3g} of {limit:g} left then, {room_in_words(self.more)}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The price as the object "price" of `dpbo plan --json`."""
+        stated = {name: plan.guarantee.epsilon for name, plan in self.parts.items()}
+        return {
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
+            "delta": self.delta,
+            "parts": {name: epsilon if math.isfinite(epsilon) else None for name, epsilon in stated.items()},
+            "counted": self.counted,
+            "left": self.left,
+            "more": self.more,
+        }
+
+    @property
+    def _draws(self) -> tuple[Draw, ...]:
+        """The price of each draw of all parts."""
+        spends = (spend for plan in self.parts.values() for spend in plan.spends)
+        return tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
+
+    @property
+    def _drawn(self) -> Counter[Draw]:
+        """The draws that the account has already, with their numbers."""
+        entries = () if self.account is None else self.account.entries
+        return Counter(draw for entry in entries for draw in entry.draws)
+
+    def _spent_after(self) -> float:
+        """The ε that the account comes to once this is charged."""
+        account = self.account
+        if account is None:
+            raise TypeError("no account pays")
+        cost = compose(spend for plan in self.parts.values() for spend in plan.spends)
+        unit = next(iter(self.parts.values())).guarantee.unit
+        only = account.spent.delta_units + cost.delta_units
+        return together(self._drawn + Counter(self._draws), only, account.budget.conversion_for(unit))[0]
+
+
+def room_in_words(more: int) -> str:
+    """How many more editions fit, in words."""
+    number = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or"
+    return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"

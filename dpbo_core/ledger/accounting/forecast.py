@@ -1,0 +1,170 @@
+"""When a budget ends: its spends by date, and those to come at the rhythm of its studies.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| s | `Stream` | the editions of one study by one method: what each costs now, and how often it is asked for | — |
+| T_s | `every` | the median time between two editions of s, or as it is said | duration |
+| t, ε_t | `Point` | a date, and what is spent by then | — |
+
+Nothing is promised: the ledger admits or refuses each study when it is asked for. A study with a single edition has
+no rhythm, and is not expected again. Prices are those of the newest edition, admission is the ledger's own rule.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.renyi_filter import Draw, together
+from dpbo_core.privacy.amounts import from_units
+
+RECENT = 12  # editions whose rhythm counts
+FAR = timedelta(days=3653)  # nobody plans further: ten years
+DRAWN = 48  # points of a curve
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Editions of one study that go on.
+
+    Attributes:
+        newest: what the next edition will cost.
+        every: time between two of them.
+    """
+
+    newest: Entry
+    every: timedelta
+
+    @property
+    def name(self) -> str:
+        """The name of the recurring study."""
+        return self.newest.study
+
+
+@dataclass(frozen=True)
+class Point:
+    """The ε spent of a budget at a moment; `expected` where that is still to come."""
+
+    at: datetime
+    spent: float
+    expected: bool
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The burn-down of a budget.
+
+    Attributes:
+        limit: the cap's ε.
+        points: oldest first.
+        streams: each study that goes on, with how many more of its editions are admitted before the end.
+        ends: when the first edition is refused; None where none is in the time that is looked at.
+        refused: whose that edition is.
+    """
+
+    limit: float
+    points: tuple[Point, ...]
+    streams: tuple[tuple[Stream, int], ...]
+    ends: datetime | None
+    refused: Stream | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The forecast as the JSON object that `dpbo budget --forecast --json` prints."""
+        return {
+            "ends": None if self.ends is None else _iso_utc(self.ends),
+            "first_refused": None if self.refused is None else self.refused.name,
+            "studies": [
+                {
+                    "study": stream.name,
+                    "method": stream.newest.method,
+                    "every_days": round(stream.every / timedelta(days=1), 4),
+                    "more": more,
+                }
+                for stream, more in self.streams
+            ],
+            "burn_down": [
+                {
+                    "at": _iso_utc(point.at),
+                    "spent": point.spent,
+                    "remaining": max(0.0, self.limit - point.spent),
+                    "expected": point.expected,
+                }
+                for point in self.points
+            ],
+        }
+
+
+def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
+    """An account's studies of several editions, each with its median gap; or all studies, with the gap `every`."""
+    kinds: dict[tuple[str, str], list[Entry]] = {}
+    for entry in account.entries:
+        kinds.setdefault((entry.study, entry.method), []).append(entry)
+    streams = []
+    for entries in kinds.values():
+        times = [entry.moment for entry in entries[-RECENT:]]
+        gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        rhythm = every or (timedelta(seconds=median(gaps)) if gaps else None)
+        if rhythm:
+            streams.append(Stream(entries[-1], rhythm))
+    return tuple(streams)
+
+
+def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
+    """When the account's budget will be spent if its studies recur at their median gaps, or each at the gap
+    `every`; None for a public dataset or one without a spend.
+
+    Args:
+        account: of a dataset.
+        now: editions that were due before are asked for then, each once.
+        every: the rhythm, where that of the ledger's entries is not meant.
+    """
+    if account.budget.public or not account.entries:
+        return None
+    streams = streams_of(account, every)
+    due = [(max(s.newest.moment + s.every, now), place) for place, s in enumerate(streams)]
+    heapq.heapify(due)
+    admitted: list[tuple[datetime, int]] = []
+    ends, refused, total, filtered = None, None, account.spent, account.filtered
+    while due and len(admitted) < MOST_ROOM:
+        at, place = heapq.heappop(due)
+        stream = streams[place]
+        if at > now + FAR:
+            break
+        total = total + stream.newest.cost
+        filtered = filtered.after(stream.newest.draws, stream.newest.cost)
+        if not account.budget.admits(total, account.unit, filtered):
+            ends, refused = at, stream
+            break
+        admitted.append((at, place))
+        heapq.heappush(due, (at + stream.every, place))
+    counts = Counter(place for _, place in admitted)
+    return Forecast(
+        limit=from_units(account.budget.epsilon_units),
+        points=tuple(_curve(account, [(at, streams[place].newest) for at, place in admitted])),
+        streams=tuple((stream, counts[place]) for place, stream in enumerate(streams)),
+        ends=ends,
+        refused=refused,
+    )
+
+
+def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
+    """The ε spent after past charges and `expected` ones, thinned to about `DRAWN` points for a plot."""
+    charges = [(entry.moment, entry, False) for entry in account.entries]
+    charges += [(at, entry, True) for at, entry in expected]
+    draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)
+    for place, (at, entry, future) in enumerate(charges):
+        draws.update(entry.draws)
+        only += entry.cost.delta_units
+        turning = place + 1 in (len(account.entries), len(charges))
+        if turning or place % max(1, len(charges) // DRAWN) == 0:
+            yield Point(at, together(draws, only, delta)[0], future)
+
+
+def _iso_utc(moment: datetime) -> str:
+    """A moment as ISO 8601 text in UTC, to the second."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,300 @@
+"""Honest advice before spending: what every method would do on this study, from public facts alone.
+
+Nothing is opened and nothing is charged. A method that cannot run says so in its own words. The expected regret and
+score error of the methods that may be recommended come from one simulation (`expected_loss`), so that they compare
+like with like; a bound for one and a guess for another would not. `choosing` says which of them is recommended, and
+`verdict` what each is worth.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.methods import (
+    EXCHANGES,
+    METHODS,
+    NO_STUDY,
+    check_counts,
+    check_scored_in_public,
+    counts_pairs,
+    method_named,
+)
+from dpbo_core.methods.advice.choosing import (
+    AUTO,
+    Choice,
+    changed_options,
+    check_auto,
+    choice_of,
+    forms_of,
+    privately_trained,
+)
+from dpbo_core.methods.advice.expected_loss import Expected, expected
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.pair_draws import expected_interval
+from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.enforced import enforced_prediction
+from dpbo_core.privacy.plan import PrivacyPlan
+
+Verdict = Literal["good", "poor", "useless", "refused"]
+POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
+DOUBTED, LOST = 0.15, 0.5  # the same of what there is to gain over one answer for every record
+
+
+def verdict_of(noise_scale: float, expected_error: float, score_range: float, gain: float | None = None) -> Verdict:
+    """Good, poor or useless: noise and error against the score's range and any `gain` over a constant answer."""
+    to_gain = math.inf if gain is None else gain
+    if expected_error >= min(USELESS * score_range, LOST * to_gain) or noise_scale >= score_range:
+        return "useless"
+    return "poor" if expected_error >= min(POOR * score_range, DOUBTED * to_gain) else "good"
+
+
+def useful_from(method: Method, problem: Problem) -> int | None:
+    """From how many records on this method's verdict would be good, to two digits; None if never."""
+
+    def useful(n_records: int) -> bool:
+        """Whether the method's verdict would be good for so many records."""
+        asked = replace(problem, n_validation=n_records)
+        with suppress(DpboError):
+            outlook, loss = method.outlook(asked), expected(method, asked)
+            error = outlook.expected_error if loss is None else whole_error(loss)
+            return verdict_of(outlook.noise_scale, error, asked.aggregate.spread) == "good"
+        return False
+
+    ladder = [digits * 10**power for power in range(1, 8) for digits in range(10, 100)]
+    place = bisect_left(ladder, x=True, key=useful)
+    return ladder[place] if place < len(ladder) else None
+
+
+def enough(good: Callable[[float], bool], above: float, account: Account | None) -> str:
+    """A clause: the smallest ε over `above`, to two digits, that is `good`; or that none left in the account is."""
+    ladder = [digits / 10**power for power in range(3, -1, -1) for digits in range(10, 100)]
+    most = ladder[-1] if account is None else min(account.left, ladder[-1])
+    ladder = [epsilon for epsilon in ladder if above < epsilon <= most]
+    place = bisect_left(ladder, x=True, key=good)
+    return f"good from ε = {ladder[place]:g}" if place < len(ladder) else f"good at no ε ≤ {most:.3g}"
+
+
+def useful_in_words(problem: Problem, least: int | None) -> str:
+    """A clause that states from how many records, `least` (None: never), counting pairs is useful."""
+    where = "with as many positives as negatives, and later the rarer one of them is"
+    if problem.positives is not None:
+        where = f"at the public share of positives, {problem.positives:.1%}"
+    number = "for no number of" if least is None else f"from about {least:,}"
+    return f"counting pairs is useful {number} records {where}"
+
+
+def whole_error(loss: Expected) -> float:
+    """The released score's expected distance from the best score: regret and noise, to one digit."""
+    return one_digit(loss.regret + loss.score_error)
+
+
+def one_digit(value: float) -> float:
+    """A simulated number rounded to one significant digit."""
+    return float(f"{value:.1g}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodAdvice:
+    """One line of `dpbo plan`; what has a default is not known of a method that is refused."""
+
+    kind: str
+    score_range: float
+    options: Mapping[str, Any]
+    verdict: Verdict
+    why: str
+    epsilon: float | None = None
+    delta: float = 0.0
+    noise_scale: float | None = None
+    expected_error: float | None = None
+    expected_regret: float | None = None
+    expected_regret_range: tuple[float, float] | None = None
+    regret_caption: str = ""
+    trainings: int | None = None
+    assumptions: tuple[str, ...] = ()
+    evidence: str = ""
+    seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
+    useful_from: int | None = None  # records, where pairs are counted; None for no number of them
+    warning: str = ""  # where pairs are counted: that no score, or a vague one, is to be expected
+    condition: str = ""  # what nobody can check and the expectation rests on
+    instead: str = ""  # the method's form that errs least, a clause
+
+    def to_json(self) -> dict[str, Any]:
+        """One method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
+        return {
+            "kind": self.kind,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "noise_scale": self.noise_scale,
+            "score_range": self.score_range,
+            "expected_error": self.expected_error,
+            "expected_regret": self.expected_regret,
+            "expected_regret_range": self.expected_regret_range and list(self.expected_regret_range),
+            "options": dict(self.options),
+            "trainings": self.trainings,
+            "assumptions": list(self.assumptions),
+            "evidence": self.evidence,
+            "verdict": self.verdict,
+            "why": self.why,
+            **({} if self.seconds is None else {"estimated_seconds": self.seconds}),
+            **({} if self.useful_from is None else {"useful_from": self.useful_from}),
+            **({"warning": self.warning} if self.warning else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Every method's line, and what to choose (None if nothing would run)."""
+
+    choice: Choice | None
+    methods: tuple[MethodAdvice, ...]
+    positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
+    n_public: int | None = None  # records of the public training set, where they were counted
+    best: MethodAdvice | None = None  # the line of the choice, with its options
+    enough: str = ""  # from which ε on it would be good, in words, where that was asked for
+
+    @property
+    def recommended(self) -> str | None:
+        """The kind of the recommended method; None if none would run."""
+        return self.choice.kind if self.choice else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `dpbo plan --json` prints; public facts that nobody looked up are left out."""
+        return {
+            "recommended": self.recommended,
+            "recommended_options": dict(self.choice.options) if self.choice else None,
+            "recommended_because": self.choice.why if self.choice else None,
+            "methods": [line.to_json() for line in self.methods],
+            **({} if self.positives is None else {"public_share": self.positives}),
+            **({} if self.n_public is None else {"public_records": self.n_public}),
+            **({"enough": self.enough} if self.enough else {}),
+        }
+
+
+def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
+    """Every method's price and expected error; the study's own with its options, others as they serve best.
+
+    Args:
+        problem: the study's.
+        own_kind: the study's own method, or "auto".
+        options: of [method].
+
+    Raises:
+        StudyInvalid: the study's own method or options are not valid, or this machine cannot score as it says.
+    """
+    check_scoring(problem)
+    own = None if own_kind == AUTO else method_named(own_kind, options)
+    check_auto(own_kind, options)
+    forms = forms_of(replace(problem, positives=None, n_public=None))  # as "auto" chooses, which opens no file
+    forms = [(form, expected(form, problem) or loss) for form, loss in forms]
+    least = expected(forms[0][0], problem) if forms else None
+    lines = []
+    for kind, cls in METHODS.items():
+        best: Method = next((form for form, _ in forms if form.kind == kind), cls())
+        if problem.training is not None and cls.traits.private_forms is not None:
+            best = privately_trained(problem) or best
+        lines.append(_method_advice(own if own is not None and kind == own.kind else best, problem, least))
+    elsewhere = tuple(
+        MethodAdvice(kind=kind, score_range=problem.score_range, options={}, verdict="refused", why=NO_STUDY)
+        for kind in EXCHANGES
+    )
+    choice = choice_of(forms, problem)
+    chosen = None if choice is None else _method_advice(method_named(choice.kind, choice.options), problem, least)
+    return Advice(choice, (*lines, *elsewhere), problem.positives, problem.n_public, chosen)
+
+
+def why_useless(method: Method, problem: Problem, plan: PrivacyPlan) -> str:
+    """Why `dpbo plan` calls a method, at this `plan`, useless on a problem, in a sentence; "" where it does not."""
+    line = _method_advice(method, problem, None, plan)
+    if line.verdict != "useless":
+        return ""
+    gain = "" if problem.baseline is None else f"; {one_digit(line.score_range - problem.baseline):g} is to gain"
+    return (
+        f"this study's answer would be noise: an error of {line.expected_error:.1g} is expected of a score between "
+        f"0 and {line.score_range:g}{gain}" + (f"; {line.instead}" if line.instead else "")
+    )
+
+
+def check_scoring(problem: Problem) -> None:
+    """Refuse a study that scores each record in a process of its own where this machine cannot.
+
+    Raises:
+        StudyInvalid: it cannot.
+    """
+    if problem.model.enforced:
+        enforced_prediction().check()
+
+
+def _method_advice(
+    method: Method, problem: Problem, beside: Expected | None, plan: PrivacyPlan | None = None
+) -> MethodAdvice:
+    """One method's price, verdict and expected error, its loss compared with `beside`; or why it cannot run."""
+    G, options = problem.score_range, changed_options(method)
+    try:
+        check_counts(method, problem)
+        check_scored_in_public(method, problem)
+        check_lengthscale(method, problem)
+        plan = plan or method.plan(problem)
+        outlook, loss = method.outlook(problem), expected(method, problem)
+    except DpboError as error:
+        return MethodAdvice(kind=method.kind, score_range=G, options=options, verdict="refused", why=error.what)
+    guarantee = plan.guarantee
+    evidence = guarantee.evidence
+    regret, error_expected, why = None, outlook.expected_error, outlook.why
+    least, warning = None, ""
+    if loss is not None:
+        regret, error_expected = one_digit(loss.regret), whole_error(loss)
+        why += (
+            f"; in simulations its choice loses {loss.caption}, and it errs by {loss.score_error:.1g} on the score"
+        )
+        if beside is not None and loss.low > beside.low and loss.high > beside.high:
+            cost = "more than the one to choose, by an unknown amount"
+            if None not in (loss.range, beside.range):
+                cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
+            why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
+    error_expected, spread = min(error_expected, G), problem.aggregate.spread
+    gain = None if problem.baseline is None else G - problem.baseline
+    verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
+    if gain is not None and verdict in ("poor", "useless"):
+        why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
+    if counts_pairs(problem):
+        least = useful_from(method, problem)
+        warning = expected_interval(problem, method.draws(problem))
+        why += f"; {useful_in_words(problem, least)}{'; ' if warning else ''}{warning}"
+    if evidence.refuted:
+        verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
+    elif verdict == "good" and method.traits.condition:
+        why = f"good only if {method.traits.condition}: {why}"
+    elif outlook.noise_scale >= spread:
+        why = f"the noise reaches the score's whole range: {why}"
+    ends, m = None if loss is None else loss.range, problem.n_validation
+    seconds = None
+    if problem.model.enforced and m is not None:
+        seconds = enforced_prediction().seconds_expected(m, outlook.trainings)
+    return MethodAdvice(
+        kind=method.kind,
+        epsilon=None if evidence.refuted else guarantee.epsilon,
+        delta=guarantee.delta,
+        noise_scale=outlook.noise_scale,
+        score_range=G,
+        expected_error=error_expected,
+        expected_regret=regret,
+        expected_regret_range=None if ends is None else (one_digit(ends[0]), one_digit(ends[1])),
+        regret_caption="" if loss is None else loss.short,
+        options=options,
+        trainings=outlook.trainings,
+        assumptions=guarantee.assumptions,
+        evidence=evidence.standing.value,
+        verdict=verdict,
+        why=why,
+        seconds=seconds,
+        useful_from=least,
+        warning=warning,
+        condition=method.traits.condition,
+        instead=outlook.instead,
+    )

@@ -1,0 +1,166 @@
+"""What method = "auto" becomes: the calibrated methods in every form, best first, and why the first.
+
+A function of the study and of public facts alone: nothing is opened and nothing is charged.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.methods import METHODS, check_scored_in_public, counts_pairs, method_named
+from dpbo_core.methods.advice.expected_loss import Expected, expected
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.problem import Problem
+
+AUTO = "auto"
+EVENLY = ", as if half of the records were positive"
+TIE = 1.1  # the table's means are known to about a tenth
+DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method to choose, its options, and why."""
+
+    kind: str
+    options: Mapping[str, Any]
+    why: str
+
+
+def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Method, str]:
+    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised.
+
+    Args:
+        problem: the study's.
+        kind: a method's, or "auto".
+        options: of [method].
+
+    Raises:
+        StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
+    """
+    if kind != AUTO:
+        return method_named(kind, options), ""
+    check_auto(kind, options)
+    choice = recommendation(problem)
+    if choice is None:
+        raise StudyInvalid(
+            'method = "auto" finds no method that can run on this study',
+            cause="ε is too small to be divided",
+            remedy="raise epsilon",
+        )
+    return method_named(choice.kind, choice.options), choice.why
+
+
+def recommendation(problem: Problem) -> Choice | None:
+    """The method that "auto" chooses on this problem, and why; None if none would run."""
+    return choice_of(forms_of(problem), problem)
+
+
+def check_auto(kind: str, options: Mapping[str, Any]) -> None:
+    """Refuse options of a method in a study with method = "auto".
+
+    Raises:
+        StudyInvalid: it does.
+    """
+    if kind == AUTO and options:
+        raise StudyInvalid(
+            f'[method] has the key {next(iter(options))!r}, and method = "auto" chooses the options too',
+            cause="an option of another method was left over",
+            remedy="remove [method], or name the method",
+        )
+
+
+def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
+    """The variants of methods that can run and are not drowned in noise, best first; none for a sensitive training
+    set.
+
+    A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
+    first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
+    pays for that in regret, comes last: who wants it asks for it.
+    """
+    if problem.training is not None:
+        return []  # their models are trained without noise
+    advised = [cls.traits.forms for cls in METHODS.values() if cls.traits.forms is not None]
+    forms = [form for forms_on in advised for form in forms_on(problem)]
+    runnable = []
+    for form in forms:
+        with suppress(DpboError):  # its line says why it cannot run
+            check_scored_in_public(form, problem)
+            loss = expected(form, problem)
+            if loss is not None and not _drowned(form, problem):
+                runnable.append((form, loss))
+    least = min((loss.regret for form, loss in runnable if not form.traits.shows_all), default=0.0)
+
+    def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
+        """A sorting key: the best variant has the smallest."""
+        form, loss = pair
+        tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
+        return form.traits.shows_all, not tied, loss.score_error if tied else loss.regret
+
+    return sorted(runnable, key=rank)
+
+
+def _drowned(form: Method, problem: Problem) -> bool:
+    """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
+    simulated = form.traits.simulated
+    return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
+
+
+def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
+    """The first variant as the choice, with why; for a sensitive training set a private training; None if none
+    runs.
+
+    Args:
+        forms: as `forms_of` orders them.
+        problem: the study's.
+    """
+    if problem.training is not None:
+        trained = privately_trained(problem)
+        if trained is None:
+            return None
+        why = f"the training set is sensitive; {trained.outlook(problem).why}"
+        return Choice(trained.kind, changed_options(trained), why)
+    if not forms:
+        return None
+    (best, loss), others = forms[0], forms[1:]
+    share = "" if not counts_pairs(problem) else EVENLY
+    share = share if problem.positives is None else f", {problem.positives:.1%} of them positive as in public"
+    averaged = f"{problem.n_averaged} {problem.counted}"
+    facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
+    if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
+        n_methods = len({form.kind for form, _ in forms})
+        why = f"of {len(forms)} forms of {n_methods} methods it is expected to lose least with this noise ({facts})"
+    else:
+        why = f"no private choice is expected to be better than the public one with this noise ({facts})"
+    why += f": {loss.caption} below the best"
+    why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
+    if others:
+        second, other = others[0]
+        why += f"; before {_name_and_options(second)}, {other.caption}"
+    return Choice(best.kind, changed_options(best), why)
+
+
+def privately_trained(problem: Problem) -> Method | None:
+    """The first variant of a method that trains privately and can plan this problem; None if none can."""
+    for cls in METHODS.values():
+        forms: tuple[Method, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
+        for form in forms:
+            with suppress(DpboError):
+                form.plan(problem)
+                return form
+    return None
+
+
+def changed_options(method: Method) -> dict[str, Any]:
+    """The options that differ from the method's defaults."""
+    usual = type(method)()
+    pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
+    return {name: value for name, value in pairs if value != getattr(usual, name)}
+
+
+def _name_and_options(method: Method) -> str:
+    """A method's name, with the options in brackets that differ from its defaults."""
+    options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
+    return f"{method.kind} ({options})" if options else method.kind

@@ -1,5 +1,0 @@
-"""Two parties, one search: a curator who holds the candidates' rows, a modeller who sees a noised image of them.
-
-curator: box (the price) · geometry · utility · curator · vault · answers
-modeller: modeler · session                 both: messages
-"""

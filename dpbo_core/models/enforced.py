@@ -1,0 +1,60 @@
+"""`rowwise = "enforced"`: what the core asks of the feature that scores each record in a process of its own.
+
+Without that feature such a study is refused; it is never scored in another way.
+"""
+
+from collections.abc import MutableMapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.privacy.named_parts import declared, load
+
+# modules that a pickle names → modules that predicting needs
+ModulesNeeded = MutableMapping[tuple[str, ...], tuple[str, ...]]
+
+
+class Alone(Protocol):
+    """Scores records one by one, each in a process of its own. It holds public things only."""
+
+    def scores(self, rows: NDArray[Any], truth: NDArray[Any], score: RecordScore) -> NDArray[Any]:
+        """Return each record's score in [0, G], (m,) float64; 0 where its process fails."""
+
+
+class EnforcedPrediction(Protocol):
+    """The feature: whether this machine can do it, how long it takes, and an estimator that predicts so."""
+
+    def check(self) -> None:
+        """Refuse a machine that cannot confine a process to predicting one record."""
+
+    def seconds_expected(self, n_records: int, n_models: int) -> float:
+        """Return the estimated seconds of scoring every record in its own process on this machine."""
+
+    def alone(
+        self,
+        estimator: Any,
+        rows: NDArray[Any],
+        truth: NDArray[Any],
+        score: RecordScore,
+        *,
+        needed_by: ModulesNeeded,
+    ) -> Alone:
+        """Return the fitted estimator with a process per record, tried on PUBLIC rows (n, d) with truth (n,)."""
+
+
+def enforced_prediction() -> EnforcedPrediction:
+    """Return the installed feature.
+
+    Raises:
+        StudyInvalid: this installation has none.
+    """
+    value = declared("dpbo.rowwise").get("enforced")
+    if value is None:
+        raise StudyInvalid(
+            'rowwise = "enforced" needs the feature isolation, and this installation has none',
+            cause="it was left out when dpbo was built",
+            remedy="install dpbo whole; or name an estimator that dpbo knows to predict each row alone",
+        )
+    return load(value)  # type: ignore[no-any-return]

@@ -1,0 +1,248 @@
+"""The sensitive half: exact integer sums of bounded per-record scores.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| — | `training` | the training records, where they are sensitive too | the same |
+| V | `records` | the validation records, preprocessed row by row | X (m, d), labels (m,), broken (m,) |
+| g | `score` | one record's score in [0, G] | — |
+| 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
+| — | `paired(model, λ₀'s, c)` | the sum of clipped differences, as `paired.py` has it | integer |
+| — | `evaluate_all(models)` | the same integers under many models, each record read once | (L,) integers |
+
+Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
+φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
+replacing one record moves the sum by at most 2²⁴ steps, and the order of summation cannot matter. A score of pairs
+(`models.scores.pairs`) is counted from a table of both classes' records in public cells instead, of which a broken
+record is no part, whatever the model.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Encoded
+from dpbo_core.models.scorable import ScorableModel, common_class, usable
+from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, counts, pairs_of
+from dpbo_core.models.scores.union import Score
+from dpbo_core.models.scoring.paired import stretched
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+SHARES = 2**16
+IN_MEMORY = 32  # times fewer models wait for one another where records are in memory
+ONE_AT_A_TIME = 1  # models left where each is asked for alone: another may follow
+Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
+Paired = tuple[ScorableModel, int]  # the model that all others are compared with, and c
+
+
+class Scorer(Protocol):
+    """What a method sees of the sensitive half."""
+
+    def evaluate(self, model: ScorableModel) -> Sensitive[int]:
+        """The sealed integer score of `model` on the sensitive records: a sum of scores, or of pairs a count."""
+
+    def pairs(self) -> Sensitive[int]:
+        """The sealed 2PQ, P and Q the numbers of records of the two classes: a perfect ranking's count of pairs."""
+
+    def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
+        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The sealed training records where they are sensitive too; None where they are public."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """What many models came to in one pass over the records.
+
+    Attributes:
+        sums: of each model, as `evaluate` gives them.
+        differences: of each to the one they were paired with, as `paired`; none where they were not.
+    """
+
+    sums: tuple[Sensitive[int], ...]
+    differences: tuple[Sensitive[int], ...] = ()
+
+    @property
+    def vector(self) -> Sensitive[NDArray[np.int64]]:
+        """All models' exact integers as one sealed array, (L,)."""
+        return Sensitive(np.array([total.expose() for total in self.sums], dtype=np.int64))
+
+    @classmethod
+    def of(cls, totals: Totals) -> "Together":
+        """The models' exact integers, and those of their differences if paired, each sealed on its own."""
+        sums, differences = totals
+        return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
+
+
+def evaluate_all(
+    scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
+) -> Together:
+    """Each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from that
+    model; files stay in the cache if `models_left` more will be scored.
+    """
+    if isinstance(scorer, Half):
+        return scorer.evaluate_all(models, paired_with, models_left=models_left)
+    sums = tuple(scorer.evaluate(model) for model in models)
+    if paired_with is None:
+        return Together(sums)
+    return Together(sums, tuple(scorer.paired(model, *paired_with) for model in models))
+
+
+def models_at_once(scorer: Scorer, most: int) -> int:
+    """The number of models to score in one pass: `most` where `scorer` reads files, else `most`/32, at least 1.
+
+    Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
+    what is in the processor's cache; large ones, of which `most` says so, are scored by the step that trains them.
+    """
+    if not isinstance(scorer, Half):
+        return 1
+    return most if scorer.reads_files else max(1, most // IN_MEMORY)
+
+
+class Half(Opaque):
+    """The sensitive half, wherever its records lie: a member says what models come to over them."""
+
+    __slots__ = ()
+    reads_files = False
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """None: the training records are public; an override gives them, sealed, where they are sensitive too."""
+        return None
+
+    @abstractmethod
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
+        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
+        `paired_with` ([] for None).
+
+        Args:
+            models: of which one pass over the records is made.
+            paired_with: the model that they are compared with, if there is one.
+            models_left: how many will be scored on the same records afterwards.
+
+        Raises:
+            Sealed: records on disk could not be scored; never on account of what a record holds.
+        """
+
+    def evaluate(self, model: ScorableModel) -> Sensitive[int]:
+        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
+
+    def pairs(self) -> Sensitive[int]:
+        """The sealed 2PQ, P and Q the numbers of records of the two classes; TypeError unless overridden."""
+        raise TypeError("persons are averaged, and pairs are of records")
+
+    def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
+        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Sensitive(self.totals((model,), (reference, clipped), models_left=ONE_AT_A_TIME)[1][0])
+
+    def evaluate_all(
+        self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
+    ) -> Together:
+        """Each model's sealed exact integer score and, with `paired_with`, its sealed sum of records' clipped
+        differences from that model, as `paired` has it; all in one pass.
+
+        `models_left`: how many models will be scored on the same records after these; where none will, nothing
+        that is read is kept.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Together.of(self.totals(models, paired_with, models_left=models_left))
+
+
+class Objective(Half):
+    """The validation set with its score, sealed; with the training set, where that is sensitive too."""
+
+    __slots__ = ("_records", "_score", "_training")
+
+    def __init__(
+        self, records: Sensitive[Encoded], score: Score, training: Sensitive[Encoded] | None = None
+    ) -> None:
+        self._records, self._score, self._training = records, score, training
+
+    @property
+    def training(self) -> Sensitive[Encoded] | None:
+        """The sealed training records where they are sensitive too; None where they are public."""
+        return self._training
+
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
+        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
+        `paired_with` ([] for None).
+        """
+        return exact_totals(models, self._records.expose(), self._score, paired_with)
+
+    def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
+        """An objective with these rows (m, d), as predictions made elsewhere, and the records' own targets."""
+        return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
+
+    def pairs(self) -> Sensitive[int]:
+        """The sealed 2PQ, P and Q the numbers of records of the two classes: a perfect ranking's count of pairs."""
+        return Sensitive(pairs_of(_class_counts(self._records.expose()))[1])
+
+
+def exact_totals(
+    models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
+) -> Totals:
+    """Each model's integer sum of scores, or count of pairs, and its sum of clipped differences from `paired_with`
+    ([] for None), unsealed, in one pass.
+
+    The sums are Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: as
+    sensitive as the records. A block of records is scored by one model after the other. How large it is follows
+    from the models alone, which are public.
+    """
+    if isinstance(score, PairScore):
+        if paired_with is not None:
+            raise TypeError(OF_PAIRS)
+        return [pairs_of(model.pair_table(records, score))[0] for model in models], []
+    scored = tuple(models) if paired_with is None else (*models, paired_with[0])
+    sums = np.zeros(len(models), dtype=np.int64)
+    differences = np.zeros(0 if paired_with is None else len(models), dtype=np.int64)
+    for sign, steps in common_class(scored).signed_steps(scored, records, score):
+        sums += sign * steps[:, : len(models)].sum(axis=0).astype(np.int64)  # exact: whole numbers, far below 2⁵³
+        if paired_with is not None:
+            whole = steps.astype(np.int64)
+            differences += sign * stretched(whole[:, :-1], whole[:, -1:], paired_with[1]).sum(axis=0)
+        del steps  # the next block takes its memory, which is in the cache
+    return sums.tolist(), differences.tolist()
+
+
+def _class_counts(records: Encoded) -> Integers:
+    """The number of usable records of each class, (2, 1)."""
+    return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
+
+
+def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
+    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶.
+
+    Args:
+        count: C₂.
+        pairs: D.
+        share: r in [0, 1], public.
+    """
+    return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
+
+
+def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
+    """A file's records counted by model, class and histogram cell, (L, 2, B); without models by class, (1, 2, 1).
+
+    Still sensitive: whoever calls this seals it again (`partitioned`).
+    """
+    if not models:
+        return _class_counts(records)[None]
+    if not isinstance(score, PairScore):
+        raise TypeError("a score of records has no table")
+    return np.stack([model.pair_table(records, score) for model in models])

@@ -1,0 +1,340 @@
+"""A validation set larger than memory: a folder of Parquet files, scored one at a time, here or by workers.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| V = V_1 ∪ … ∪ V_p | `parts` | the files of the folder, sorted by name | p files |
+| L | `models` | models that score a part each time it is read | scalar ≥ 1 |
+| S_j | `PartWorker(part)` | exact integer sums of the scores of V_j | (L,) integers |
+| S | `evaluate_all(models)` | Σ S_j, the same integers as if V were one table | (L,) integers |
+| h_j | `PartWorker(part)` | of pairs: records of V_j by class and cell; C₂ is formed of Σ h_j | (L, 2, B) |
+
+Each record's score is rounded to the grid before it is summed, and a record's encoding depends on that record
+alone, so the total is the single table's to the last bit, in whatever order the parts come. A worker is inside the
+curator's boundary: it reads its own files and answers with integers, whose number is public, and a count, to the
+curator's process alone. What it read it may keep, while that fits (`PartCache`).
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
+
+import numpy as np
+
+from dpbo_core import data
+from dpbo_core.data import Encoded, Preprocessing
+from dpbo_core.data.addresses import ObjectAddress, Part
+from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.errors import Sealed
+from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
+from dpbo_core.models.scores.union import Score
+from dpbo_core.models.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+if TYPE_CHECKING:
+    from dpbo_core.data.fetched import Contents
+
+T = TypeVar("T")
+Work = TypeVar("Work")
+Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
+PartAnswer = Callable[[Part], bytes | bytearray]
+SHOWN_AS = "a validation file"
+CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
+
+
+class PartCache(Opaque, Generic[T]):
+    """What one process keeps, for one reader at a time. As sensitive as the records.
+
+    What is kept follows from the order in which parts are asked for (of several processes: from which was free) and
+    from their numbers of records and features, never from what a record holds. A file that was written again is
+    read again, and one that is gone is missed, whether it was kept or not.
+    """
+
+    __slots__ = ("_bytes", "_parts", "_reader")
+
+    def __init__(self) -> None:
+        self._reader, self._bytes = "", 0
+        self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
+
+    def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
+        """What `read` gives for a file (part), cached here, if `limit` allows, until the file changes or another
+        `reader` asks.
+
+        Args:
+            reader: whose it is; what was kept for another is dropped.
+            part: the file.
+            read: opens it.
+            size: its bytes, from public numbers.
+            limit: L; what would go beyond it is not kept.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        if reader != self._reader:
+            self._reader, self._bytes, self._parts = reader, 0, {}
+        state = _state(part)
+        cached = self._parts.get(part)
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        if cached is not None:
+            self._bytes -= size(self._parts.pop(part)[1])
+        made = read()
+        if self._bytes + size(made) <= limit:
+            self._bytes += size(made)
+            self._parts[part] = (state, made)
+        return made
+
+
+def _state(part: Part) -> tuple[int, ...]:
+    """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
+    if isinstance(part, ObjectAddress):
+        from dpbo_core.data.fetched import state_of
+
+        return state_of(part)
+    status = (part if isinstance(part, Path) else part.path).stat()
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+class PartWork(Protocol):
+    """What is done with each part."""
+
+    @property
+    def n_numbers(self) -> int:
+        """The public number of integers in the answer for one file (part), whatever the data."""
+
+    def __call__(self, part: Part) -> Answer | None:
+        """The answer; None where the part failed."""
+
+
+@runtime_checkable
+class CachingWork(Protocol):
+    """Work that may find in its process's memory what it read before."""
+
+    def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
+        """The same work with a cache of what it reads, whose memory limit `n_processes` processes share."""
+
+
+class Workers(Protocol):
+    """Who scores partitions. Anything that maps a function over paths, inside the curator's boundary."""
+
+    @property
+    def n_processes(self) -> int:
+        """The number of files (parts) that can be scored at once."""
+
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
+        """The integers that `work` computes of each file (part) and its number of records, in any order; None for
+        one that was lost.
+        """
+
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
+        """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
+
+
+class SerialWorkers(Opaque):
+    """This process: one partition in memory at a time, and those that are kept."""
+
+    __slots__ = ("_cache", "_n_sharing")
+
+    def __init__(self, n_sharing: int = 1) -> None:
+        """`n_sharing` processes share the limit of what is kept."""
+        self._cache: PartCache[Any] = PartCache()
+        self._n_sharing = n_sharing
+
+    @property
+    def n_processes(self) -> int:
+        """The number 1: each file is scored by this process."""
+        return 1
+
+    def prepared(self, work: Work) -> Work:
+        """The same work with this process's cache of read files, if it can use one."""
+        return work.with_cache(self._cache, self._n_sharing) if isinstance(work, CachingWork) else work
+
+    def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
+        """The integers that `work` computes of each file (part) and its number of records, one file after the
+        other, in order; None for one that failed.
+        """
+        return [*map(self.prepared(work), parts)]
+
+    def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
+        """The bytes that `work` computes of each file (part), each when it is asked for."""
+        return map(self.prepared(work), parts)
+
+
+def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
+    """The files to hand out to the workers; where they are fewer than the processes, each local file's row groups
+    one by one in its place.
+    """
+    if len(parts) >= workers.n_processes:
+        return tuple(parts)
+    from dpbo_core.data.parquet_file import row_groups
+
+    return tuple(chain.from_iterable(row_groups(part) if isinstance(part, Path) else (part,) for part in parts))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartReader:
+    """How a part becomes records. Public.
+
+    Attributes:
+        preprocessing: the public map.
+        limit: bytes of encoded records that all processes together may keep.
+        name: random, so that what is kept for one set of records answers for no other.
+    """
+
+    preprocessing: Preprocessing
+    limit: int = 0
+    name: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def keeping_nothing(self) -> Self:
+        """The same reader without a cache, for the last time that files are read."""
+        return replace(self, limit=0)
+
+    def encoded(self, part: "Contents") -> Encoded:
+        """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
+        mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
+        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
+
+    def read(
+        self,
+        part: Part,
+        cached: PartCache[T] | None,
+        n_processes: int,
+        *,
+        make: Callable[["Contents"], T],
+        size: Callable[[T], int],
+    ) -> T:
+        """What `make` gives for a file (part): from this process's cache or, where it is not there, read now and
+        cached within the memory limit.
+        """
+        from dpbo_core.data.fetched import fetched
+
+        def read() -> T:
+            """What `make` gives for the file, opened anew."""
+            return make(fetched(part, shown_as=SHOWN_AS))
+
+        if cached is None:
+            return read()
+        return cached.get(self.name, part, read, size=size, limit=self.limit // n_processes)
+
+
+OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
+
+
+def bytes_of(records: Encoded) -> int:
+    """The bytes of memory that these encoded records take, from their shape alone."""
+    width = OF_A_CELL if records.X.dtype == object else 1
+    return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
+
+
+def bytes_a_record(preprocessing: Preprocessing) -> int:
+    """The bytes of memory that one encoded record will take, before any is read."""
+    return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else OF_A_CELL) + 8 + 1 + 8
+
+
+class PartTask:
+    """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
+    sensitive.
+    """
+
+    def __init__(
+        self, reader: PartReader, score: Score, models: Sequence[ScorableModel], paired_with: Paired | None = None
+    ) -> None:
+        self.reader, self.score, self.models, self.paired_with = reader, score, tuple(models), paired_with
+        self._memory: tuple[PartCache[Any] | None, int] = (None, 1)
+
+    def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
+        """The same work with a cache, for a process that keeps what it reads."""
+        made = copy(self)
+        made._memory = (cached, n_processes)
+        return made
+
+
+class PartWorker(PartTask):
+    """The sums of a part, or its tables of pairs. No model at all asks for the records of each class."""
+
+    @property
+    def n_numbers(self) -> int:
+        """How many integers the answer for one file has: for each model 1, 2 if paired, or 2B of pairs; 2 without
+        models.
+        """
+        if not self.models:
+            return 2
+        if isinstance(self.score, PairScore):
+            return 2 * self.score.n_cells * len(self.models)
+        return len(self.models) * (1 if self.paired_with is None else 2)
+
+    def __call__(self, part: Part) -> Answer | None:
+        """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
+
+        def scored() -> Answer:
+            """The integers of the file, and its number of records; raises where it cannot be scored."""
+            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
+            if not self.models or isinstance(self.score, PairScore):
+                sums_of_part = table_of_part(records, self.score, self.models).ravel()
+            else:
+                sums, differences = exact_totals(self.models, records, self.score, self.paired_with)
+                sums_of_part = np.array([*sums, *differences], dtype=np.int64)
+            return (sums_of_part if len(sums_of_part) > 1 else int(sums_of_part[0])), records.n_records
+
+        return attempted(scored, None)  # the curator's process says that something failed, and nothing else
+
+
+class PartitionedObjective(Half):
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time.
+
+    What was read is kept while it fits and models are left to be scored on it.
+    """
+
+    __slots__ = ("_n_records", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        reader: PartReader,
+        score: Score,
+        n_records: int,
+        workers: Workers | None = None,
+    ) -> None:
+        self._reader, self._score, self._n_records = reader, score, n_records
+        self._workers = workers or SerialWorkers()
+        self._parts = pieces_of(parts, self._workers)
+
+    def pairs(self) -> Sensitive[int]:
+        """The sealed 2PQ, P and Q the numbers of records of the two classes in all files, whose labels are read for
+        it.
+
+        Raises:
+            Sealed: as `totals`.
+        """
+        return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
+
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
+        """Each model's exact integer score over all files, unsealed, and its sum of records' clipped differences
+        from the model `paired_with` ([] for None); raises Sealed if a file fails.
+
+        Raises:
+            Sealed: a part could not be scored, or the parts no longer hold m records.
+        """
+        added, n = self._sums_over_parts(models, paired_with, models_left=models_left), len(models)
+        if isinstance(self._score, PairScore):
+            return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
+        return added[:n].tolist(), added[n:].tolist()
+
+    def _sums_over_parts(
+        self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
+    ) -> Integers:
+        """The unsealed sum of what the workers answer for each file; raises Sealed if a file or a record is
+        missing.
+        """
+        reader = self._reader if models_left else self._reader.keeping_nothing()
+        mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
+        answers = [answer for answer in mapped if answer is not None]
+        if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:
+            raise Sealed
+        return sum((np.atleast_1d(total) for total, _ in answers), np.zeros(1, dtype=np.int64))

@@ -1,0 +1,329 @@
+"""The sensitive half where each person counts once, by the mean of that person's records.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| p_i | `people[i]` | the person of record i; None where there is none | (m,) |
+| s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
+| (S_p, c_p) | `PersonSums` | sums of the steps of person p's records, one a model, and their number | integers |
+| n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
+| a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
+| f | `total` | n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴] | integer |
+
+Each mean is a whole number of steps from 0 to 2²⁴, by integers alone, so replacing all records of one person by
+those of one person not otherwise present, or of nobody, moves the sum by at most 2²⁴, however many records either
+has; the clamp moves no sum further. Under a margin score a person, present or absent, is within [φ(−‖w‖), φ(‖w‖)]
+like one record, so what is proved of R holds here too. A record without a readable person is nobody's and adds
+nothing. How many records and persons there are is as private as what they hold: neither is compared, shown or a
+reason to fail.
+
+(S_p, c_p) of parts add up, so one pass over a folder of Parquet files gives the same integer as one table, wherever
+a person's records lie. A worker is inside the curator's boundary: it reads its own parts and answers to the
+curator's process alone, where the persons' sums add up and are sealed at once. No process outside that boundary
+sees a person's sum. The width of an answer follows the number of persons in the part, to the next power of two, and
+nothing else.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Encoded
+from dpbo_core.data.addresses import Part
+from dpbo_core.data.fetched import Contents
+from dpbo_core.data.people import Person, read_people
+from dpbo_core.errors import Sealed
+from dpbo_core.models.scorable import ROWS, ScorableModel
+from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.union import MarginScore, Score
+from dpbo_core.models.scoring.in_memory import Half, Paired, Totals
+from dpbo_core.models.scoring.paired import EQUAL, stretched
+from dpbo_core.models.scoring.partitioned import (
+    SHOWN_AS,
+    PartReader,
+    PartTask,
+    SerialWorkers,
+    Workers,
+    bytes_of,
+    pieces_of,
+)
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Sensitive
+
+Integers = NDArray[np.int64]
+NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
+NUMBER = 8  # bytes of a sum, or of a count
+EXPECTED = 2**18  # persons for whom room is made at once, before there are more
+FEWEST = 16  # models of a reading, whatever the limit of memory
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Persons:
+    """Which records are whose.
+
+    Attributes:
+        names: (P, 32) bytes, one row a person.
+        of_record: (m,) the row of each record's person; −1 for nobody.
+    """
+
+    names: NDArray[np.uint8]
+    of_record: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, people: Sequence[Person]) -> "Persons":
+        """The distinct persons, by hashed names, and the index of each record's (−1: nobody's), from the person
+        that each names.
+        """
+        rows: dict[str, int] = {}
+        owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
+        hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
+        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
+
+    def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
+        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores.
+
+        Args:
+            steps: (r, L) of the records in their order, as many a block as may be.
+            n_models: L.
+        """
+        sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
+        for block in steps:
+            owners = self.of_record[at : at + len(block)]
+            at += len(block)
+            for total, scored in zip(sums, block[owners >= 0].T, strict=True):
+                np.add.at(total, owners[owners >= 0], scored)
+        counted = self.of_record[self.of_record >= 0]
+        counts = np.bincount(counted, minlength=len(self.names)).astype(np.int64)
+        return PersonSums(self.names, sums.T, counts)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersonSums:
+    """(S_p, c_p) of every person with a record: as sensitive as the records.
+
+    Attributes:
+        names: (P, 32) bytes.
+        sums: (P, L) whole steps, one column a model.
+        counts: (P,) at least 1.
+    """
+
+    names: NDArray[np.uint8]
+    sums: Integers
+    counts: Integers
+
+    def totals(self, n_persons: int, absent: int = 0) -> list[int]:
+        """By model, the sum over `n_persons` of each one's mean integer score rounded down, `absent` for one
+        without records; clamped to its range.
+
+        Args:
+            n_persons: n_p.
+            absent: steps that a person without records scores, in [0, 2²⁴].
+        """
+        moves = np.zeros(self.sums.shape[1], dtype=np.int64)
+        for at in range(0, len(self.counts), ROWS):
+            block = slice(at, at + ROWS)
+            moves += (self.sums[block] // self.counts[block, None] - absent).sum(axis=0)
+        return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
+
+    def to_bytes(self) -> bytearray:
+        """The persons' sums as bytes, padded to a power of two in number so that the length tells little."""
+        P, L = self.sums.shape
+        answer = bytearray((1 << max(0, P - 1).bit_length()) * _entry(L).itemsize)
+        table = np.frombuffer(answer, dtype=_entry(L))
+        table["name"][:P] = self.names.view(f"S{NAME}").ravel()
+        table["numbers"][:P, :L], table["numbers"][:P, L] = self.sums, self.counts
+        return answer
+
+
+def _entry(n_models: int) -> np.dtype[np.void]:
+    """The NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
+    return np.dtype([("name", f"S{NAME}"), ("numbers", "<i8", (n_models + 1,))])
+
+
+class AddedAnswers:
+    """What `PersonSums.to_bytes` made of each part, added up by person as the parts come; one is held at a time."""
+
+    def __init__(self, n_models: int, n_persons: int) -> None:
+        """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
+        self._rows: dict[bytes, int] = {}
+        self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
+
+    def add(self, answer: bytes | bytearray) -> None:
+        """Add the persons' sums in the answer for one file, which names each person once and ends with padding."""
+        table = np.frombuffer(answer, dtype=_entry(self._numbers.shape[1] - 1))
+        table = table[: np.count_nonzero(table["numbers"][:, -1])]
+        rows = [self._rows.setdefault(name, len(self._rows)) for name in table["name"].tolist()]
+        if len(self._rows) > len(self._numbers):
+            larger = np.zeros((len(self._rows) * 3 // 2, self._numbers.shape[1]), dtype=np.int64)
+            larger[: len(self._numbers)] = self._numbers
+            self._numbers = larger
+        for at in range(0, len(rows), ROWS):
+            self._numbers[rows[at : at + ROWS]] += table["numbers"][at : at + ROWS]
+
+    def sums(self) -> PersonSums:
+        """Each person's sums over the answers added so far, in the order in which persons came."""
+        numbers = self._numbers[: len(self._rows)]
+        names = np.array([*self._rows], dtype=f"S{NAME}").view(np.uint8).reshape(-1, NAME)
+        return PersonSums(names, numbers[:, :-1], numbers[:, -1])
+
+
+class PersonObjective(Half):
+    """The validation set with its score and its persons, sealed: n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped."""
+
+    __slots__ = ("_n_persons", "_persons", "_records", "_score")
+
+    def __init__(
+        self, records: Sensitive[Encoded], persons: Sensitive[Persons], score: Score, n_persons: int
+    ) -> None:
+        self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
+
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
+        """Each model's sum of persons' mean scores, unsealed, and of mean clipped differences from the model
+        `paired_with` ([] for None).
+        """
+        steps = person_steps(models, self._records.expose(), self._score, paired_with)
+        sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
+        return means_of(sums, len(models), self._n_persons, self._score)
+
+
+def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> int:
+    """How many sums there are for each person: one a model, and one a paired difference."""
+    return len(models) * (1 if paired_with is None else 2)
+
+
+def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
+    """By model, the sum over persons of their mean scores, and of their mean paired differences, in steps."""
+    sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
+    return (
+        PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
+        PersonSums(persons.names, differences, persons.counts).totals(n_persons, EQUAL),
+    )
+
+
+def absent_steps(score: Score) -> int:
+    """The score, in steps of the integer grid, of a person without records: that of an unreadable record."""
+    constant = score.broken_score if isinstance(score, MarginScore) else 0.0
+    return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
+
+
+def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
+    """Each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
+
+    Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
+    many others there are.
+    """
+    return np.concatenate([np.zeros(0, dtype=np.int64), *person_steps((model,), records, score)], axis=None)
+
+
+def person_steps(
+    models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
+) -> Iterator[Integers]:
+    """Blocks of records' integer scores, a column for each model, then with `paired_with` a column for each one's
+    clipped differences from that model.
+    """
+    for at in range(0, records.n_records, ROWS):
+        part = records.part(slice(at, at + ROWS))
+        steps = [model.order_independent_steps(part, score) for model in models]
+        if paired_with is not None:
+            reference = paired_with[0].order_independent_steps(part, score)
+            steps += [stretched(one, reference, paired_with[1]) for one in steps]
+        yield np.stack(steps, axis=1)
+
+
+def _name_bytes(person: str) -> bytes:
+    """The bytes of a person's name, whatever it holds: a text that Python read may be no UTF-8."""
+    return person.encode("utf-8", "surrogatepass")
+
+
+Read = tuple[Encoded, Persons]
+
+
+class PersonPartWorker(PartTask):
+    """What a worker is sent, with the column of persons; as `PartWorker` has it, nothing sensitive."""
+
+    def __init__(
+        self,
+        reader: PartReader,
+        column: str,
+        score: Score,
+        models: Sequence[ScorableModel],
+        paired_with: Paired | None = None,
+    ) -> None:
+        super().__init__(reader, score, models, paired_with)
+        self.column = column
+
+    def __call__(self, part: Part) -> bytes | bytearray:
+        """The persons' sums of one file; nothing at all where it failed. Never raises."""
+
+        def scored() -> bytes | bytearray:
+            """The persons' sums of the file, as bytes; raises where it cannot be scored."""
+            read: Read = self.reader.read(part, *self._memory, make=self._records_and_persons, size=_size)
+            records, people = read
+            steps = person_steps(self.models, records, self.score, self.paired_with)
+            return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
+
+        return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
+
+    def _records_and_persons(self, part: Contents) -> Read:
+        """The encoded records of one file, and the person of each."""
+        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
+
+
+def _size(read: Read) -> int:
+    """The bytes of memory that the records of one file take."""
+    return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
+
+
+class PartitionedPersons(Half):
+    """The sensitive half, on disk. Its parts are opened while models are scored, and at no other time."""
+
+    __slots__ = ("_column", "_n_persons", "_parts", "_reader", "_score", "_workers")
+    reads_files = True
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        reader: PartReader,
+        column: str,
+        score: Score,
+        n_persons: int,
+        workers: Workers | None = None,
+    ) -> None:
+        self._reader, self._column, self._score = reader, column, score
+        self._n_persons, self._workers = n_persons, workers or SerialWorkers()
+        self._parts = pieces_of(parts, self._workers)
+
+    def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
+        """Each model's sum of persons' mean scores over all files, unsealed, and of mean clipped differences from
+        the model `paired_with`; files are read once for many models, and Sealed is raised if one fails.
+
+        Raises:
+            Sealed: a part could not be scored.
+        """
+        at_once = max(
+            FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
+        )
+        sums, differences = [], []
+        for at in range(0, len(models), at_once):
+            some = models[at : at + at_once]
+            left = models_left + len(models) - at - len(some)
+            totals = means_of(self._added(some, paired_with, left), len(some), self._n_persons, self._score)
+            sums += totals[0]
+            differences += totals[1]
+        return sums, differences
+
+    def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
+        """Each person's unsealed sums over all files; raises Sealed if the answer for a file is missing."""
+        reader = self._reader if models_left else self._reader.keeping_nothing()
+        work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
+        added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0
+        for answer in self._workers.answers(work, self._parts):
+            if answer:
+                added.add(answer)
+                n_parts += 1
+            del answer  # before the next one takes as much
+        if n_parts != len(self._parts):
+            raise Sealed
+        return added.sums()

@@ -1,1 +1,0 @@
-"""The problem that a study poses, as values that every floor above may hold: [model], [search], public facts."""

@@ -1,4 +1,0 @@
-"""Many looks at one released model for one price: has its score fallen? (MATH §6.6)."""
-
-KIND = "watch"  # in the ledger's column of methods
-LOOK = "look "  # before a look's name, where the ledger keeps its bit

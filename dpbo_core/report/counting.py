@@ -1,0 +1,253 @@
+"""The sensitive records of an evaluation in one pass: how many are in each cell, in one table or over many parts.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| C | `Counter.size` | cells, 1 + G times those of a group, 2·B for two classes | scalar |
+| n | `count` | records in each cell; their sum is the number of records | (C,) int64 |
+| N | `count_persons` | the same where each person weighs as much (`PersonCells`) | (C,) int64 |
+
+A record's cell depends on the model and that record alone, so parts add up to the one table's histogram, whoever
+counts them. Workers are inside the curator's boundary, as when parts are scored (`objective.partitioned`). Those
+in memory are counted by `sklearn_api.search_run`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dpbo_core import data
+from dpbo_core.data import Preprocessing, Table
+from dpbo_core.data.addresses import Part, parts_of, place_of
+from dpbo_core.data.fetched import Contents, fetched
+from dpbo_core.data.people import Person, read_people
+from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.errors import DpboError, Sealed, StudyInvalid
+from dpbo_core.models.estimators import FittedEstimator, Scorable
+from dpbo_core.models.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of
+from dpbo_core.models.scoring.persons import Persons
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.report.histogram_cells import (
+    Grouping,
+    HistogramCells,
+    Integers,
+    PersonCells,
+    ScoresOf,
+    kind_cells,
+    only_needed,
+    with_groups,
+)
+from dpbo_core.study import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
+from dpbo_core.study.data_split import FileSplit, records_of
+from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
+
+_SHOWN_AS = "a validation file"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counter:
+    """What counting needs, all of it public.
+
+    Attributes:
+        preprocessing: from raw columns to the model's rows.
+        model: whose decision values, classes or errors are counted.
+        cells: of the report's kind.
+        grouping: None for the whole alone.
+    """
+
+    preprocessing: Preprocessing
+    model: Scorable
+    cells: HistogramCells
+    grouping: Grouping | None = None
+
+    @property
+    def n_groups(self) -> int:
+        """The number G of groups of records, the one for all unlisted values included; 1 without groups."""
+        return 1 if self.grouping is None else len(self.grouping.categories) + 1
+
+    @property
+    def size(self) -> int:
+        """The number C of histogram cells of all groups together, with one for unreadable records."""
+        return 1 + self.cells.n_cells * self.n_groups
+
+    def read(self, file: Contents) -> Table:
+        """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
+        mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
+        return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
+
+    def histogram(self, table: Table) -> Integers:
+        """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
+        return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
+
+    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
+        """Each person's number of records in each histogram cell: as sensitive as the table.
+
+        Args:
+            table: m records.
+            people: the person of each, (m,).
+        """
+        return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
+
+    def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
+        """Each record's histogram cell, (m,), among those of all groups; an estimator is asked by its method
+        `scores`.
+        """
+        encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
+        groups = None if self.grouping is None else self.grouping.of(table)
+        return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PartCounter:
+    """What a worker is sent: the counter, and nothing sensitive."""
+
+    counter: Counter
+
+    @property
+    def n_numbers(self) -> int:
+        """The number C of counts that a worker sends back for a file, whatever the data."""
+        return self.counter.size
+
+    def __call__(self, part: Part) -> Answer | None:
+        """The counts of one file and its number of records; None where that failed, since errors reach logs."""
+
+        def counted() -> Answer:
+            """The counts of the file's records in each histogram cell, and their number."""
+            table = self.counter.read(fetched(part, shown_as=_SHOWN_AS))
+            return self.counter.histogram(table), table.n_records
+
+        return attempted(counted, None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PersonPartCounter:
+    """What a worker is sent where each person counts once: the counter and the column of persons."""
+
+    counter: Counter
+    column: str
+
+    def __call__(self, part: Part) -> bytes:
+        """Each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
+
+        def counted() -> bytes:
+            """Each person's counts of the file's records, as bytes."""
+            file = fetched(part, shown_as=_SHOWN_AS)
+            people = read_people(file, self.column, shown_as=_SHOWN_AS)
+            return self.counter.by_person(self.counter.read(file), people).to_bytes()
+
+        return attempted(counted, b"")
+
+
+def count(counter: Counter, table: Table) -> Sensitive[Integers]:
+    """The exact histogram of a table in memory, sealed until noise is added."""
+    return Sensitive(counter.histogram(table))
+
+
+def count_persons(
+    counter: Counter, table: Table, people: Sequence[Person] | None, n_persons: int
+) -> Sensitive[Integers]:
+    """The sealed histogram in which each person counts once; refused unless `people` has one for each record.
+
+    Raises:
+        Sealed: the persons are not those of the records.
+    """
+    if people is None or len(people) != table.n_records:
+        raise Sealed  # how many records there are is not said
+    return Sensitive(counter.by_person(table, people).table(counter.size, n_persons))
+
+
+def count_parts(
+    counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
+) -> Sensitive[Integers]:
+    """The sealed histogram of files, refused unless they hold `n_records`; read by `workers`, or here if None.
+
+    Raises:
+        Sealed: a part could not be read, or the parts no longer hold m records.
+    """
+    workers = workers or SerialWorkers()
+    parts = pieces_of(parts, workers)
+    answers = [one for one in workers.map(PartCounter(counter), parts) if one is not None]
+    if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
+        raise Sealed
+    return Sensitive(sum((np.asarray(counts) for counts, _ in answers), np.zeros(counter.size, dtype=np.int64)))
+
+
+def count_persons_of_parts(
+    counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
+) -> Sensitive[Integers]:
+    """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, or here if None.
+
+    Raises:
+        Sealed: a part could not be read.
+    """
+    workers = workers or SerialWorkers()
+    parts = pieces_of(parts, workers)
+    answers = [one for one in workers.answers(PersonPartCounter(counter, column), parts) if one]
+    if len(answers) != len(parts):
+        raise Sealed
+    return Sensitive(PersonCells.merged(answers).table(counter.size, n_persons))
+
+
+class SensitiveTable(Protocol):
+    """How the sensitive records of a split are counted, wherever they come from."""
+
+    @property
+    def split(self) -> DataSplit:
+        """The data split that the records are from: it names their sources and checks them without reading any."""
+
+    @property
+    def tells(self) -> tuple[type[DpboError], ...]:
+        """The kinds of error that may be shown: their message has public facts alone, whatever the records hold."""
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """The names of the sensitive table's columns, for which no record is read."""
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """The sealed number of records, or persons, in each histogram cell; to be called only after the charge."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FileTable:
+    """The validation file of a study, a folder of them, or the validation records of a bundled set.
+
+    Attributes:
+        split: of the study.
+        tells: a file holds bytes, whose reader says sizes alone.
+    """
+
+    split: FileSplit
+    tells: tuple[type[DpboError], ...] = (StudyInvalid,)
+
+    def columns(self, public: PublicHalf) -> tuple[str, ...]:
+        """The column names in the sensitive file's header; of a bundled set, those of its public half."""
+        files = self.split.spec.data
+        if not isinstance(files, PublicFiles | PersonFiles | SensitiveFiles):
+            return public.columns
+        path = place_of(self.split.folder, files.validation)
+        first = (parts_of(path, shown_as=files.validation) or (path,))[0]
+        return data.read_header(first, mode=SENSITIVE_FILE, shown_as=files.validation).columns
+
+    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+        """The sealed histogram of the records, read now, part by part in a folder; only after the charge."""
+        spec, folder = self.split.spec, self.split.folder
+        files = spec.data
+        if isinstance(files, PublicFiles | PersonFiles):
+            parts = parts_of(place_of(folder, files.validation), shown_as=files.validation)
+            if parts and isinstance(files, PersonFiles):
+                return count_persons_of_parts(counter, parts, str(spec.privacy.person), files.n_persons, workers)
+            if parts and isinstance(files, PublicFiles):
+                return count_parts(counter, parts, files.n_validation, workers)
+        elif isinstance(files, SensitiveTraining):
+            raise TypeError("there is no validation set")
+        return count_table(spec, counter, *records_of(spec, folder, counter.preprocessing))
+
+
+def count_table(
+    spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
+) -> Sensitive[Integers]:
+    """The sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
+    if isinstance(spec.data, PersonFiles):
+        return count_persons(counter, table, people, spec.data.n_persons)
+    return count(counter, counted_records(spec, table, people))

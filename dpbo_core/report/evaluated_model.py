@@ -1,0 +1,297 @@
+"""The model that is evaluated, the kind of its report, and what it says of the public records.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n | — | public training records | scalar |
+| y, s | `public.truth`, `public.outcome` | their classes or targets, and what the model says of each | (n,) |
+
+Of the study's own model, which is trained here, each outcome is that of a training without the record's fold.
+"""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.values import shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.cross_validation import fold_of
+from dpbo_core.models.enforced import enforced_prediction
+from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
+from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.estimators import FittedEstimator, Scorable
+from dpbo_core.models.final_model.storage import BOOSTERS, ESTIMATOR, NUMBERS
+from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
+from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.output_shape import Verb
+from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.regression_error import as_numbers
+from dpbo_core.privacy.release import Release
+from dpbo_core.report.binary import Binary
+from dpbo_core.report.counting import Counter
+from dpbo_core.report.histogram_cells import Grouping, needed_columns, only_needed
+from dpbo_core.report.multiclass import MOST_CLASSES, Multiclass
+from dpbo_core.report.regression import Regression
+from dpbo_core.report.report_kind import PublicRecords, ReportKind
+from dpbo_core.study import ModelSection, StudySpec
+from dpbo_core.study.data_split import training_table
+from dpbo_core.study.final_training import FinalModel, model_is_public
+from dpbo_core.study.headers import training_parts
+from dpbo_core.study.public_half import PublicHalf
+
+LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
+KINDS: Mapping[str | None, type[ReportKind]] = {
+    None: Binary,
+    "classes": Multiclass,
+    "errors": Regression,
+}  # of a table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluatedModel:
+    """A model and what it says of the public records.
+
+    Attributes:
+        kind: of its report.
+        model: trained; not yet held to predicting row by row.
+        preprocessing: from raw columns to its rows.
+        X: the public rows, preprocessed, (n, d); of a linear model that is trained here none is needed, (n, 0).
+        public: what it says of them.
+        unlisted: what in it is not known to predict each row alone; "" for nothing.
+    """
+
+    kind: type[ReportKind]
+    model: Scorable
+    preprocessing: Preprocessing
+    X: NDArray[np.float64]
+    public: PublicRecords
+    unlisted: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the model needs of a table, the target last."""
+        return needed_columns(self.preprocessing)
+
+    def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
+        """A counter of records by histogram cell under this model, which is checked here on public rows to predict
+        row by row, or made to where that is enforced; counts none.
+
+        Args:
+            edges: between the bins.
+            grouping: None for the whole alone.
+            section: the study's [model]; with rowwise = "enforced" each record is scored alone.
+
+        Raises:
+            StudyInvalid: it does not on public rows.
+        """
+        model, cells = self.model, self.kind.cells(self.public, edges)
+        if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
+            if section.enforced:
+                how = enforced_prediction().alone(model.by_rows(), self.X, self.public.truth, cells, needed_by={})
+                model = replace(model, alone=how)
+            else:
+                if not self.unlisted:
+                    check_listed(model.estimator)
+                check_rowwise(model, self.X, needs=self.public.verb)
+                model = replace(model, alone=None)
+        return Counter(self.preprocessing, model, cells, grouping)
+
+
+def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
+    """The model that the study released, refused if none: trained now on its public set, or read from a private
+    training's release.
+
+    Raises:
+        StudyInvalid: there is no such model, or it cannot be evaluated.
+    """
+    if public.problem.trainer is None:
+        return _private_model(public, release)
+    if not model_is_public(release):
+        raise no_model()
+    return model_at(spec, public, release.value["hyperparameters"])
+
+
+def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
+    """The model that a private training released, read from the release alone; refused where it holds none."""
+    released = release.value.get("model")
+    if released is None:
+        raise StudyInvalid(
+            "the study released no model that could be evaluated",
+            cause="none of its trials came to one, or one of a function of yours that is no linear model",
+            remedy="ask the study under a new edition, with more steps",
+        )
+    weights = np.array(released["weights"], dtype=np.float64)
+    model = LinearModel(weights, 0.0, math.inf) if weights.ndim == 1 else SoftmaxModel(weights)
+    return _privately_trained(public.preprocessing, model)
+
+
+def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
+    """A privately trained model as one to evaluate by true and predicted class, with its public classes and, since
+    its training set is sensitive, no public records.
+    """
+    nobody = np.zeros(0, dtype=np.int64)
+    public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
+    return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
+
+
+def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> EvaluatedModel:
+    """The model at `point`, trained on the study's public set; for a private training an untrained one like it.
+
+    Raises:
+        StudyInvalid: it has too many classes, has no decision values for two, or fails on public rows.
+    """
+    trainer, fitted, unlisted = public.problem.trainer, public.preprocessing, public.problem.unlisted
+    if trainer is None:  # the training set is sensitive: whichever will be released has such a shape
+        return _privately_trained(fitted, LinearModel(np.zeros(fitted.n_features), 0.0, math.inf))
+    if isinstance(trainer, LinearTrainer):
+        values = trainer.public_margins(point, seed=spec.search.seed) * trainer.signs
+        X, truth = np.empty((len(values), 0)), (trainer.signs > 0.0).astype(np.int64)
+        public_records = PublicRecords(truth, values, LINEAR, logistic=spec.model.estimator == "logistic")
+        return _evaluated(trainer.train(point), fitted, X, public_records, unlisted)
+    if not isinstance(trainer, EstimatorTrainer):
+        raise no_model()
+    model = trainer.trained(point)
+    verb = _verb_of(model, fitted)
+    classes = np.asarray(trainer.truth if fitted.classes else np.zeros(len(trainer.truth)), dtype=np.int64)
+    folds = fold_of(classes, seed=spec.search.seed)
+    work = partial(_out_of_fold, verb=verb, folds=folds)
+    outcome = trainer.numbers(work, point, spec.search.seed, shape=(len(folds),))
+    bound = getattr(spec.model, "error_bound", None)
+    public_records = PublicRecords(trainer.truth, outcome, verb, error_bound=bound)
+    return _evaluated(model, fitted, trainer.X, public_records, unlisted)
+
+
+def _out_of_fold(
+    trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Each public record's `verb` output, (n,), by a model at hyperparameters `point` that is trained here without
+    its fold.
+    """
+    outcome = np.full(len(folds), math.nan)
+    for fold in range(folds.max() + 1):
+        out = folds == fold
+        without = trainer.fitted(~out, point)
+        outcome[out] = _outcome(without, trainer.X[out], verb)
+    return outcome
+
+
+def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
+    """A saved model to evaluate, with its predictions of the study's public rows, some of which it may have seen.
+
+    Raises:
+        StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
+    """
+    fitted, model = final.preprocessing, final.model
+    if training_parts(spec, folder) is not None:
+        raise StudyInvalid(
+            "the study names a folder of training files, and a model of a file needs the public records in memory",
+            cause="it is asked about each public record",
+            remedy="name one public file in a study for it",
+        )
+    table, target = training_table(spec, folder, fitted)
+    if target != fitted.target:
+        raise StudyInvalid(
+            f"the model predicts {fitted.target!r}, and the study's target is {target!r}",
+            cause="a model of another study",
+            remedy="name a model of the same target",
+        )
+    encoded = fitted.transform(only_needed(table, fitted))
+    labelled = encoded.labels >= 0
+    X, truth = encoded.X[labelled], encoded.truth[labelled]
+    if not labelled.any():
+        raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
+    if isinstance(model, LinearModel):
+        values = model.margins(X, np.ones(len(X)))
+        return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR, logistic=True), "")
+    verb = _verb_of(model, fitted)
+    outcome, unlisted = _outcome(model, X, verb), unlisted_part(model.estimator)
+    public = PublicRecords(truth, outcome, verb, error_bound=getattr(spec.model, "error_bound", None))
+    return _evaluated(model, fitted, X, public, unlisted)
+
+
+def no_model() -> StudyInvalid:
+    """The error to raise where a study has no model to evaluate."""
+    return StudyInvalid(
+        "the study released no model that could be evaluated",
+        cause="its method releases no hyperparameters",
+        remedy="evaluate a model of a file, or a study whose method releases hyperparameters",
+    )
+
+
+def read_model(folder: str | Path) -> tuple[FinalModel, str]:
+    """A saved model, from the folder dpbo or MLflow wrote, and the digest of its files.
+
+    Raises:
+        StudyInvalid: it cannot be read.
+    """
+    inside = Path(folder) / "data" / "data"
+    home = inside if (inside / NUMBERS).exists() else Path(folder)
+    final, digest = FinalModel.load(home), hashlib.sha256()
+    boosters = (name for name, _ in BOOSTERS.values() if (home / name).exists())
+    for name in (NUMBERS, ESTIMATOR, *boosters):
+        path = home / name
+        content = path.read_bytes() if path.exists() else b""
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return final, digest.hexdigest()
+
+
+def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
+    """The method to evaluate: `predict`; of two classes `predict_proba`, else `decision_function`, or refused."""
+    if len(fitted.classes) != 2:
+        return "predict"
+    for verb in ("predict_proba", "decision_function"):
+        if callable(getattr(model.estimator, verb, None)):
+            return verb
+    raise StudyInvalid(
+        f"{type(model.estimator).__name__} gives neither probabilities nor decision values",
+        cause="it names a class alone, so that there is nothing to rank the records by",
+        remedy="evaluate a model with predict_proba or decision_function",
+    )
+
+
+def _evaluated(
+    model: LinearModel | FittedEstimator,
+    fitted: Preprocessing,
+    X: NDArray[np.float64],
+    public: PublicRecords,
+    unlisted: str,
+) -> EvaluatedModel:
+    """A fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public outcomes that
+    are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
+    """
+    C, truth, outcome = len(fitted.classes), public.truth, public.outcome
+    if C > MOST_CLASSES:
+        raise StudyInvalid(
+            f"the target has {C} classes, and at most {MOST_CLASSES} can be evaluated",
+            cause="the table has a cell for every pair of classes, and noise in each",
+            remedy="put rare classes together",
+        )
+    kind: type[ReportKind] = Binary if C == 2 else Multiclass if C else Regression
+    if C and public.verb == "predict":
+        outcome = np.where(np.isin(outcome, np.arange(C)), np.nan_to_num(outcome), -1.0).astype(np.int64)
+    else:
+        sound = np.isfinite(outcome)
+        X, truth, outcome = X[sound], truth[sound], outcome[sound]
+    classes = tuple(map(shown, fitted.classes))
+    return EvaluatedModel(
+        kind, model, fitted, X, replace(public, truth=truth, outcome=outcome, classes=classes), unlisted
+    )
+
+
+def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:
+    """The model's `verb` output for PUBLIC rows, (n,), of probabilities the second; another shape is refused."""
+    outcome = model.outcome(X, verb)
+    if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
+        raise StudyInvalid(
+            f"{type(model.estimator).__name__} fails on public rows",
+            cause=f"its {verb} gives no class or number for each row, or a fold has one class alone",
+            remedy="give more public records of each class, or evaluate another model",
+        )
+    return as_numbers(outcome[:, 1] if outcome.ndim == 2 else outcome)

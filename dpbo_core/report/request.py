@@ -1,0 +1,440 @@
+"""The request of an evaluation, from public files: which model, by which groups, at which price, under which key.
+
+As the last step of a study: the model that a study will release is named by the study's own key, so that its
+evaluation has a key, and a price, before the study has begun. Both are charged in one transaction, or neither is;
+when the model is there, the evaluation takes its own reservation over.
+
+The key is of the dataset, the model's digest, ε, the edition, and what the table's cells mean. Costs and prevalence
+are no part of it: they only say how to read a release. Asked again, a query has the same release, whatever another
+version would bin or report.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dpbo_core.data import Preprocessing
+from dpbo_core.data.content import json_form
+from dpbo_core.data.features import Category
+from dpbo_core.data.header import counted_columns
+from dpbo_core.data.values import canonical
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import MODEL, Source, file_source
+from dpbo_core.mechanisms.histogram import LaplaceHistogram
+from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.problem import Problem
+from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.report import KIND
+from dpbo_core.report.counting import FileTable, SensitiveTable
+from dpbo_core.report.evaluated_model import (
+    EvaluatedModel,
+    file_model,
+    model_at,
+    read_model,
+    released_model,
+)
+from dpbo_core.report.histogram_cells import OTHER, WEIGHT, Grouping
+from dpbo_core.report.report_kind import ExpectedErrors, ReportKind, TableSize
+from dpbo_core.study import (
+    BundledData,
+    EvaluationSection,
+    PersonFiles,
+    PredictionTable,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.headers import left_out
+from dpbo_core.study.preconditions import check_accepted, opening_cap
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.query import PrivateQuery, fingerprint_of, replay
+from dpbo_core.study.query_sections import no_epsilon
+from dpbo_core.study.resolve import ResolvedStudy
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import ReadyStudy
+
+DRAW = "histogram"
+EVIDENCE = Evidence(
+    Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
+)
+
+
+@dataclass(frozen=True)
+class EvaluationQuery:
+    """One evaluation, before any model is trained.
+
+    Attributes:
+        spec: the study.
+        problem: its public facts.
+        epsilon: ε of the report.
+        section: [evaluation], or its defaults.
+        data: the study's, with a validation set.
+    """
+
+    spec: StudySpec
+    problem: Problem
+    epsilon: float
+    section: EvaluationSection
+    data: PublicFiles | PersonFiles | BundledData | SensitiveFiles | SensitiveBundled
+
+    @classmethod
+    def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
+        """The evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set.
+
+        Raises:
+            StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
+        """
+        section = spec.evaluation or EvaluationSection()
+        section = section if epsilon is None else replace(section, epsilon=float(epsilon))
+        if section.epsilon is None:
+            raise no_epsilon()
+        if isinstance(spec.data, SensitiveTraining):
+            raise StudyInvalid(
+                "a study without a validation set has nothing to evaluate its model on",
+                cause="on the records that it was trained on the figures would say nothing of others",
+                remedy="leave [evaluation] out, or give validation and n_validation in [data]",
+            )
+        if isinstance(spec.data, PredictionTable):
+            raise StudyInvalid(
+                "a study of predictions made elsewhere has no model to evaluate",
+                cause="it released which candidate is best; a report is of a model and of its features",
+                remedy="leave [evaluation] out",
+            )
+        if allowed_units(section.epsilon) == 0:
+            raise StudyInvalid(
+                f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
+            )
+        return cls(spec, problem, section.epsilon, section, spec.data)
+
+    def check_kind(self, kind: type[ReportKind]) -> None:
+        """Refuse an evaluation that asks for what this kind of report does not have, as bins of a multiclass one.
+
+        Raises:
+            StudyInvalid: something is.
+        """
+        section, title = self.section, kind.title
+        if isinstance(self.data, SensitiveData):
+            title = "a privately trained model"
+        costs = section.false_positive_cost is not None or section.prevalence is not None
+        if costs and not kind.has_threshold:
+            raise StudyInvalid(
+                f"[evaluation] states costs or a prevalence, and a report of {title} has no threshold to choose",
+                cause="they are of two classes",
+                remedy="leave false_positive_cost, false_negative_cost and prevalence out",
+            )
+        if section.bins is not None and not kind.has_bins:
+            raise StudyInvalid(
+                f"evaluation.bins = {section.bins}, and a report of {title} has no bins",
+                cause="it is the confusion matrix alone: no decision value is cut",
+                remedy="leave evaluation.bins out; for a ROC curve make one class against the rest the target",
+            )
+
+    @property
+    def weight(self) -> int:
+        """The integer weight W of one person where each counts once, else 1."""
+        return 1 if self.problem.n_persons is None else WEIGHT
+
+    @property
+    def moved(self) -> int:
+        """The ℓ₁ sensitivity of the histogram: 2 per record of one person, or 2·W where each person counts once."""
+        if self.problem.n_persons is not None:
+            return 2 * WEIGHT
+        return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
+
+    def size(self, grouping: Grouping | None) -> TableSize:
+        """The public size of the histogram: how many records and groups are counted, and the noise scale."""
+        n_groups = 1 if grouping is None else len(grouping.names)
+        return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
+
+    @property
+    def edition(self) -> str:
+        """The evaluation's edition (name of a run's data and spend): the study's, then its own if that is not 1."""
+        of_study, own = self.spec.edition, self.section.edition
+        if own == "1":
+            return of_study
+        return own if of_study == "1" else f"{of_study}.{own}"
+
+    @property
+    def scale(self) -> float:
+        """The scale b of the Laplace noise in each histogram cell, in records or persons."""
+        return self.mechanism(1).spend(DRAW).noise_scale
+
+    def mechanism(self, size: int) -> LaplaceHistogram:
+        """The noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
+        return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
+
+    def plan(self, unlisted: str) -> PrivacyPlan:
+        """The evaluation's price and assumptions; `unlisted`: a part that may not predict row by row, or ""."""
+        assumed = bool(unlisted) and not self.spec.model.enforced
+        guarantee = PrivacyGuarantee(
+            epsilon=self.epsilon,
+            delta=0.0,
+            unit=self.problem.unit,
+            relation=self.problem.relation,
+            assumptions=(ROWWISE_PREDICTIONS.name,) if assumed else (),
+            evidence=EVIDENCE,
+            person=self.problem.person,
+        )
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
+
+    def draws(self, size: int) -> Draws:
+        """The one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
+        mechanism = self.mechanism(size)
+        return ((mechanism.spend(DRAW), mechanism),)
+
+    def priced(
+        self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
+    ) -> PrivateQuery:
+        """The evaluation as a query to charge: `size` cells of `sources`; `useless`: why it would be, or ""."""
+        per_person = self.spec.privacy.max_records_per_person
+        return PrivateQuery(
+            key, plan, sources, opening_cap(self.spec), per_person, draws=self.draws(size), useless=useless
+        )
+
+    def grouping(self, fitted: Preprocessing) -> Grouping | None:
+        """The column of groups and its values, which must be public or it is refused; None where none is asked for.
+
+        Raises:
+            StudyInvalid: the column cannot be one of groups, or nothing public says its categories.
+        """
+        column = self.section.group
+        if column is None:
+            return None
+        target = fitted.target if isinstance(self.data, BundledData | SensitiveBundled) else self.data.target
+        if column in (fitted.target, target, self.spec.privacy.person):
+            raise StudyInvalid(
+                f"evaluation.group = {column!r} is the target, or the column of persons",
+                remedy="name a column that sorts records into groups",
+            )
+        if self.section.groups is not None:
+            listed: tuple[object, ...] = tuple(canonical(value) for value in self.section.groups)
+        else:
+            public = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
+            listed = public[0].values if public else ()
+        numbers = sorted({value for value in listed if isinstance(value, float) and value == value})
+        texts = sorted({value for value in listed if isinstance(value, str)})
+        if not listed or len(numbers) + len(texts) != len(listed) or OTHER in texts:
+            raise StudyInvalid(
+                f"nothing public says what the groups of {column!r} are",
+                cause=f"the column is no text of the public training set, or groups lists one twice, or {OTHER!r}",
+                remedy='add groups = ["a", "b"]: its categories, each once; every other value is the group other',
+            )
+        return Grouping(column, (*numbers, *texts))
+
+    def key(self, digest: str, grouping: Grouping | None) -> QueryKey:
+        """The evaluation's key in the ledger, for the model with this digest."""
+        spec, section = self.spec, self.section
+        identity: dict[str, object] = {
+            "dataset": spec.privacy.dataset,
+            "model": digest,
+            "epsilon": self.epsilon,
+            "edition": section.edition,
+            "bins": section.bins,
+            "group": None if grouping is None else [grouping.column, *grouping.categories],
+            "person": spec.privacy.person,
+            "records": [self.problem.n_validation, self.problem.max_records_per_person],
+        }
+        if self.problem.n_persons is not None:
+            identity["persons"] = self.problem.n_persons
+        return QueryKey(
+            fingerprint_of([KIND, identity]), spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvaluationRequest:
+    """A query with the public half of what it is about, before any model is trained.
+
+    Attributes:
+        query: what is asked.
+        table: the sensitive records.
+        public: what was read of them.
+        grouping: None for the whole alone.
+        key: under which the ledger keeps the release.
+        model: a saved one, or the release whose model will be trained.
+        digest: of that model, which is public.
+        folder: the folder that the study's data paths are relative to.
+    """
+
+    query: EvaluationQuery
+    table: SensitiveTable
+    public: PublicHalf
+    grouping: Grouping | None
+    key: QueryKey
+    model: Release | FinalModel
+    digest: str
+    folder: str | Path = "."
+
+    def evaluated_model(self) -> EvaluatedModel:
+        """The model to evaluate, read if saved, else trained now, with its predictions of the public records."""
+        if isinstance(self.model, FinalModel):
+            return file_model(self.query.spec, self.folder, self.model)
+        return released_model(self.query.spec, self.public, self.model)
+
+
+def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None) -> ExpectedErrors:
+    """The bin edges and the errors noise will leave in the report; settings its kind does not have are refused.
+
+    Raises:
+        StudyInvalid: the section asks for what a report of this kind does not have.
+    """
+    query.check_kind(evaluated.kind)
+    return evaluated.kind.expected(evaluated.public, query.size(grouping), query.section.bins)
+
+
+def saved(model: str | Path | None) -> tuple[Source, ...]:
+    """What an evaluation of a saved `model` reads beside its study's files; nothing for None, the released one."""
+    return () if model is None else (file_source(model, MODEL),)
+
+
+def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
+    """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read.
+
+    Args:
+        run: the study's, begun with what `saved` says of the model.
+        model: the folder of a saved final model, or None.
+        epsilon: ε of the report, in the place of evaluation.epsilon.
+    """
+    spec, public = run.spec, run.public
+    query = EvaluationQuery.of(spec, run.problem, epsilon)
+    if not isinstance(run.data, FileSplit):
+        raise TypeError("a table in memory has a request of its own")
+    table = FileTable(run.data)
+    if model is None:
+        return request_of_released(run, query, public, table)
+    if isinstance(spec.data, SensitiveData):
+        raise StudyInvalid(
+            "a saved model cannot be evaluated by a study whose training set is sensitive",
+            cause="what public records say of it would be read from the training file, and that is not public",
+            remedy="evaluate the study's own model, or name a study with a public training file",
+        )
+    final, digest = read_model(model)
+    grouping = query.grouping(final.preprocessing)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), final, digest, run.folder)
+
+
+def request_of_released(
+    run: Run, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable
+) -> EvaluationRequest:
+    """The evaluation of the model that a study released (refused before it has), on `table`, with its ledger key.
+
+    Raises:
+        StudyInvalid: it released nothing yet.
+    """
+    tuned, digest = replay(run.key, run.context), digest_of_released(run.key)
+    if tuned is None:
+        raise not_released(run.spec, run.ledger)
+    grouping = query.grouping(public.preprocessing)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned, digest)
+
+
+def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
+    """The error to raise where something needs a study's release: it has none, or its file was changed since."""
+    name, released = (
+        f"{spec.name!r} (edition {spec.edition})",
+        ledger.study_as_released(spec.privacy.dataset, spec.name, spec.edition),
+    )
+    if released is None:
+        return StudyInvalid(
+            f"the study {name} has released nothing yet",
+            cause="it was not tuned",
+            remedy="run dpbo tune first; dpbo evaluate can be given a saved model",
+        )
+    before, now = (
+        {f"{section}.{key}": json.dumps(value) for section, keys in tables.items() for key, value in keys.items()}
+        for tables in (released, json_form(spec.tuned.to_dict()))
+    )
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    then = ", ".join(f"{key} = {before.get(key, 'not there')}" for key in changed)
+    return StudyInvalid(
+        f"the study {name} was released with {then or 'another public training set'}",
+        cause=f"{', '.join(changed) or 'that set'} was changed after the release",
+        remedy="change it back; or give the study a new edition, and tune that, which is a new spend",
+    )
+
+
+def digest_of_released(study: QueryKey) -> str:
+    """A digest that stands for the model a study releases, computable from the study's key before the release."""
+    return f"released by {study.fingerprint}"
+
+
+def check_header(
+    query: EvaluationQuery,
+    table: SensitiveTable,
+    public: PublicHalf,
+    grouping: Grouping | None,
+    needed: tuple[str, ...],
+) -> None:
+    """Refuse a sensitive table without the column of groups or a column that the model needs.
+
+    Raises:
+        StudyInvalid: it has not.
+    """
+    columns = table.columns(public)
+    if grouping is not None and grouping.column not in columns:
+        raise StudyInvalid(
+            f"the validation set has no column {grouping.column!r}, which [evaluation] groups its records by",
+            cause="a misspelt name, or the column was dropped",
+            remedy="name the column as in the file's header"
+            + (
+                ", and under data.ignore if it is no feature" if grouping.column not in left_out(query.spec) else ""
+            ),
+        )
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        private = isinstance(query.spec.data, SensitiveData)  # whose header is what the model's names are from
+        lacking = counted_columns(len(missing)) if private else f"the column {missing[0]!r}"
+        raise StudyInvalid(
+            f"the validation set lacks {lacking}, which the model needs",
+            cause="a model of another study, or the column was dropped",
+            remedy="evaluate a model that was trained on these columns",
+        )
+
+
+def of_a_candidate(
+    resolved: ResolvedStudy, public: PublicHalf
+) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
+    """A study's evaluation before tuning: the query, the first candidate's model, trained now to stand for any, and
+    the groups.
+
+    Raises:
+        StudyInvalid: there will be no model, or it cannot be evaluated so.
+    """
+    query = EvaluationQuery.of(resolved.spec, public.problem, None)
+    if not resolved.method.releases_hyperparameters:
+        raise StudyInvalid(
+            f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
+            remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
+        )
+    evaluated = model_at(resolved.spec, public, public.problem.candidates.points[0])
+    return query, evaluated, query.grouping(public.preprocessing)
+
+
+def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
+    """The evaluation that a study asks for in its [evaluation], to be charged together with the study.
+
+    It is checked on the model of one candidate, trained on the public half.
+
+    Raises:
+        StudyInvalid, AssumptionNotAccepted: it cannot be evaluated so; nothing is charged here.
+    """
+    run, public = ready.run, ready.public
+    query, evaluated, grouping = of_a_candidate(run.study, public)
+    plan = query.plan(public.problem.unlisted)
+    check_accepted(run.spec, plan, public.problem.unlisted)
+    split = FileSplit(run.spec, run.folder)
+    check_header(query, FileTable(split), public, grouping, evaluated.columns)
+    useless = expected_errors(query, evaluated, grouping).warning
+    key = query.key(digest_of_released(run.key), grouping)
+    return query.priced(key, plan, split.sources(), useless=useless)

@@ -1,0 +1,123 @@
+"""Adaptive densities over Λ that stay within bounds of a prior: Wang et al. (2023), Sections 3.2, 4.1, D.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| π | `density` | what the search would like, a probability on Λ | (N,) |
+| π₀ | `prior` | the prior probability, positive | (N,) |
+| c, C | `lower`, `upper` | c ≤ f/π₀ ≤ C | scalars, 0 < c ≤ 1 ≤ C |
+| f | result | the projection | (N,) |
+| ν | — | multiplier of Σf = 1 | scalar |
+| μ_λ, σ_λ | — | posterior mean and deviation on the trials so far | (N,) |
+| τ, β | `exploration`, `inverse_temperature` | s = μ + τσ, π ∝ exp(βs) | scalars ≥ 0 |
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.search.posterior import Posterior
+
+Vector = NDArray[np.float64]
+
+_STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any two doubles
+
+
+def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
+    """The density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
+
+    Σ clip(π − ν, …) falls in ν, linearly while the same coordinates rest at the same ends, so a Newton step from
+    there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
+    step, about ten steps, and no sort. Source: equation (3.1), and Appendix D for any π₀.
+    """
+    low, high = _checked_bounds(density, prior, lower, upper)
+    left, right = float((density - high).min()), float((density - low).max())  # all at their upper, lower ends
+    nu, resting = min(max(0.0, left), right), None
+    for step in range(1, _STEPS + 1):
+        moved = density - nu
+        f: Vector = np.minimum(np.maximum(moved, low), high)
+        rests = np.concatenate([moved <= low, moved >= high])
+        off = float(f.sum()) - 1.0
+        if off == 0.0 or (resting is not None and np.array_equal(rests, resting)):
+            break
+        left, right = (nu, right) if off > 0.0 else (left, nu)
+        free = int(np.count_nonzero((moved > low) & (moved < high)))
+        newton = nu + off / free if free else math.nan
+        inside = left < newton < right and step % _HALVED != 0
+        nu, resting = (newton, rests) if inside else (0.5 * (left + right), None)
+        if not left < nu < right:
+            break  # two neighbouring doubles: f is within rounding of the root
+    return f
+
+
+def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
+    """The weights exp(βs)/Σexp(βs) of scores s, (N,); Algorithm 3 multiplies them by its prior, and projects the
+    product before it draws a trial.
+    """
+    weights = np.exp(inverse_temperature * (scores - scores.max()))
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+class UniformSampler:
+    """Algorithm 2: every trial is drawn from the prior π₀, whatever came out before (c = C = 1)."""
+
+    def __init__(self, prior: Vector) -> None:
+        self._prior = prior
+
+    def density(self) -> Vector:
+        """The density that every trial's candidate is drawn from, which is the prior π₀, (N,); sums to 1."""
+        return self._prior
+
+    def tell(self, index: int, quality: float) -> None:
+        """Ignore a trial's quality: a uniform sampler learns nothing."""
+
+
+class GaussianProcessSampler:
+    """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected."""
+
+    def __init__(
+        self,
+        posterior: Posterior,
+        *,
+        prior: Vector,
+        bounds: tuple[float, float],
+        exploration: float,
+        inverse_temperature: float,
+    ) -> None:
+        """A sampler before the first trial.
+
+        Args:
+            posterior: of the quality, nothing observed yet; it is this sampler's own.
+            prior: π₀, (N,).
+            bounds: c and C.
+            exploration: τ.
+            inverse_temperature: β.
+        """
+        self._posterior, self._prior = posterior, prior
+        self._lower, self._upper = bounds
+        self._tau, self._beta = exploration, inverse_temperature
+
+    def density(self) -> Vector:
+        """The density π̃_j that the next trial's candidate is drawn from, within [c, C] times π₀, (N,)."""
+        if len(self._posterior) == 0:
+            return self._prior  # Alg. 3, statement 1: π⁽⁰⁾
+        s = self._posterior.mean + self._tau * self._posterior.std  # statement 6
+        target = softmax(s, inverse_temperature=self._beta) * self._prior  # statement 7
+        target /= target.sum()
+        return project(target, prior=self._prior, lower=self._lower, upper=self._upper)  # statement 4
+
+    def tell(self, index: int, quality: float) -> None:
+        """Add a trial's candidate and quality (its noised score) to the posterior."""
+        self._posterior.observe(index, quality)
+
+
+Sampler = UniformSampler | GaussianProcessSampler
+
+
+def _checked_bounds(density: Vector, prior: Vector, lower: float, upper: float) -> tuple[Vector, Vector]:
+    """The bounds (cπ₀, Cπ₀) on a density; ValueError unless 0 < c ≤ 1 ≤ C and prior and density fit together."""
+    if not (0.0 < lower <= 1.0 <= upper < math.inf):
+        raise ValueError("0 < c ≤ 1 ≤ C")
+    if density.shape != prior.shape or density.ndim != 1 or not (prior > 0.0).all():
+        raise ValueError("a density and a positive prior on the same candidates")
+    return lower * prior, upper * prior

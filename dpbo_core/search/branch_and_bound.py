@@ -1,0 +1,115 @@
+"""Branch and bound on exact observations (de Freitas, Smola, Zoghi 2012), on a finite Λ of any dimension.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `encoded` | candidates in the unit cube | (N, d) |
+| R | `_region` | candidates that may still be the maximiser | mask (N,) |
+| ℓ | `_level` | the lattice in use, of spacing h = 2^−ℓ | integer ≥ 0 |
+| L_ℓ | `dyadic_levels` | first level whose lattice holds a candidate | (N,) |
+| μ ± √β·σ | — | confidence bounds of the noise-free Gaussian process | (N,) |
+
+repeat: evaluate every candidate of R on the lattice of spacing h; drop from R each λ with UCB(λ) < max LCB; halve
+h.
+
+The lattices are nested subsets of Λ. When one candidate is left the search has finished: it keeps asking for that
+one, so that nobody can count its evaluations.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.search.kernels import Kernel
+from dpbo_core.search.posterior import Posterior
+
+JITTER = 1e-10  # added to the diagonal of exact observations; declared, not hidden
+FAILURE = 0.01  # probability that some bound of some step fails, if the prior is true
+DEEPEST = 26  # cells of side 2^−26; candidates closer than that count as one
+
+
+def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The first level ℓ at which each candidate represents a cell of side 2^−ℓ, shape (N,).
+
+    Level 0 holds the candidate nearest to the centre of the cube. At level ℓ every occupied cell that no earlier
+    candidate lies in is given the candidate nearest to its own centre (the lowest index of equals).
+    """
+    N = len(encoded)
+    levels = np.full(N, DEEPEST + 1, dtype=np.int64)
+    for level in range(DEEPEST + 1):
+        side = 2**level
+        cells = np.minimum((encoded * side).astype(np.int64), side - 1)
+        distance = ((encoded * side - (cells + 0.5)) ** 2).sum(axis=1)
+        order = np.lexsort(
+            (np.arange(N), distance, levels > level, *cells.T)
+        )  # within a cell: old first, then near
+        first = np.ones(N, dtype=bool)
+        first[1:] = (cells[order[1:]] != cells[order[:-1]]).any(axis=1)
+        chosen = order[first]
+        levels[chosen] = np.minimum(levels[chosen], level)
+        if (levels <= level).all():
+            break
+    return levels
+
+
+class BranchAndBound:
+    """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
+
+    def __init__(self, encoded: NDArray[np.float64], kernel: Kernel) -> None:
+        """A search before the first evaluation.
+
+        Args:
+            encoded: Λ in the unit cube, shape (N, d).
+            kernel: prior covariance.
+        """
+        self._posterior = Posterior(encoded, kernel, JITTER)
+        self._levels = dyadic_levels(encoded)
+        self._region = np.ones(len(encoded), dtype=bool)
+        self._evaluated = np.zeros(len(encoded), dtype=bool)
+        self._level, self._n_evaluated = 0, 0
+
+    @property
+    def region(self) -> NDArray[np.int64]:
+        """The region R of candidates that may still be the maximiser, ascending."""
+        return np.flatnonzero(self._region)
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The posterior mean μ of every candidate, (N,)."""
+        return self._posterior.mean
+
+    def ask(self) -> int:
+        """Shrink R, and give its next candidate to evaluate, coarse grid first; once all were, its best mean."""
+        if self._n_evaluated:
+            self._shrink()
+        while True:
+            waiting = np.flatnonzero(self._region & ~self._evaluated & (self._levels <= self._level))
+            if waiting.size:
+                return int(waiting[np.argmax((self._posterior.mean + self._deviation_bound())[waiting])])
+            if not (self._region & ~self._evaluated).any():
+                region = self.region
+                return int(region[np.argmax(self._posterior.mean[region])])
+            self._level += 1
+
+    def tell(self, index: int, value: float) -> None:
+        """Add the exact value at `index`; a second value of one candidate adds nothing.
+
+        Raises:
+            ValueError: no such candidate, or a value that is not finite (the message does not show it).
+        """
+        if not self._evaluated[index]:
+            self._posterior.observe(index, value)
+            self._evaluated[index] = True
+            self._n_evaluated += 1
+
+    def _deviation_bound(self) -> NDArray[np.float64]:
+        """√β_t times each candidate's posterior standard deviation, (N,)."""
+        t, N = max(1, self._n_evaluated), len(self._region)
+        beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE))
+        return np.asarray(math.sqrt(beta) * self._posterior.std)
+
+    def _shrink(self) -> None:
+        """Drop the candidates that cannot be the maximiser: R ← {λ ∈ R: UCB(λ) ≥ max LCB}."""
+        width = self._deviation_bound()
+        lower, upper = self._posterior.mean - width, self._posterior.mean + width
+        self._region &= upper >= lower[self._region].max()

@@ -1,0 +1,173 @@
+"""The finite candidate set Λ: public, ordered, encoded once; and what earlier editions RELEASED of it, public too.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `CandidateSet` | the candidates | N points |
+| N | `len(candidates)` | how many | scalar |
+| — | `encoded` | Λ in the unit cube | (N, d) |
+| y, σ | `ReleasedScore` | a released score and the deviation of its noise, in units of the score | scalars |
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.content import point_key
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.search.search_space import Axis, Categorical, Integer, SearchSpace, Value
+
+LARGEST = 2_000_000  # about 2 GB of posterior state at 100 steps; a larger Λ is refused, not attempted
+
+
+@dataclass(frozen=True)
+class CandidateSet:
+    """The finite candidate set Λ, in a fixed order.
+
+    `points[i]` is a dict of hyperparameters, `encoded[i]` its place in the unit cube.
+    """
+
+    space: SearchSpace
+    points: tuple[Mapping[str, Value], ...]
+    encoded: NDArray[np.float64] = field(repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+@dataclass(frozen=True)
+class ReleasedScore:
+    """One noised score of one candidate."""
+
+    index: int
+    score: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class EarlierEdition:
+    """The release of one earlier edition, as far as a later edition's search begins with it.
+
+    Attributes:
+        edition: what people tell it by.
+        release_id: the ledger's name of its release.
+        scores: what it released of candidates of Λ.
+    """
+
+    edition: str
+    release_id: str
+    scores: tuple[ReleasedScore, ...]
+
+
+def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
+    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis.
+
+    Raises:
+        StudyInvalid: 0 points on an axis, or more candidates than memory holds.
+    """
+    for name in space.axes:
+        if points.get(name, 1) < 1:
+            raise StudyInvalid(
+                f"axis {name!r} has {points[name]} points", remedy="give at least 1 point on each axis"
+            )
+    _refuse_too_many(_count(space, points))
+    combinations: list[dict[str, Value]] = [{}]
+    for name, axis in space.axes.items():
+        values = axis.grid(points.get(name, 1))
+        combinations = [
+            longer
+            for point in combinations
+            for longer in ([point | {name: value} for value in values] if space.exists(name, point) else [point])
+        ]
+    return _candidate_set(space, combinations)
+
+
+def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
+    """`n_candidates` points of a scrambled Sobol sequence over the axes; repeats (integer axes) are dropped."""
+    if n_candidates < 1:
+        raise StudyInvalid(f"a candidate set of {n_candidates} points", remedy="ask for at least 1")
+    _refuse_too_many(n_candidates)
+    positions = sobol_positions(len(space.axes), n_candidates, seed=seed)
+    unique = {point_key(point): point for point in map(space.at, positions)}
+    return _candidate_set(space, list(unique.values()))
+
+
+def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple[int, ...]:
+    """Indices of `n_chosen` candidates (all if there are no more), each the nearest left to the next Sobol point.
+
+    Public: a function of Λ and the search seed alone. Ties go to the lowest index.
+    """
+    N = len(candidates)
+    if n_chosen >= N:
+        return tuple(range(N))
+    d = max(1, candidates.encoded.shape[1])
+    left = np.ones(N, dtype=bool)
+    chosen = []
+    for target in islice(sobol_positions(d, n_chosen, seed=seed), n_chosen):
+        distance = ((candidates.encoded - target[: candidates.encoded.shape[1]]) ** 2).sum(axis=1)
+        nearest = int(np.argmin(np.where(left, distance, np.inf)))
+        left[nearest] = False
+        chosen.append(nearest)
+    return tuple(chosen)
+
+
+def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.float64]:
+    """The first `count` points of a scrambled Sobol sequence in the unit cube, (count, dimensions)."""
+    from scipy.stats import qmc
+
+    engine = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed))
+    positions: NDArray[np.float64] = engine.random_base2(max(0, math.ceil(math.log2(count))))[:count]
+    return positions
+
+
+def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
+    """The candidate set of these points, with their places in the unit cube."""
+    encoded = np.array([space.encode(point) for point in points], dtype=float)
+    encoded = encoded.reshape(len(points), space.dimensions)
+    encoded.flags.writeable = False
+    return CandidateSet(space, tuple(points), encoded)
+
+
+def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
+    """The number of points that the grid will have, without listing them.
+
+    Axes that others depend on are listed value by value (their values are few); every other one is a factor.
+    """
+    parents = {parent for parent, _ in space.conditions.values()}
+    total = 0
+    shapes: list[dict[str, Value]] = [{}]
+    for name in (name for name in space.axes if name in parents):
+        values = space.axes[name].grid(1)
+        shapes = [
+            longer
+            for shape in shapes
+            for longer in ([shape | {name: value} for value in values] if space.exists(name, shape) else [shape])
+        ]
+        _refuse_too_many(len(shapes))
+    for shape in shapes:
+        total += math.prod(
+            _values(axis, points.get(name, 1))
+            for name, axis in space.axes.items()
+            if name not in parents and space.exists(name, shape)
+        )
+    return total
+
+
+def _values(axis: Axis, points: int) -> int:
+    """The number of values that an axis will list, without listing them."""
+    if isinstance(axis, Categorical):
+        return len(axis.values)
+    return min(points, axis.high - axis.low + 1) if isinstance(axis, Integer) else points
+
+
+def _refuse_too_many(count: int) -> None:
+    """Refuse a candidate set of more than `LARGEST` points."""
+    if count > LARGEST:
+        raise StudyInvalid(
+            f"the candidate set would have {count:,} points; this machine's memory is planned for {LARGEST:,}",
+            cause="the axes' numbers of points multiply",
+            remedy='lower them, or set candidates = "sobol" and n_candidates in [search]',
+        )

@@ -1,0 +1,156 @@
+"""Bayesian optimisation that begins with what earlier editions saw, and gives them up where the present disagrees.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Λ | `encoded` | candidates in the unit cube | (N, d) |
+| — | `past` | what earlier editions saw, each value with its own noise | `gp.drifting.Observations` |
+| w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
+| p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
+| π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |
+
+Every component weighs as it foretold what this edition saw: π·p(y) in all for the fresh ones, (1 − π)·w·p(y given
+past) for each of the others. The path follows the mean and the deviation of all that matter, so that an edition
+after a sudden change soon searches as one that begins afresh.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.search.acquisition import Acquisition
+from dpbo_core.search.averaged import SearchDomain, averages
+from dpbo_core.search.drifting import Drifting, Observations, of_the_past
+from dpbo_core.search.mixture import KernelMixture, average
+
+FRESH = 0.3
+FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
+MOST_PAST = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+
+Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of its noise), on the prior's scale
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """The posterior of the present score: components that follow from the past, and fresh ones, weighed together.
+
+    Attributes:
+        learned: what follows from the past and the present.
+        fresh: what follows from the present alone; None before there is any.
+        weights: of all of them, (C,).
+    """
+
+    learned: Drifting
+    fresh: KernelMixture | None
+    weights: NDArray[np.float64]
+
+    def moments(
+        self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of the present score under each component: (n, d), (n,) → (C, n) twice."""
+        kinds = [kind for kind in (self.learned, self.fresh) if kind is not None and len(kind.weights)]
+        means, deviations = zip(*(kind.moments(candidates, guess) for kind in kinds), strict=True)
+        return np.vstack(means), np.vstack(deviations)
+
+    @property
+    def followed(self) -> "Beliefs":
+        """The posterior reduced to the few mixture components that hold most of the weight."""
+        order = np.argsort(-self.weights, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
+        chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
+        C = len(self.learned.weights)
+        fresh = None if self.fresh is None else self.fresh.of(chosen[chosen >= C] - C)
+        weights = self.weights[chosen]
+        return Beliefs(self.learned.of(chosen[chosen < C]), fresh, weights / weights.sum())
+
+
+class PresentSurrogate:
+    """The surrogate that an acquisition asks: mean and deviation of the present score at every candidate."""
+
+    def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
+        means, deviations = beliefs.moments(encoded, guess)
+        self.mean: NDArray[np.float64] = beliefs.weights @ means
+        self._variance = beliefs.weights @ (deviations**2 + (means - self.mean) ** 2)
+
+    @property
+    def std(self) -> NDArray[np.float64]:
+        """Standard deviation of the score, (N,); a fresh array at each call."""
+        return np.sqrt(self._variance)
+
+
+class LearningSearch:
+    """Bayesian optimisation by ask and tell that begins with the scores of earlier editions.
+
+    It is determined by its arguments and the values that it is told.
+    """
+
+    def __init__(self, domain: SearchDomain, acquisition: Acquisition, *, past: Sequence[Edition]) -> None:
+        """Begin a search that was told no value of this edition.
+
+        Args:
+            domain: candidates, guess, the prior of a fresh start, and the noise of this edition's values.
+            acquisition: how the next candidate is chosen.
+            past: the editions before this one, oldest first; at least one value in all.
+        """
+        self.domain, self._acquisition = domain, acquisition
+        self._past = of_the_past(self._past_observations(past), domain.prior)
+        self._observations: list[tuple[int, float]] = []
+
+    def ask(self) -> int:
+        """The candidate to try next; before any value of this run, the best by earlier runs (editions)."""
+        followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
+        if not self._observations:
+            return int(np.argmax(followed.mean))
+        step, visited = len(self._observations) + 1, [index for index, _ in self._observations]
+        return int(np.argmax(self._acquisition.scores(followed, step, visited)))
+
+    def tell(self, index: int, value: float) -> None:
+        """Add the value observed at candidate `index` in this run (edition)."""
+        self._observations.append((index, value))
+
+    def mixture(self) -> Beliefs:
+        """The posterior of the present score, given earlier runs (editions) and every value of this one."""
+        if not self._observations:
+            return Beliefs(self._past, None, self._past.weights)
+        visited, values, times = averages(self._observations)
+        present = self._observations_of(
+            visited, np.zeros(len(visited), dtype=np.int64), values, self.domain.noise_variance / times
+        )
+        fresh = average(present.points, present.values, present.noise, present.guess, self.domain.prior)
+        learned = self._past.conditioned_on(self._past.observations.followed_by(present))
+        log_predictive = learned.log_likelihoods - self._past.log_likelihoods
+        log_w = np.log((1.0 - FRESH) * self._past.weights) + log_predictive
+        log_w = np.concatenate([log_w, np.log(FRESH * fresh.weights) + fresh.log_evidence])
+        weights = np.exp(log_w - log_w.max())
+        return Beliefs(learned, fresh, weights / weights.sum())
+
+    def _past_observations(self, past: Sequence[Edition]) -> Observations:
+        """The newest scores of earlier runs (editions), at most `MOST_PAST`, one for each candidate of a run."""
+        editions: list[Observations] = []
+        left = MOST_PAST
+        for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):
+            indices, values, variances = (np.array(column) for column in zip(*edition, strict=True))
+            visited, place = np.unique(indices, return_inverse=True)
+            precision = np.bincount(place, weights=1.0 / variances)
+            means = np.bincount(place, weights=values / variances) / precision
+            if len(visited) > left and editions:
+                break
+            chosen = np.sort(np.argsort(-precision, kind="stable")[:left])
+            ages = np.full(len(chosen), age, dtype=np.int64)
+            editions.append(self._observations_of(visited[chosen], ages, means[chosen], 1.0 / precision[chosen]))
+            left -= len(chosen)
+        whole, *others = reversed(editions)
+        for other in others:
+            whole = whole.followed_by(other)
+        return whole
+
+    def _observations_of(
+        self,
+        indices: NDArray[np.int64],
+        ages: NDArray[np.int64],
+        values: NDArray[np.float64],
+        noise: NDArray[np.float64],
+    ) -> Observations:
+        """Values at candidates `indices`, with ages, noise variances, places and public guess, as observations."""
+        return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

@@ -1,0 +1,94 @@
+"""Between a score and the Gaussian process's own units, and what is finally said of one score.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| G | `top` | scores lie in [0, G] | scalar |
+| — | `centre`, `scale` | the prior's mean and unit, in units of the score; public | scalars |
+| y, σ | `observed`, `deviation` | a fresh look at the choice's score, and the deviation of its noise | scalars |
+| m, s | `posterior` | mean and deviation of the choice's score by the noised path alone | scalars |
+| τ² | `doubt` | how much further apart path and look are than their noise explains | scalar |
+
+The look owes nothing to the path that made the choice, so an interval about it covers the score nine times in ten
+whatever the score's shape. y ± 1.645σ, cut to [0, G], would too; but where y lies outside [0, G] it is empty or a
+point, which looks like certainty. Feldman and Cousins' is never empty, covers as often, and is y ± 1.645σ inside.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.search.mixture import Mixture, within
+from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
+
+NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
+CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
+
+ScoreInterval = tuple[float, tuple[float, float]]  # a score and its interval
+
+
+@dataclass(frozen=True)
+class ScoreMap:
+    """The affine map between a score and the Gaussian process's units: score = centre + scale · unit."""
+
+    centre: float
+    scale: float
+    top: float
+
+    def mapped(self, score: float) -> float:
+        """The score in the Gaussian process prior's units, (score − centre)/scale, not clamped."""
+        return (score - self.centre) / self.scale
+
+    def unmapped(self, value: float) -> float:
+        """The score that a value in the prior's units stands for."""
+        return self.centre + self.scale * value
+
+    def posterior(
+        self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
+    ) -> ScoreInterval:
+        """One candidate's score, where it must lie in [0, G]: its mean and central 90% interval, as scores, from
+        `means` and `deviations` in the prior's units.
+
+        Args:
+            mixture: the posterior over kernels.
+            means: of the score under each, in the prior's units, (C,).
+            deviations: likewise.
+        """
+        ends = (self.mapped(0.0), self.mapped(self.top))
+        mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)
+        return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
+
+    def with_look(
+        self,
+        observed: float,
+        deviation: float,
+        posterior: ScoreInterval,
+        interval: tuple[float, float] | None = None,
+    ) -> ScoreInterval:
+        """The choice's score after `observed`, one fresh score with noise of `deviation`: its mean, in which the
+        posterior counts too, and its 90% interval, by that score alone; `interval` if that is given.
+
+        The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
+        ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose
+        model is wrong gives way; then the mean of what lies inside the interval.
+        """
+        low, high = interval or bounded_interval(observed, deviation, self.top)
+        mean, ends = posterior
+        s2, noise = ((ends[1] - ends[0]) / (2.0 * NORMAL_90)) ** 2, deviation**2
+        doubt = max(0.0, (mean - observed) ** 2 - NORMAL_90**2 * (s2 + noise))
+        trust = noise / (noise + s2 + doubt)
+        combined, spread = trust * mean + (1.0 - trust) * observed, math.sqrt(trust * (s2 + doubt))
+        return _mean_inside(combined, spread, low, high), (low, high)
+
+
+def _mean_inside(mean: float, deviation: float, low: float, high: float) -> float:
+    """The mean of a normal variable, given that it lies in [low, high]."""
+    if deviation <= 0.0:
+        return min(max(mean, low), high)
+    a, b = (low - mean) / deviation, (high - mean) / deviation
+    inside = 0.5 * (math.erf(b / math.sqrt(2.0)) - math.erf(a / math.sqrt(2.0)))
+    if inside < 1e-9:
+        return min(max(mean, low), high)
+    shift = (math.exp(-0.5 * a * a) - math.exp(-0.5 * b * b)) / (math.sqrt(2.0 * math.pi) * inside)
+    return min(max(mean + deviation * shift, low), high)

@@ -1,0 +1,46 @@
+"""A study as people write it: one frozen dataclass a section, read strictly, written back unchanged.
+
+Every key a study may hold is a field here; every default is the one shown in the documentation. An unknown key,
+a wrong type or an impossible number is a message that names the key and the nearest valid one.
+"""
+
+from dpbo_core.study.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    PredictionsSection,
+)
+from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicData, PublicFiles
+from dpbo_core.study.query_sections import EvaluationSection, ObjectiveSection, WatchSection
+from dpbo_core.study.search_section import SearchSection
+from dpbo_core.study.sections import AxisSection, BudgetSection, PrivacySection
+from dpbo_core.study.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
+from dpbo_core.study.spec import Bundled, DataSection, StudySpec
+
+__all__ = [
+    "AxisSection",
+    "BudgetSection",
+    "Bundled",
+    "BundledData",
+    "DataSection",
+    "EstimatorSection",
+    "EvaluationSection",
+    "FunctionSection",
+    "LinearSection",
+    "ModelSection",
+    "ObjectiveSection",
+    "PersonFiles",
+    "PredictionTable",
+    "PredictionsSection",
+    "PrivacySection",
+    "PublicData",
+    "PublicFiles",
+    "SearchSection",
+    "SensitiveBundled",
+    "SensitiveData",
+    "SensitiveFiles",
+    "SensitiveTraining",
+    "StudySpec",
+    "WatchSection",
+]

@@ -1,0 +1,61 @@
+"""Who asks a private query, of which ledger, in which folder, with which noise: all of it that is not the query."""
+
+import warnings
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from dpbo_core.errors import SpendUseless
+from dpbo_core.ledger.charge import Caller
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise
+from dpbo_core.models.scoring.partitioned import Workers
+
+OS_NOISE = OperatingSystemNoise()
+
+
+class IfUseless(Enum):
+    """What becomes of a first charge whose plan expects mostly noise: made, made with a warning, or refused."""
+
+    SPEND = auto()
+    WARN = auto()
+    REFUSE = auto()
+
+    def check(self, useless: str) -> None:
+        """Warn or refuse where `useless` says why the plan expects mostly noise; nothing for "".
+
+        Raises:
+            SpendUseless: this is REFUSE; nothing was charged.
+        """
+        if useless and self is IfUseless.REFUSE:
+            raise SpendUseless(useless)
+        if useless and self is IfUseless.WARN:
+            warnings.warn(useless, stacklevel=2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryContext:
+    """Everything about a private query that is not the query: decided once, at the front door.
+
+    Attributes:
+        ledger: where budgets, draws and releases are.
+        folder: the folder that a study's data paths are relative to.
+        source: where noise comes from; the operating system unless a test says otherwise.
+        caller: who asks; what only the owner may do is refused to an operator.
+        workers: who scores the parts of a partitioned validation set; this process where None.
+        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
+        if_useless: what becomes of a first charge that its own plan calls useless.
+        asked_by: who asks, in words, for the ledger.
+        steps_seen: whether others see when each step begins and ends, as on a Prefect server that was there before.
+
+    """
+
+    ledger: PrivacyLedger
+    folder: str | Path = "."
+    source: NoiseSource = OS_NOISE
+    caller: Caller = Caller.OWNER
+    workers: Workers | None = None
+    scheduled: bool = False
+    if_useless: IfUseless = IfUseless.WARN
+    asked_by: str = ""
+    steps_seen: bool = False

@@ -1,0 +1,233 @@
+"""What a study and its files show before a record is read: presence, header and number of records.
+
+It needs neither a ledger nor a method, so a mistyped name is answered before those are imported.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo_core import data
+from dpbo_core.data.addresses import files_of, parts_of, place_of
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study import (
+    BundledData,
+    LinearSection,
+    PersonFiles,
+    PredictionTable,
+    PublicData,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
+
+if TYPE_CHECKING:
+    from dpbo_core.data.table_parts import TableParts
+
+
+def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
+    """The PUBLIC training records in many Parquet files, by their headers, and their target; None without a folder.
+
+    Raises:
+        StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
+    """
+    section = spec.data
+    if not isinstance(section, PublicFiles | PersonFiles):
+        return None
+    place = Path(folder) / section.training
+    paths = files_of(place)
+    if not paths:
+        if _is_folder(place):
+            raise StudyInvalid(
+                f"the folder {section.training} holds no Parquet file",
+                cause="the path is misspelt, or the files are of another format",
+                remedy="name a folder of .parquet files, or one .csv or .parquet",
+            )
+        return None
+    if not isinstance(spec.model, LinearSection):
+        raise StudyInvalid(
+            f"{section.training} is a folder of training files, and its estimator is trained in memory",
+            cause="an estimator of scikit-learn's kind is handed all of its records at once",
+            remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
+        )
+    from dpbo_core.data.table_parts import TableParts
+
+    return TableParts.of(paths, section.target, shown_as=section.training), section.target
+
+
+def _is_folder(place: Path) -> bool:
+    """Whether there is a folder at a path; False for a name that none can have."""
+    try:
+        return place.is_dir()
+    except OSError:  # no name a file could have: whoever opens it says so
+        return False
+
+
+def left_out(spec: StudySpec) -> frozenset[str]:
+    """The names of columns that are no features: ignored ones and the column of persons."""
+    ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
+    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
+
+
+@dataclass(frozen=True)
+class PublicHeader:
+    """The columns of the public training set that are no other than features and the target, from its header."""
+
+    columns: tuple[str, ...]
+    target: str
+
+
+def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> PublicHeader:
+    """The names of the public training set's features and target, by its header; refused without the target.
+
+    Raises:
+        StudyInvalid: it cannot be read, or has not.
+    """
+    parts = training_parts(spec, folder)
+    if parts is None:
+        path, shown = Path(folder) / section.training, section.training
+        columns = data.read_header(path, mode=PUBLIC_FILE, shown_as=shown).columns
+    else:
+        columns = parts[0].columns
+    features = tuple(name for name in columns if name not in left_out(spec))
+    data.check_target(features, section.target, mode=PUBLIC_FILE)
+    return PublicHeader(features, section.target)
+
+
+def check_files(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> None:
+    """Refuse training or validation files that, by their headers, are missing or do not fit each other, or
+    validation files with another number of records than stated (unless that is private).
+
+    Raises:
+        StudyInvalid: it is not so. No record's content was looked at.
+    """
+    check_validation(spec, section, folder, public_header(spec, section, folder).columns)
+
+
+def check_validation(
+    spec: StudySpec,
+    section: PublicFiles | PersonFiles | SensitiveFiles,
+    folder: str | Path,
+    features: Sequence[str],
+) -> None:
+    """Refuse a validation file or folder that is missing, is also the training file, or has by its headers other
+    columns than the training set's `features` and target or, unless private, another number of records.
+    """
+    shown = section.validation
+    place = place_of(folder, shown)
+    parts = parts_of(place, shown_as=shown)
+    if isinstance(place, Path):
+        training = Path(folder) / section.training
+        check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
+    if parts and isinstance(section, SensitiveFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder, and models of a sensitive training set are scored on one file",
+            cause="parts are scored apart, by models that are public",
+            remedy="write the validation records to one file",
+        )
+    if parts and spec.privacy.person is not None and not isinstance(section, PersonFiles):
+        raise StudyInvalid(
+            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
+            cause="a person's records may lie in several parts, and each part is scored by itself",
+            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
+        )
+    n_records = 0
+    for path in parts or (place,):
+        header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
+        check_names(spec, header.columns, features, shown_as=shown)
+        n_records += header.n_records
+    if not isinstance(section, PersonFiles):  # else their number is private
+        data.check_record_count(n_records, section.n_validation, shown_as=shown)
+
+
+def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
+    """Refuse a file that is both for training and validation, or twice in the latter; files that are missing pass.
+
+    Files with equal content are not looked for (`data.aliasing` says why).
+
+    Raises:
+        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
+    """
+    with suppress(OSError):  # missing, or no name a file could have: the reader says so
+        own, others = [path.stat() for path in training], [path.stat() for path in validation]
+        places = [(one.st_dev, one.st_ino) for one in others]
+        if any((one.st_dev, one.st_ino) in places for one in own):
+            raise StudyInvalid(
+                f"{shown_as} is both the training file and the validation file",
+                cause="one file was named twice, and a record in both is protected in neither",
+                remedy="split the records into two files that share no person",
+            )
+        if len(set(places)) < len(places):
+            raise StudyInvalid(
+                f"two files of {shown_as} are one file under two names",
+                cause="a link to one of them lies in the folder, and its records would count twice",
+                remedy="remove the link",
+            )
+
+
+def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, shown_as: str) -> None:
+    """Refuse a validation header other than the training columns, plus the column of persons if one is named.
+
+    Raises:
+        StudyInvalid: it is not so.
+    """
+    check_person(spec, columns, shown_as=shown_as)
+    own = [name for name in columns if name not in left_out(spec)]
+    named = spec.data.named_columns if isinstance(spec.data, SensitiveFiles) else None
+    data.check_columns(features, own, shown_as=shown_as, named=named)
+
+
+def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
+    """Refuse a header without the column of persons that the study names.
+
+    Raises:
+        StudyInvalid: it is not.
+    """
+    if spec.privacy.person is not None and spec.privacy.person not in columns:
+        raise StudyInvalid(
+            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            cause="a misspelt name in [privacy], or the column was dropped",
+            remedy="name the column as in the file's header, or leave person out",
+        )
+
+
+def n_validation(spec: StudySpec) -> int | None:
+    """The stated number m of records that are scored; None where persons are averaged: then m is private."""
+    match spec.data:
+        case PersonFiles():
+            return None
+        case BundledData(source, share) | SensitiveBundled(source, share):
+            return data.bundled.validation_size(source, share)
+        case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m) | PredictionTable(n_validation=m):
+            return m
+        case SensitiveTraining(n_training=n):
+            return n
+
+
+def n_public(spec: StudySpec, folder: str | Path) -> int | None:
+    """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
+    match spec.data:
+        case BundledData(source, share):
+            return data.bundled.n_records(source) - data.bundled.validation_size(source, share)
+        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
+            if files_of(Path(folder) / public):  # they are counted when they are read
+                return None
+            return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
+        case _:
+            return None
+
+
+def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
+    """Refuse another number of validation records than the study states, unless m is private.
+
+    Raises:
+        StudyInvalid: there are not; says the two numbers.
+    """
+    stated = n_validation(spec)
+    if stated is not None:
+        data.check_record_count(n_records, stated, shown_as=shown_as)

@@ -1,0 +1,124 @@
+"""What an edition's search begins with: what earlier editions of its series released. Nothing else of them is read.
+
+A series is the editions of one study that search one space by one score: its model, its space, and how records are
+counted, on one dataset or on the datasets that one name with a date stands for. Releases are public, so a search
+that begins with them is post-processing of what was paid for: the guarantee of an edition is its own alone, and
+people in several editions pay for each.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import WarmStart
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods import METHODS
+from dpbo_core.methods.advice.choosing import AUTO
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.problem import Problem
+from dpbo_core.privacy.release import Release
+from dpbo_core.search.candidates import EarlierEdition, ReleasedScore
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+
+EDITIONS, NOTHING = "editions", "nothing"
+MOST = 8  # editions that a search begins with: at a slow drift older ones add little
+
+
+def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
+    """Whether the study learns from editions, and later ones from it: as it asks, or by default in a schedule.
+
+    Args:
+        spec: the study.
+        method: its own, or what the advice chose.
+        context: one of a schedule learns unless the study says otherwise.
+    """
+    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NOTHING)
+    return asked == EDITIONS and _can_learn(method)
+
+
+def check_learns(spec: StudySpec, method: Method) -> None:
+    """Refuse a study that asks to learn from earlier editions, if its method cannot; one with "auto" passes.
+
+    Raises:
+        StudyInvalid: its own method learns nothing.
+    """
+    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not _can_learn(method):
+        able = ", ".join(kind for kind, cls in METHODS.items() if _can_learn(cls()))
+        raise StudyInvalid(
+            f'search.learn_from = "{EDITIONS}", and {method.kind} begins every search afresh',
+            cause="its price or its proof holds for a search that is fixed in advance",
+            remedy=f"leave learn_from out, or use one of {able}",
+        )
+
+
+def series_of(spec: StudySpec) -> str:
+    """A hash of what a study's editions have in common, so that one can learn from another's scores."""
+    tables = spec.tuned.to_dict()
+    identity = [
+        spec.name,
+        tables["model"],
+        tables["space"],
+        {key: spec.to_dict()["data"].get(key) for key in ("target", "ignore", "labels")},
+        [spec.privacy.person, spec.privacy.max_records_per_person, "n_persons" in tables["data"]],
+    ]
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
+    """The ids of earlier editions' newest releases that an uncharged study will learn from."""
+    series = series_of(spec)
+    releases = ledger.released_in(spec.privacy.dataset, series, most=MOST)
+    return WarmStart(series, tuple(release.release_id for release in releases))
+
+
+def earlier_editions(
+    problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
+) -> tuple[EarlierEdition, ...] | None:
+    """The earlier editions (runs with own data and spend) that a search begins with; None for no warm start.
+
+    Args:
+        problem: whose candidates they are about.
+        warm_start: which they are.
+        ledger: that recorded them.
+
+    Raises:
+        LedgerDamaged: it has lost one.
+    """
+    if warm_start is None:
+        return None
+    places = places_in(problem)
+    return tuple(edition_of(release, places) for release in ledger.releases_named(warm_start.releases))
+
+
+def places_in(problem: Problem) -> dict[str, int]:
+    """The index of each candidate, by its hyperparameters' canonical text."""
+    return {_canonical_text(point): index for index, point in enumerate(problem.candidates.points)}
+
+
+def _can_learn(method: Method) -> bool:
+    """Whether the method's search can begin with what earlier editions released."""
+    return method.traits.released_scores is not None
+
+
+def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
+    """The scores in an earlier edition's release of today's candidates, as indices (`places`: by canonical text);
+    none if unreadable.
+    """
+    method, scores = METHODS.get(release.method), []
+    if method is not None and method.traits.released_scores is not None:
+        with suppress(KeyError, TypeError, ValueError):
+            for point, score, deviation in method.traits.released_scores(release):
+                index = places.get(_canonical_text(point))
+                if index is not None:
+                    scores.append(ReleasedScore(index, score, deviation))
+    return EarlierEdition(release.edition, release.release_id, tuple(scores))
+
+
+def _canonical_text(point: Mapping[str, Any]) -> str:
+    """A point's hyperparameters in JSON, the names sorted: equal texts for equal points."""
+    return json.dumps(dict(point), sort_keys=True)

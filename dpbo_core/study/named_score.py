@@ -1,0 +1,131 @@
+"""The score that the [model] of a study names, as an object: its range is what every price depends on.
+
+score_of(model)            from the study alone
+score_on(model, classes)   with what only the training set can tell
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from dpbo_core.data.values import canonical, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.declared import Numbers
+from dpbo_core.models.scores.pairs import PairScore, check_two_classes
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import (
+    MARGIN_SCORES,
+    OF_PROBABILITIES,
+    PAIR_SCORES,
+    RECORD_SCORES,
+    SCORES,
+    MarginScore,
+    Score,
+)
+from dpbo_core.search.search_space import Value
+from dpbo_core.study.model import (
+    EstimatorSection,
+    FunctionSection,
+    LinearSection,
+    ModelSection,
+    PredictionsSection,
+    RecordModel,
+    SoftmaxSection,
+)
+from dpbo_core.study.written_model import ByName
+
+SMALLEST = 1e-100  # range of a record's score; its square is still a number
+
+
+def score_of(model: ModelSection) -> Score:
+    """The score (its function, range and sort) that a study names; needs no data.
+
+    Raises:
+        StudyInvalid: a name or a number it cannot use.
+    """
+    return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
+
+
+def pair_score(model: ModelSection) -> PairScore | None:
+    """The study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
+    shares = model.class_shares if isinstance(model, ByName) else None
+    by_pairs = PAIR_SCORES.get(model.score_name)
+    return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
+
+
+def margin_score(model: LinearSection) -> MarginScore | PairScore:
+    """The score that a linear model's study names: a mean over the margins y·wᵀx, or a count of pairs (AUC)."""
+    return pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
+
+
+def record_score(model: RecordModel) -> RecordScore | PairScore:
+    """The score of the predictions of a model that is not linear, as the study names it.
+
+    Raises:
+        StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
+    """
+    pairs = pair_score(model)
+    if pairs is not None:
+        return pairs
+    score: RecordScore
+    match model:
+        case FunctionSection():
+            from dpbo_core.models.scores.bounded_function import BoundedFunction
+
+            score = BoundedFunction(model.score, model.score_low, model.score_high)
+        case EstimatorSection() | PredictionsSection():
+            shares = tuple(_shares(model).values())
+            score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
+        case SoftmaxSection():
+            score = RECORD_SCORES[model.score_name](Numbers(model.steepness))
+    if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
+        raise StudyInvalid(
+            f"the score of a record runs over {score.score_range:g}",
+            cause="score bounds, an error bound or a class share beyond what double precision can count in",
+            remedy="choose a range between 1e-100 and 1e100",
+        )
+    return score
+
+
+def _shares(model: ByName) -> dict[Any, float]:
+    """The public share of each class that a study states, numbers before texts; empty where it states none."""
+    shares = model.class_shares or {}
+    by_class = {canonical(name): share for name, share in shares.items()}
+    if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
+        raise StudyInvalid(
+            "model.class_shares names a class twice, or a share is no number",
+            cause='1 and "1.0" are one class',
+            remedy="write each class once, with its share",
+        )
+    return {
+        name: float(by_class[name]) for name in sorted(by_class, key=lambda value: (isinstance(value, str), value))
+    }
+
+
+def score_on(
+    model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
+) -> RecordScore | PairScore:
+    """The study's score, refused unless it fits the public training `classes`; a user's score gets its `function`.
+
+    Raises:
+        StudyInvalid: the shares are those of other classes, or there are other than two classes to count pairs of.
+    """
+    score = record_score(model)
+    if isinstance(score, PairScore):
+        allowed = SCORES[model.score_name].allows
+        also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
+        check_two_classes(model.score_name, len(classes), instead=OF_PROBABILITIES, also=also)
+    if isinstance(model, ByName) and model.class_shares is not None:  # whichever score takes them
+        named = tuple(_shares(model))
+        if named != classes:
+            raise StudyInvalid(
+                f"model.class_shares names {', '.join(map(shown, named))}; "
+                f"the training classes are {', '.join(map(str, classes))}",
+                cause="a class is missing or misspelt",
+                remedy="give the share of every class of the training set",
+            )
+    if function is None:
+        return score
+    from dpbo_core.models.scores.bounded_function import BoundedFunction
+
+    return replace(score, function=function) if isinstance(score, BoundedFunction) else score

@@ -1,0 +1,382 @@
+"""Public work, known before any score is, and done before anything is charged: anywhere, in any order, by anyone.
+
+The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
+says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
+A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
+
+What is left of it is done in pieces, so that it can be watched (`PublicWork`):
+
+cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
+search           the rest of a public search, each trial of which follows from those before
+train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `Anew` where it does
+try out          else one training a structure (`trial_trainings`), so that what cannot be trained costs nothing
+
+A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
+What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
+"""
+
+import json
+import time
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data.content import point_key
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.problem import Problem, Trainer
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.scoring.processes import Processes
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.search.search_space import Value
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import allowed_score, public_half
+from dpbo_core.study.preconditions import check_accepted
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.resolve import ResolvedStudy
+from dpbo_core.study.run import Run
+from dpbo_core.study.trained_models import TrainedModels, memory_limit
+from dpbo_core.study.trial_trainings import check_parameters, to_try_out, uncharged
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimator_trainer import EstimatorTrainer
+    from dpbo_core.models.estimators import Model
+
+T = TypeVar("T")
+LONG = 3.0  # seconds of public work, after which processes that are asked for are worth their start
+Scored = tuple[str, int]  # a point, the seed that deals out the folds
+LARGEST_TRAINED_FIRST = 4096
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """Public work done elsewhere, by candidate: models, cross-validated scores in [0, G], and these by record.
+
+    `tried`: a training was tried out, so that one that cannot be made at all costs nothing; `trained` has it.
+    """
+
+    models: Mapping[int, "Model"] = field(default_factory=dict)
+    scores: Mapping[int, float] = field(default_factory=dict)
+    steps: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    tried: bool = False
+    trained: TrainedModels = field(default_factory=TrainedModels)
+
+
+def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
+    """Indices of the candidates that are trained whatever the records say; none with a sensitive training set."""
+    problem, method = study.problem, study.method
+    if problem.training is not None:  # its models are trained inside one private step alone
+        return ()
+    if method.traits.fixed_path is not None:
+        return method.traits.fixed_path(method, problem)
+    return trained_first(method, problem)
+
+
+def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
+    """Indices of the candidates to train before the charge: all if the search's path is private and no step trains
+    (more than 4,096 are refused), else none.
+
+    Raises:
+        StudyInvalid: Λ is too large for that.
+    """
+    if problem.training is not None or method.public_path or steps_train(method):
+        return ()
+    N = len(problem.candidates)
+    if N > LARGEST_TRAINED_FIRST:
+        raise StudyInvalid(
+            f"{method.kind} trains every candidate before it starts, and there are {N:,}",
+            cause="no step may show by its time or its failure which model a private path needs",
+            remedy=f"lower the points of the axis to {LARGEST_TRAINED_FIRST:,} or fewer",
+        )
+    return tuple(range(N))
+
+
+def steps_train(method: Method) -> bool:
+    """Whether the method's steps train along a private path, each one model anew."""
+    trains = method.traits.trains_in_steps
+    return trains is not None and trains(method)
+
+
+def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
+    """Indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
+    problem, method = study.problem, study.method
+    if problem.training is not None:  # a score on it is a sensitive number
+        return ()
+    needed = method.traits.cross_validated
+    return () if needed is None else needed(method, problem)
+
+
+def train_candidates(
+    spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
+) -> dict[int, "Model"]:
+    """Train the candidates `indices`: their models, by index; the training set is read once a process."""
+    problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    return {index: problem.train(index) for index in indices}
+
+
+def cross_validate_candidates(
+    spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
+) -> dict[int, float]:
+    """Cross-validate the candidates `indices`: their public scores p(λ), by index, under the study's seed."""
+    problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    return {index: problem.public_score(index) for index in indices}
+
+
+@dataclass(eq=False)
+class Remembering:
+    """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
+
+    trainer: Trainer
+    models: Mapping[str, "Model"]
+    scores: dict[Scored, float]
+    steps: dict[Scored, NDArray[np.int64]]
+    trained: TrainedModels
+    charged: bool = False  # from then on a candidate that cannot be trained scores as the constant answer
+    untrained: dict[str, Mapping[str, Value]] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+
+    @property
+    def n_records(self) -> int:
+        """The number n of public training records."""
+        return self.trainer.n_records
+
+    def train(self, point: Mapping[str, Value]) -> "Model":
+        """The model of a point's hyperparameters: precomputed, copied from an earlier one, or trained now."""
+        name = named(point)
+        self._asked.add(name)
+        model = self.models.get(name) or self.trained.get(name)
+        foreign = self._foreign_trainer() if model is None and self.charged else None
+        if foreign is not None:
+            try:
+                model = foreign.train(point)
+            except StudyInvalid:
+                self.untrained[name] = point
+                return foreign.constant()
+        if model is None:
+            model = self.trainer.train(point)
+        self.trained.keep(name, model)
+        return model
+
+    def _foreign_trainer(self) -> "EstimatorTrainer | None":
+        """The trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
+        if isinstance(self.trainer, LinearTrainer):
+            return None
+        from dpbo_core.models.estimator_trainer import EstimatorTrainer
+
+        return self.trainer if isinstance(self.trainer, EstimatorTrainer) else None
+
+    def could_not_train(self, points: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
+        """The points that scored as the constant answer; `points` of an earlier run are trained to know it."""
+        for point in points:
+            if named(point) not in self._asked:
+                self.train(point)
+        return list(self.untrained.values())
+
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The cross-validated public score of a point's hyperparameters under this seed, computed once."""
+        key = named(point), seed
+        if key not in self.scores:
+            self.scores[key] = self.trainer.public_score(point, seed=seed)
+        return self.scores[key]
+
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's cross-validated score at a point under this seed, (n,), in grid steps; cached."""
+        key = named(point), seed
+        if key not in self.steps:
+            self.steps[key] = self.trainer.public_steps(point, seed=seed)
+        return self.steps[key]
+
+
+@dataclass(eq=False)
+class Anew:
+    """A trainer for steps whose λ is private: exactly one training a call, kept nowhere, which cannot fail.
+
+    A model that misses its tolerance is w = 0, so that every record scores φ(0).
+    """
+
+    trainer: LinearTrainer
+
+    @property
+    def n_records(self) -> int:
+        """The number n of public training records."""
+        return self.trainer.n_records
+
+    def train(self, point: Mapping[str, Value]) -> "Model":
+        """The model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
+        regularization = float(point["lambda"])
+        otherwise = self.trainer.without_answer(regularization)
+        return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
+
+    def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
+        """The cross-validated public score at a point, as the trainer gives it."""
+        return self.trainer.public_score(point, seed=seed)
+
+    def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
+        """Each public record's cross-validated score at a point, as the trainer gives it."""
+        return self.trainer.public_steps(point, seed=seed)
+
+
+def anew(problem: Problem, trainer: Trainer | None) -> Problem:
+    """The problem whose models are trained anew at each call, with all that no single training needs made now."""
+    if not isinstance(trainer, LinearTrainer):
+        raise TypeError("steps train linear models alone")
+    trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
+    return replace(problem, trainer=Anew(trainer))
+
+
+def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
+    """The problem with a trainer that looks up models and public scores, else makes and keeps them; unchanged for
+    None or without a trainer.
+
+    What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
+    One that is `enforced` scores nothing here: each record's process has a copy of its own.
+    """
+    if precomputed is None or problem.trainer is None:
+        return problem
+    names = [named(point) for point in problem.candidates.points]
+    models = {names[index]: model for index, model in precomputed.models.items()}
+    seed = problem.search.seed
+    scores = {(names[index], seed): p for index, p in precomputed.scores.items()}
+    steps = {(names[index], seed): records for index, records in precomputed.steps.items()}
+    trained = TrainedModels(0) if problem.unlisted and not problem.model.enforced else precomputed.trained
+    for name, model in models.items():
+        trained.keep(name, model)
+    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps, trained))
+
+
+def publishing(problem: Problem, trained: TrainedModels) -> Problem:
+    """The problem with a trainer that takes models from `trained`, which scored no sensitive record, or trains
+    anew, so that they may be published.
+    """
+    return remembering(problem, Precomputed(trained=trained))
+
+
+def named(point: Mapping[str, Value]) -> str:
+    """The canonical text of a point's hyperparameters, the same in every process."""
+    return point_key(point)
+
+
+@lru_cache(maxsize=2)
+def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
+    """The public half of the study that the JSON `text` states, read once in a process."""
+    return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
+
+
+CHUNKS = 32  # pieces of each kind at most: enough to watch, few beside the work
+Chunks = tuple[tuple[int, ...], ...]
+
+
+class PublicWork:
+    """The public work of one study, under way."""
+
+    def __init__(
+        self,
+        run: Run,
+        processes: Processes | None = None,
+    ) -> None:
+        """Nothing done; `processes` share it once it takes long.
+
+        Raises:
+            StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
+        """
+        study, half = run.study, run.public
+        check_lengthscale(study.method, study.problem)
+        trained_first(study.method, study.problem)
+        check_accepted(study.spec, study.plan, half.problem.unlisted)
+        self._study, self._trained = study, TrainedModels(memory_limit(study.spec))
+        self._problem = remembering(half.problem, Precomputed(trained=self._trained))
+        self._half_trainer, self._checked = half.problem.trainer, False
+        self._models: dict[int, Model] = {}
+        self._scores: dict[int, float] = {}
+        self._steps: dict[int, NDArray[np.int64]] = {}
+        self._processes, self._seconds = processes, 0.0
+        self._elsewhere = study.spec, Path(run.folder).resolve(), allowed_score(study.spec, run.ledger)
+
+    @property
+    def to_cross_validate(self) -> Chunks:
+        """Indices of the candidates still to be cross-validated, in chunks, one for a task."""
+        return chunks([index for index in required_public_scores(self._study) if index not in self._scores])
+
+    @property
+    def searches(self) -> bool:
+        """Whether the study cross-validates candidates on public data."""
+        return bool(required_public_scores(self._study))
+
+    @property
+    def to_train(self) -> Chunks:
+        """Indices of the candidates still to be trained before any step, in chunks; empty where the steps train."""
+        first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
+        return chunks([index for index in first if index not in self._models])
+
+    @property
+    def to_try(self) -> Chunks:
+        """Indices of the candidates that are trained first as mere trials, in chunks, where the steps train."""
+        method, problem = self._study.method, self._problem
+        if problem.training is not None or not problem.model.trained or trained_first(method, problem):
+            return ()
+        return chunks(to_try_out(method, problem))
+
+    def cross_validate(self, indices: Sequence[int]) -> int:
+        """Cross-validate the candidates `indices` and store their scores; returns how many there are by now."""
+        self._scores |= uncharged(
+            lambda: self._shared(self._problem.public_score, cross_validate_candidates, indices)
+        )
+        return len(self._scores)
+
+    def search(self) -> int:
+        """Do the search on public data, if any, with the scores there are; returns how many there are by now."""
+        done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
+        problem = remembering(self._problem, done)
+        trainer = problem.trainer
+        if not isinstance(trainer, Remembering) or method.traits.prepare is None:
+            return len(self._scores)
+        method.start(method.traits.prepare(method, problem), self._study.plan)  # pairs look at single records
+        places = {named(point): index for index, point in enumerate(problem.candidates.points)}
+        self._scores |= {places[name]: score for (name, _), score in trainer.scores.items()}
+        self._steps |= {places[name]: steps for (name, _), steps in trainer.steps.items()}
+        return len(self._scores)
+
+    def train(self, indices: Sequence[int]) -> int:
+        """Train the candidates `indices` and store their models; returns how many models there are by now."""
+        self._models |= uncharged(lambda: self._shared(self._problem.train, train_candidates, indices))
+        return len(self._models)
+
+    def try_out(self, indices: Sequence[int]) -> int:
+        """Train the candidates `indices` as trials, after a check of all: how many, or what a training raises."""
+        if not self._checked:
+            check_parameters(self._study.method, self._problem, self._half_trainer)
+            self._checked = True
+        return len([uncharged(lambda index=index: self._problem.train(index)) for index in indices])  # type: ignore[misc]
+
+    def _shared(
+        self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]
+    ) -> dict[int, T]:
+        """`one(index)` for each candidate, here or, where that takes long, in other processes by `many`."""
+        begun = time.monotonic()
+        if self._processes is None or self._seconds < LONG:
+            done = {index: one(index) for index in indices}
+        else:
+            spec, folder, allowed = self._elsewhere
+            work = partial(many, spec, folder, allowed_score=allowed)
+            pieces = [(index,) for index in indices]
+            here = lambda piece: {index: one(index) for index in piece}  # noqa: E731
+            done = dict(ChainMap(*self._processes.each(work, pieces, here)))
+        self._seconds += time.monotonic() - begun
+        return done
+
+    def done(self) -> Precomputed:
+        """The models and public scores made so far, for the study to reuse; it then makes no trial training."""
+        return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
+
+
+def chunks(indices: Sequence[int]) -> Chunks:
+    """The indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
+    parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
+    return tuple(tuple(int(index) for index in part) for part in parts if len(part))

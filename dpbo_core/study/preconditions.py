@@ -1,0 +1,177 @@
+"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name.
+
+Whatever a study can name is in `references_of`, by which one rule decides what Prefect's runs may touch, so that a
+new key is decided upon (`tests/study/test_references.py` walks the fields of every section). A host is named
+by its table's address, and an environment by nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
+from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Caller
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.operators import Code, References
+from dpbo_core.ledger.policy import unallowed_score
+from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.study import FunctionSection, StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_split import allowed_score, public_sources, sources_of
+from dpbo_core.study.model import PredictionsSection
+from dpbo_core.study.spec import relation_of
+
+
+def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
+    """The cap that a study opens at its dataset's first use, with the study's `accepts`; None without [budget]."""
+    if spec.budget is None:
+        return None
+    budget = spec.budget
+    return PrivacyBudget.of(
+        spec.privacy.dataset,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        relation=relation_of(spec),
+        accepts=spec.accepts,
+    )
+
+
+def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | None:
+    """The account that would pay for a study: its dataset's, else the one of its [budget]; None without either."""
+    cap, accounts = opening_cap(spec), () if ledger is None else ledger.accounts(spec.privacy.dataset)
+    if accounts or cap is None:
+        return next(iter(accounts), None)
+    return Account.opened(cap)
+
+
+def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+    """Refuse a study whose `accepts` lacks an assumption of the plan's guarantee; the message names `unlisted`.
+
+    Raises:
+        AssumptionNotAccepted: it does not.
+    """
+    missing = [name for name in plan.guarantee.assumptions if name not in STATED_BY_CALLING | {*spec.accepts}]
+    if missing:
+        statement = CALLER_ASSUMPTIONS[missing[0]].statement
+        raise AssumptionNotAccepted(
+            f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
+            cause="the study does not accept it by name"
+            + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
+            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
+        )
+
+
+def check_step_times(plan: PrivacyPlan, *, seen: bool) -> None:
+    """Refuse a plan that assumes its steps' durations hidden where they are `seen` by others.
+
+    Raises:
+        StudyInvalid: they are.
+    """
+    if seen and STEP_TIMES_HIDDEN.name in plan.guarantee.assumptions:
+        raise StudyInvalid(
+            'method.train = "step" on a Prefect server that this command did not start',
+            cause="that server shows how long each step took, which tells of the model that the step trained",
+            remedy="run it with dpbo tune --direct, or where no Prefect server is set, so that dpbo tune starts "
+            "one; or leave train out, and all models are trained before",
+        )
+
+
+def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
+    """Approve, as the owner, a study that others will start: open its cap, record its files; nothing is charged.
+
+    Its names may hold fields that a schedule fills: then for every run.
+
+    Raises:
+        StudyInvalid, PolicyRefused: nothing was written.
+    """
+    if isinstance(spec.model, FunctionSection) and allowed_score(spec, ledger) is None:
+        raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    named = references_of(spec, folder)
+    estimators = tuple(code.path for code in named.code if code.key == "estimator")
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators)
+
+
+def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
+    """The files, score functions and estimators that a study names; nothing is opened or imported.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+    """
+    return References((*sources_of(spec, folder), *beside), tuple(_code_of(spec)))
+
+
+def _code_of(spec: StudySpec) -> Iterator[Code]:
+    """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
+    model = spec.model
+    if not (model.ours or isinstance(model, PredictionsSection)):
+        from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
+
+        if model.estimator not in PREDICTORS:
+            yield Code("estimator", model.estimator)
+    if isinstance(model, FunctionSection):
+        yield Code("score", model.score)
+    for key, value in spec.options.items():
+        if isinstance(value, str) and ("." in value or ":" in value):
+            yield Code(f"method.{key}", value)
+
+
+def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
+    """The files that will be read as public, as they are now.
+
+    Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
+
+    To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
+    never is; of the owner's own study what is read as public is asked about.
+
+    Args:
+        spec: the study.
+        context: who asks, in which folder, of which ledger.
+        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+
+    Raises:
+        PolicyRefused: it does not.
+    """
+    if context.caller is not Caller.OWNER:
+        context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))
+        refuse_beside(spec, context.folder)
+    public = public_sources(spec, context.folder)
+    check_public_sources((*public, *beside), context.ledger)
+    return public
+
+
+def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> None:
+    """Refuse sources to be read as public that the ledger has as sensitive files, for the owner too; opens none.
+
+    A charge checks it again in its own transaction.
+
+    Args:
+        sources: of a study; those that it is charged for are passed over.
+        ledger: where sensitive files are recorded.
+
+    Raises:
+        PolicyRefused: it is one.
+    """
+    for source in sources:
+        if source.role in (PUBLIC, MODEL):
+            ledger.check_public(source)
+
+
+def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
+    """Refuse a study whose estimator is code in a file in `folder`: whoever writes there could run code.
+
+    Raises:
+        PolicyRefused: it does.
+    """
+    from dpbo_core.models.import_path import file_beside
+
+    if file_beside(spec.model.estimator, folder) is not None:
+        raise PolicyRefused(
+            f"the study's estimator {spec.model.estimator!r} is in a file beside it",
+            cause="only a study that is started by hand, at a terminal, may run code that lies beside it",
+            remedy='put it into an installed package, and name it "ourpackage.models:pipeline"',
+        )

@@ -1,0 +1,124 @@
+"""The public half of a study of predictions made elsewhere: its candidates' names, and a public table if any."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core import data
+from dpbo_core.data import Table
+from dpbo_core.data.predictions import PredictionColumns
+from dpbo_core.data.values import shown, sorted_values, value_column
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods.problem import Problem
+from dpbo_core.models.predicted import PredictionsTrainer
+from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.union import Score
+from dpbo_core.search.search_space import Value
+from dpbo_core.study import PredictionsSection, PredictionTable, StudySpec
+from dpbo_core.study.headers import PublicHeader, left_out
+from dpbo_core.study.named_score import score_on
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.spec import CANDIDATE
+
+PAIR = 2
+
+
+def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
+    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
+    section, model = spec.data, spec.model
+    if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
+        raise TypeError("no table of predictions")
+    names = [str(name) for name in spec.space[CANDIDATE].values or ()]
+    classes = sorted_values(value_column(list(section.labels or ())))
+    return candidate_columns(names, classes, score_on(model, classes))
+
+
+def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: Score) -> dict[str, tuple[str, ...]]:
+    """The columns of predictions that the score needs of each candidate in `names`."""
+    if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > PAIR:
+        return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
+    return {name: (name,) for name in names}
+
+
+def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
+    """Whether a prediction in the table is a class's name; otherwise it is a number."""
+    return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
+
+
+def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequence[str], *, shown_as: str) -> None:
+    """Refuse a table of predictions that has other columns than the study's.
+
+    Raises:
+        StudyInvalid: it has not; of what it has beside them says how many.
+    """
+    if isinstance(public, PublicHeader) or not isinstance(public.preprocessing, PredictionColumns):
+        raise TypeError("no table of predictions")
+    public.preprocessing.check(columns, shown_as=shown_as)
+
+
+def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
+    """The public half of a study of predictions made elsewhere: its columns, and its public table if any.
+
+    Args:
+        spec: the study.
+        problem: the problem it poses.
+        table: predictions for PUBLIC records; None where there are none.
+
+    Raises:
+        StudyInvalid: the candidates' names, the labels or the public table cannot be used.
+    """
+    section, model = spec.data, spec.model
+    if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
+        raise TypeError("no table of predictions")
+    by_candidate = columns_of(spec)
+    names = [name for columns in by_candidate.values() for name in columns]
+    classes = sorted_values(value_column(list(section.labels or ())))
+    score = score_on(model, classes)
+    fitted = PredictionColumns.of(
+        names,
+        section.target,
+        section.labels or (),
+        of_classes=names_classes(classes, score),
+        ignored=left_out(spec),
+    )
+    X = np.zeros((0, len(names)))
+    truth: NDArray[Any] = np.zeros(0, dtype=np.int64)
+    if table is not None:
+        encoded = fitted.transform(table)
+        usable = encoded.labels >= 0
+        if not usable.any():
+            raise StudyInvalid(
+                "no public record has a usable target",
+                cause="data.target names another column, or data.labels other classes",
+                remedy="correct them, or leave data.public out",
+            )
+        X, truth = encoded.X[usable], encoded.truth[usable]
+        for column, name in enumerate(names):
+            if not np.isfinite(X[:, column]).any():
+                raise StudyInvalid(
+                    f"no public record has a prediction in {name!r} that the score {model.score} can use",
+                    cause="the column holds numbers where classes are asked for, or other names than data.labels",
+                    remedy="write classes or probabilities; or a score of numbers, roc_auc say",
+                )
+    trainer = PredictionsTrainer(
+        {name: tuple(names.index(column) for column in columns) for name, columns in by_candidate.items()},
+        len(names),
+        score,
+        model.regression,
+        X,
+        truth,
+    )
+    problem = replace(problem, score=score, baseline=trainer.baseline(len(classes)), trainer=trainer)
+    if isinstance(score, PairScore) and len(truth):
+        problem = replace(problem, positives=float((truth == 1).mean()))
+    return PublicHalf(
+        problem=problem,
+        preprocessing=fitted,
+        columns=fitted.all_columns,
+        target=section.target,
+        fingerprint="" if table is None else data.fingerprint(table.without(left_out(spec))),
+    )

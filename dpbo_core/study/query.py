@@ -1,0 +1,237 @@
+"""A private query: whatever is asked of sensitive records, and the one way from its price to its release.
+
+    query = PrivateQuery(key, plan, draws=…, sources=…)
+    release = replay(key, context)                 asked before: the same release, which costs nothing
+    charge = charged(query, context)               the whole price, durably, before any record's content is used
+    outcome = charge.draw(spend, mechanism, exact)   drawn once, recorded with its spend before it is shown
+    charge.conclude(query.release(value, charge.standing))   recorded once
+
+`charged` is the only place that reserves. A rerun takes over its own reservation, reads recorded draws back and
+goes on after them; what was reserved is never given back.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
+from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.renyi_filter import price_of
+from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
+from dpbo_core.ledger.ledger import Reservation
+from dpbo_core.ledger.reservation import Check
+from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
+from dpbo_core.methods.contract import Draws
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.library_version import library_version
+from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import Message, messages, sealed
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.study.context import QueryContext
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateQuery(Charge):
+    """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are.
+
+    Attributes:
+        draws: of the plan, each with the mechanism that makes it; a mechanism whose size is private, or known late,
+            stands for one of any size at the same price.
+        useless: why its own plan, from public facts alone, calls it useless; "" where it does not.
+    """
+
+    draws: Draws = ()
+    useless: str = ""
+
+    def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
+        """An unrecorded `Release` of `value` at this query's price; without guarantee if `standing` is "injected".
+
+        Args:
+            value: plain JSON.
+            standing: of the noise that was drawn, `Charged.standing`.
+            facts: public facts that a reader needs, beside the library's version.
+        """
+        return Release(
+            value=value,
+            guarantee=self.plan.guarantee.as_drawn(standing),
+            spends=self.plan.spends,
+            study=self.key.study,
+            edition=self.key.edition,
+            method=self.key.method,
+            dataset=self.key.dataset,
+            facts={"version": library_version(), **(facts or {})},
+            noise=standing,
+        )
+
+
+class Charged(Opaque):
+    """A query that was paid for: it is drawn, recorded and concluded through this, in the curator's process."""
+
+    __slots__ = ("_reservation", "noise")
+
+    def __init__(self, reservation: Reservation, noise: Noise) -> None:
+        self._reservation, self.noise = reservation, noise
+
+    @property
+    def standing(self) -> str:
+        """Where the noise comes from: "operating_system", or "injected" by the caller."""
+        return self._reservation.noise
+
+    @property
+    def warm_start(self) -> WarmStart | None:
+        """The earlier editions' releases that the search begins with, fixed when charged; None: it never learns."""
+        return self._reservation.warm_start
+
+    def recorded(self, what: str) -> Mapping[str, Any] | None:
+        """The outcome of the noise draw named `what`; None if the ledger has none."""
+        return self._reservation.recorded(what)
+
+    def open(self) -> None:
+        """Record durably that sensitive bytes are about to be opened under the charge.
+
+        Raises:
+            StudyInvalid: a corrected study took the charge over; nothing was opened.
+            DpboError: the ledger cannot be written.
+        """
+        self._reservation.open()
+
+    def draw(
+        self,
+        spend: Spend,
+        mechanism: Mechanism[T],
+        exact: Callable[[], Sensitive[T]],
+        *,
+        message: Message | None = None,
+        **public: int | str,
+    ) -> Mapping[str, Any]:
+        """The outcome of a noise draw: as recorded or, if none, `exact()` noised now and recorded with `public`.
+
+        Args:
+            spend: its price, whose name it has.
+            mechanism: calibrated as planned.
+            exact: works the exact value out; not called where the draw was recorded before.
+            message: what may leave of an error of `exact`; nothing leaves of any other.
+            public: facts that are written beside it.
+
+        Raises:
+            Sealed: something failed, and a rerun continues.
+        """
+        damage = messages(LedgerDamaged)
+        outcome = sealed(lambda: self.noise.recorded(spend), message=damage)
+        if outcome is None:
+            sealed(lambda: self.noise.prepare_draws([(spend, mechanism)]))
+            value = sealed(exact, message=message)
+            outcome = sealed(lambda: self.noise.release(spend, mechanism, value, **public), message=damage)
+        return outcome
+
+    def record(
+        self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
+    ) -> Mapping[str, Any]:
+        """What the ledger recorded under this spend; if nothing, `outcome()`, recorded now unless `check` raises.
+
+        `check` sees, in that transaction, what the query recorded before, and refuses by raising.
+        """
+        return self._reservation.record(spend, outcome, check=check)
+
+    def as_published(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """The guarantee as a release states it: ε = ∞ if noise was injected, and what the owner published since."""
+        return self._reservation.assumed(guarantee.as_drawn(self.standing))
+
+    def conclude(self, release: Release, *, check: Check | None = None) -> Release:
+        """The release, recorded now if `check` does not raise, or read back as it was recorded first.
+
+        `check` sees, in that transaction, what the query recorded, and refuses by raising.
+
+        Raises:
+            DpboError, LedgerDamaged: the ledger's own message; of anything else nothing leaves.
+        """
+        return sealed(
+            lambda: self._reservation.conclude(release, check=check), message=messages(DpboError, LedgerDamaged)
+        )
+
+
+def fingerprint_of(facts: Any) -> str:
+    """The SHA-256 in hex of public facts in plain JSON, as a query's fingerprint."""
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def replay(key: QueryKey, context: QueryContext) -> Release | None:
+    """The recorded release of the query with this key; None if there is none. Nothing is spent."""
+    return context.ledger.release_of(key.fingerprint)
+
+
+def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuery) -> Charged:
+    """Charge a query and its follow-ups, or resume a charged one; a useless one as its context says.
+
+    Args:
+        query: whose public part is done; no record's content was used.
+        context: which ledger pays, who asks, where noise comes from.
+        follow_ups: what will be asked of the same records afterwards: charged together, or nothing is.
+
+    Raises:
+        BudgetRefused, PolicyRefused, AssumptionNotAccepted, StudyInvalid, LedgerDamaged: nothing was charged.
+        MechanismRefused: its draws cost more than its plan guarantees; nothing was charged.
+        SpendUseless: its plan expects mostly noise, and the context refuses that; nothing was charged.
+    """
+    for one in (query, *follow_ups):
+        _check_guarantee(one)
+        try_out(one.draws)
+    library_version()  # read here: a release states it, and after the reservation nothing public is looked up
+    if context.ledger.reserved(query.key.fingerprint) is None:
+        context.if_useless.check(together(query, *follow_ups))
+        _check_room_together(context, query, *follow_ups)
+    reservation = context.ledger.reserve(
+        query, *follow_ups, noise=standing_of(context.source), caller=context.caller, asked_by=context.asked_by
+    )
+    return Charged(reservation, Noise(context.source, reservation))
+
+
+def together(*queries: PrivateQuery) -> str:
+    """Why the plans of some queries expect mostly noise, in one text; "" where none does."""
+    return "; ".join(query.useless for query in queries if query.useless)
+
+
+def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
+    """Refuse what one cap cannot pay together, in the numbers of all of it; the ledger decides, one by one.
+
+    Raises:
+        BudgetExceeded: there is no room for all.
+    """
+    accounts = context.ledger.accounts(query.key.dataset) if follow_ups else ()
+    account = next(iter(accounts), None) or (None if query.cap is None else Account.opened(query.cap))
+    price = Price(account, {one.key.study: one.plan for one in (query, *follow_ups)})
+    if follow_ups and price.refusal is not None:
+        raise price.refusal
+
+
+def _check_guarantee(query: PrivateQuery) -> None:
+    """Refuse a query whose planned draws cost more together than its guarantee; a refuted one claims nothing."""
+    guarantee = query.plan.guarantee
+    if guarantee.evidence.refuted or guarantee.epsilon == math.inf:
+        return
+    epsilon, delta = price_of(query.plan.spends, guarantee.epsilon, guarantee.delta)
+    if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
+        raise MechanismRefused(
+            f"the draws cost (ε, δ) = ({epsilon:.6g}, {delta:.6g}), and their plan guarantees "
+            f"({guarantee.epsilon:g}, {guarantee.delta:g})",
+            cause="a kind of query whose prices do not add up to its guarantee",
+            remedy="split the guarantee's ε among its draws, in whole units; nothing was charged",
+        )
+
+
+def resumed(key: QueryKey, context: QueryContext) -> Charged:
+    """A charged query by its key, only to record its conclusion; costs nothing, raises if it was never charged.
+
+    Raises:
+        LedgerDamaged: it was never charged, or the history is not what the tables say.
+    """
+    reservation = context.ledger.resumed(key)
+    return Charged(reservation, Noise(context.source, reservation))

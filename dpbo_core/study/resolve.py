@@ -1,0 +1,327 @@
+"""A study resolved, once: its public problem, its method, its price. Pure, and no file is opened.
+
+Whatever comes after takes a `ResolvedStudy` and asks nothing again: "auto" is advised on here alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo_core.data import bundled
+from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.data.content import json_form
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
+from dpbo_core.methods.advice.advise import Advice, advise, check_scoring
+from dpbo_core.methods.advice.choosing import AUTO, choose
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.aggregates import MeanOfRecords
+from dpbo_core.privacy.plan import PrivacyPlan, step_score
+from dpbo_core.study import (
+    PersonFiles,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveData,
+    SensitiveFiles,
+    SensitiveTraining,
+    StudySpec,
+)
+from dpbo_core.study.headers import n_validation
+from dpbo_core.study.learning import check_learns
+from dpbo_core.study.model import PredictionsSection
+from dpbo_core.study.named_score import pair_score, score_of
+from dpbo_core.study.public_data import PredictionTable
+from dpbo_core.study.spec import candidates_of, relation_of, unit_of
+from dpbo_core.study.training_set import named_prototype, study_fingerprint
+
+if TYPE_CHECKING:
+    from dpbo_core.models.estimators import EstimatorFactory
+
+
+@dataclass(frozen=True)
+class ResolvedStudy:
+    """What a study is, from the study alone.
+
+    Attributes:
+        spec: the study as written.
+        problem: its public facts; without a training set, which is a file's.
+        method: its own, or what "auto" became.
+        why: why "auto" became that; "" for a study that names its method.
+    """
+
+    spec: StudySpec
+    problem: Problem
+    method: Method
+    why: str
+
+    @cached_property
+    def plan(self) -> PrivacyPlan:
+        """The study's price: the noise draws that it will make, and the guarantee of all together.
+
+        Raises:
+            StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
+        """
+        check_scoring(self.problem)
+        check_counts(self.method, self.problem)
+        check_scored_in_public(self.method, self.problem)
+        return self.method.plan(self.problem)
+
+    def to_json(self) -> dict[str, Any]:
+        """The resolved choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
+        options = {
+            item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
+        }
+        return {
+            "options": {name: value for name, value in options.items() if value is not None},
+            "editions": self.problem.editions,
+            "study": json_form(self.spec.tuned.to_dict()),
+        }
+
+    def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
+        """The study with the choices that the ledger recorded when it was charged, whatever is advised today.
+
+        Args:
+            reserved: `to_json` of then, with the method's name under "method".
+        """
+        method = method_named(reserved["method"], reserved["options"])
+        return replace(self, method=method, problem=replace(self.problem, editions=reserved["editions"]))
+
+    @property
+    def step_deviations(self) -> dict[int, float]:
+        """The deviation of the noise on each released step's score, by step from 1; {} where pairs are counted."""
+        if not isinstance(self.problem.aggregate, MeanOfRecords):
+            return {}
+        named = {spend.what: spend.noise_scale for spend in self.plan.spends}
+        steps = range(1, self.n_steps + 1)
+        return {t: named[step_score(t)] for t in steps if step_score(t) in named}
+
+    @property
+    def n_steps(self) -> int:
+        """The number of steps of the search, which is public."""
+        return self.method.n_steps(self.problem)
+
+    def key(self, training: str) -> QueryKey:
+        """What the ledger knows the study by: its fingerprint and names, never sensitive data.
+
+        What "auto" became is named beside it and is no part of it: a later version that
+        advises otherwise still gives the same study its release.
+
+        Args:
+            training: the fingerprint of the PUBLIC training data.
+        """
+        spec = self.spec
+        fingerprint = study_fingerprint(spec, training)
+        return QueryKey(fingerprint, spec.privacy.dataset, spec.name, spec.edition, self.method.kind)
+
+
+def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
+    """A study with its problem and method, where "auto" is replaced by the advised one; opens no data.
+
+    Args:
+        spec: as written.
+        folder: of the study file, where an estimator may lie that it names.
+        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
+    """
+    problem = planning_problem(spec, folder, unlisted=unlisted)
+    method, why = choose(problem, spec.method, spec.options)
+    _check_hidden_evaluations(spec, method)
+    return ResolvedStudy(spec, problem, method, why)
+
+
+def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
+    """Refuse a method that hides its number of evaluations where each one fetches files from a store.
+
+    Raises:
+        StudyInvalid: it would.
+    """
+    section = spec.data
+    if not method.traits.hides_evaluations or not isinstance(section, PublicFiles | PersonFiles):
+        return
+    if is_address(section.validation) and isinstance(place_of(Path(), section.validation), FolderAddress):
+        raise StudyInvalid(
+            f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
+            cause="each scoring asks the store for every part, and whoever runs the store could count",
+            remedy="copy the parts to a folder of files; or write one object, which is asked for once",
+        )
+
+
+def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
+    """The study's problem as its price needs it. `unlisted`: the part of the estimator that is not on the
+    allowlist, "" for none; None looks it up.
+    """
+    if unlisted is None and spec.model.names_object:
+        named = named_prototype(spec, folder)
+        unlisted = None if named is None else named.unlisted()
+    training = facts_of(spec.data) if isinstance(spec.data, SensitiveData) else None
+    return problem_of(spec, n_validation=n_validation(spec), training=training, unlisted=unlisted)
+
+
+def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
+    """The noise draws and the guarantee that a study pays for. Opens no data file.
+
+    Example:
+        >>> from dpbo_core import StudySpec, plan_study
+        >>> spec = StudySpec.from_dict({
+        ...     "study": {"name": "first", "method": "private_grid"},
+        ...     "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        ...     "data": {"source": "breast_cancer"},
+        ...     "model": {"estimator": "logistic", "score": "accuracy"},
+        ...     "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 4}},
+        ... })
+        >>> [(spend.what, round(spend.epsilon, 3)) for spend in plan_study(spec).spends]
+        [('best candidate', 0.9), ('its score', 0.1)]
+    """
+    study = resolve(spec, folder)
+    check_lengthscale(study.method, study.problem)
+    check_learns(spec, study.method)
+    return study.plan
+
+
+def advise_study(
+    spec: StudySpec,
+    folder: str | Path = ".",
+    *,
+    positives: float | None = None,
+    baseline: float | None = None,
+    n_public: int | None = None,
+) -> Advice:
+    """Every method's price and expected error on this study, and which to choose. Opens no data file.
+
+    Args:
+        spec: the study.
+        folder: of the study file.
+        positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
+        baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
+        n_public: records of the PUBLIC training set; likewise.
+
+    Raises:
+        StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
+    """
+    problem = replace(planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public)
+    if problem.training is None and spec.model.trained and not spec.model.ours:
+        _try_building_estimator(spec, folder, problem)  # what would be refused at the first training
+    return advise(problem, spec.method, spec.options)
+
+
+def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
+    """Raise unless the study's estimator can be built with a candidate's hyperparameters."""
+    point, named = problem.candidates.points[0], named_prototype(spec, folder)
+    if named is not None:
+        named.build(point)
+        return
+    from dpbo_core.models.estimators import EstimatorFactory
+
+    model = spec.model
+    decode = problem.candidates.space.meant
+    factory = EstimatorFactory(model.estimator, model.params, spec.search.seed, model.regression, decode=decode)
+    if model.enforced and problem.unlisted:
+        from dpbo_core.models.public_process import numbers_of
+
+        numbers_of(_built, factory, point)
+    else:
+        factory.build(**point)
+
+
+def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.int64]:
+    """An empty array, once an estimator with the point's hyperparameters could be built in this process."""
+    factory.build(**point)
+    return np.zeros(0, dtype=np.int64)
+
+
+def check_one_pass(spec: StudySpec, method: Method) -> None:
+    """Refuse a study that asks to score all candidates in one pass, if its method cannot; one with "auto" passes.
+
+    Raises:
+        StudyInvalid: its own method cannot.
+    """
+    able = method.traits.scores_ahead and method.public_path
+    if spec.search.one_pass and spec.method != AUTO and not able:
+        raise StudyInvalid(
+            f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
+            cause="its path is private, or its proof counts what is scored",
+            remedy="leave one_pass out, or use one of "
+            + ", ".join(kind for kind, other in METHODS.items() if other.traits.scores_ahead),
+        )
+
+
+def facts_of(data: SensitiveData) -> TrainingFacts:
+    """The declared size and classes of a sensitive training set; of a bundled one its feature names too."""
+    match data:
+        case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
+            return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))
+        case SensitiveBundled(source, share, labels=classes):
+            n = bundled.n_records(source) - bundled.validation_size(source, share)
+            return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])
+
+
+def problem_of(
+    spec: StudySpec,
+    *,
+    n_validation: int | None,
+    trainer: Trainer | None = None,
+    training: TrainingFacts | None = None,
+    unlisted: str | None = None,
+) -> Problem:
+    """The problem (model, score, candidates, sizes) that a study poses; it opens no file.
+
+    Args:
+        spec: the study.
+        n_validation: m; None where the study says its number of persons.
+        trainer: the public training set; without one the problem serves for planning.
+        training: what is public of the training set where that is sensitive.
+        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+
+    Raises:
+        StudyInvalid: the score counts pairs, and each person counts once by a mean.
+    """
+    if isinstance(spec.data, PersonFiles) and pair_score(spec.model) is not None:
+        raise StudyInvalid(
+            f"{spec.model.score_name} counts pairs of records, and n_persons averages each person's",
+            cause="one person's records may be in any number of pairs",
+            remedy="leave n_persons out: write n_validation and max_records_per_person, or take a score of records",
+        )
+    return Problem(
+        candidates=candidates_of(spec),
+        n_validation=n_validation,
+        score=score_of(spec.model),
+        model=spec.model,
+        search=spec.search,
+        epsilon=spec.privacy.epsilon,
+        delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
+        max_records_per_person=spec.privacy.max_records_per_person,
+        unit=unit_of(spec),
+        person=spec.privacy.person,
+        n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
+        relation=relation_of(spec),
+        training=training,
+        editions=(spec.budget and spec.budget.editions) or 1,
+        study=spec.name,
+        edition=spec.edition,
+        dataset=spec.privacy.dataset,
+        trainer=trainer,
+        unlisted=_unlisted(spec) if unlisted is None else unlisted,
+        scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
+    )
+
+
+def _unlisted(spec: StudySpec) -> str:
+    """What is off the allowlist: the estimator's first such part, or who made given predictions; "" for nothing."""
+    if spec.model.ours:
+        return ""
+    if isinstance(spec.model, PredictionsSection):
+        return "whoever made the table of predictions"
+    from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
+
+    values = {name: axis.values for name, axis in spec.space.items() if axis.values is not None}
+    return unlisted_name(spec.model.estimator, spec.model.params, values)

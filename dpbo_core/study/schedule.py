@@ -1,0 +1,65 @@
+"""How many editions of a scheduled study its budget is planned for.
+
+As many are planned for as the cap holds: a count of prices, from the study alone, and no ledger and no file is
+asked. A method may choose by it: whoever has many releases to make from one cap loses less by a mechanism whose
+price composes better.
+"""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import NOTHING, compose
+from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.name_patterns import fields_of, is_pattern
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import plan_study
+
+MOST = 1_000  # editions that are counted, for which any method says "many"
+
+
+def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
+    """The study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset of its
+    own; as it is if they are stated already or it has no cap.
+
+    Args:
+        spec: as it is written for a schedule, with its fields.
+        folder: of the study file.
+    """
+    cap = spec.budget
+    if cap is None or cap.editions is not None:
+        return spec
+    of_dataset = set(fields_of(spec.privacy.dataset))
+    changes = set(fields_of(spec.edition)) or {"time"}
+    if of_dataset and changes <= of_dataset:
+        return replace(spec, budget=replace(cap, editions=1))
+    editions = 1
+    with suppress(DpboError):  # whoever runs the study says so
+        many = replace(spec, budget=replace(cap, editions=MOST))
+        editions = editions_held(
+            PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
+        )
+    return replace(spec, budget=replace(cap, editions=max(1, editions)))
+
+
+def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
+    """The study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
+    names = (spec.edition, spec.privacy.dataset)
+    return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
+
+
+def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
+    """How many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
+    price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
+    filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
+    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING
+    each = filtered.after(draws, price).units
+    while editions < MOST:
+        total, filtered = total + price, replace(filtered, units=filtered.units + each)
+        if not budget.admits(total, unit, filtered):
+            break
+        editions += 1
+    return editions

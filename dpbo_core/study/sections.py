@@ -1,0 +1,125 @@
+"""The tables of a study file, each a frozen dataclass that refuses impossible values."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from dpbo_core.study.reading import Section, at_least, check_name, require
+
+LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
+RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
+
+
+def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) -> None:
+    """Refuse an ε that is not positive, finite and at most `largest`."""
+    require(
+        math.isfinite(epsilon) and epsilon > 0,
+        f"{key} = {epsilon} is no privacy level",
+        cause="ε must be positive and finite",
+        remedy="start with 1.0; smaller protects more",
+    )
+    require(
+        epsilon <= largest,
+        f"{key} = {epsilon:g} protects nothing",
+        cause="a factor of e^ε beyond any meaning",
+        remedy="start with 1.0; declare a dataset public if it needs no protection",
+    )
+
+
+def _check_delta(key: str, delta: float) -> None:
+    """Refuse a δ that is no probability below 1; `key` names it in the message."""
+    require(
+        0.0 <= delta < 1.0,
+        f"{key} = {delta} is no privacy level",
+        cause="δ is a probability, at least 0 and below 1",
+        remedy="choose one far below 1/(number of records), 1e-6 say",
+    )
+
+
+@dataclass(frozen=True)
+class PrivacySection(Section):
+    """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
+
+    Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
+    the validation file: whatever a person has beyond k records scores a constant, and the unit is the person. Where
+    [data] says `n_persons`, each person's mean counts once, and there is no k. `anyway`: what the plan calls
+    useless is charged without a question; no part of what makes a study another.
+    """
+
+    heading: ClassVar[str] = "privacy"
+    dataset: Annotated[str, check_name]
+    epsilon: Annotated[float, check_epsilon]
+    delta: Annotated[float | None, _check_delta] = None
+    max_records_per_person: Annotated[
+        int, at_least(1, "give the largest number of validation records one person may own, at least 1")
+    ] = 1
+    person: Annotated[str | None, check_name] = None
+    anyway: bool | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(
+            self.dataset not in RESERVED_DATASETS,
+            f"privacy.dataset = {self.dataset!r} is a word of the command line",
+            remedy="give the dataset another name",
+        )
+
+
+@dataclass(frozen=True)
+class BudgetSection(Section):
+    """[budget]: the dataset's cap, set at its first use.
+
+    `editions`: how many releases it is planned for. Where it is left out a schedule's runs count what the cap
+    holds, and another study is taken for the only one.
+    """
+
+    heading: ClassVar[str] = "budget"
+    epsilon: Annotated[float, lambda key, epsilon: check_epsilon(key, epsilon, LARGEST_CAP)]
+    delta: Annotated[float, _check_delta] = 0.0
+    editions: Annotated[
+        int | None, at_least(1, "give the number of releases that the cap is planned for, at least 1")
+    ] = None
+
+
+@dataclass(frozen=True)
+class AxisSection:
+    """One axis of [space]: low and high (with log, integer, points), or values; `when` it exists, if not always."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    integer: bool = False
+    points: int | None = None
+    values: tuple[Any, ...] | None = None
+    when: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            self.when is None or len(self.when) == 1,
+            f"an axis of [space] depends on {len(self.when or ())} axes",
+            remedy='write when = { kernel = "rbf" }, one axis with one value or a list of values',
+        )
+        require(
+            (self.ends is not None) != (self.values is not None),
+            "an axis of [space] has neither low and high nor values, or both",
+            remedy='write { low = 1e-4, high = 10.0, log = true, points = 64 } or { values = ["a", "b"] }',
+        )
+        require(
+            self.points is None or self.points >= 1,
+            f"an axis of [space] has {self.points} points",
+            remedy="give at least 1 point",
+        )
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The least and largest value of a numeric axis; None where the axis lists its values."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def condition(self) -> tuple[str, tuple[Any, ...]] | None:
+        """The axis this one depends on and the values at which it exists; None where it always does."""
+        if self.when is None:
+            return None
+        ((parent, values),) = self.when.items()
+        return parent, values if isinstance(values, tuple) else (values,)

@@ -1,0 +1,130 @@
+"""A study's training records as they are written, and what the ledger knows the study by. Nothing is encoded."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbo_core import data
+from dpbo_core.data import Table, bundled
+from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data.preprocessing import Preprocessing
+from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.study import Bundled, PredictionTable, SensitiveData, StudySpec
+from dpbo_core.study.headers import left_out, training_parts
+from dpbo_core.study.spec import space_of
+
+if TYPE_CHECKING:
+    from dpbo_core.models.prototype import Prototype
+
+
+def training_table(
+    spec: StudySpec,
+    folder: str | Path,
+    fitted: Preprocessing | None = None,
+    *,
+    inodes: frozenset[str] | None = None,
+) -> tuple[Table, str]:
+    """Read the training records, public or SENSITIVE, and the target's name; of predictions the public table.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        fitted: the preprocessing of a model, if it is another than the study's: raw cells are kept where that takes
+            the table's own columns.
+        inodes: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
+
+    Raises:
+        StudyInvalid: they cannot be read, or there is no public table.
+    """
+    section = spec.data
+    if isinstance(section, PredictionTable):
+        if section.public is None:
+            raise StudyInvalid("the study names no public predictions", remedy="give data.public")
+        return data.read_table(
+            Path(folder) / section.public, mode=PUBLIC_FILE.of_inodes(inodes), shown_as=section.public
+        ), section.target
+    if isinstance(section, Bundled):
+        return bundled.load(section.source, section.validation_share)[0], BUNDLED_TARGET
+    public = PUBLIC_FILE.of_inodes(inodes)
+    mode, shown = SENSITIVE_FILE if isinstance(section, SensitiveData) else public, section.training
+    if fitted is not None:
+        mode = mode.with_cells_for(fitted.columns)
+    elif spec.model.takes_columns:
+        mode = mode.with_cells()
+    table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
+    return table, section.target
+
+
+class TrainingReading:
+    """The one reading of a study's training table: kept from its digest until the public half is made of it."""
+
+    def __init__(self, inodes: frozenset[str] | None = None) -> None:
+        """Nothing read; of a PUBLIC file with none of the `inodes` nothing will be, of any where None."""
+        self._read: tuple[Table, str] | None = None
+        self._inodes = inodes
+
+    def peek(self, spec: StudySpec, folder: str | Path) -> Table:
+        """The table, read unless it was, and kept."""
+        if self._read is None:
+            self._read = training_table(spec, folder, inodes=self._inodes)
+        return self._read[0]
+
+    def take(self, spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
+        """The table and the target's name, read unless it was, and kept no longer."""
+        read, self._read = self._read or training_table(spec, folder, inodes=self._inodes), None
+        return read
+
+
+def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReading | None = None) -> str:
+    """A hash of the PUBLIC training data, read for it unless by `reading`; "" where none are, or sensitive ones.
+
+    Raises:
+        StudyInvalid: they cannot be read.
+    """
+    if isinstance(spec.data, PredictionTable) and spec.data.public is None:
+        return ""
+    if isinstance(spec.data, SensitiveData):
+        return ""  # a hash of sensitive records would tell whether a guess of them is right
+    parts = training_parts(spec, folder)
+    if parts is not None:
+        from dpbo_core.data.table_parts import parts_fingerprint
+
+        return parts_fingerprint(parts[0].without(left_out(spec)))
+    table = (reading or TrainingReading()).peek(spec, folder).without(left_out(spec))
+    return fingerprint_with(data.fingerprint(table), named_prototype(spec, folder))
+
+
+def fingerprint_with(table: str, prototype: "Prototype | None") -> str:
+    """A public table's fingerprint, joined with that of an estimator given as an object; unchanged for None."""
+    if prototype is None:
+        return table
+    return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()
+
+
+def study_fingerprint(spec: StudySpec, training: str) -> str:
+    """The ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest.
+
+    An infinite number is written as Infinity, which no text is: that stands in quotes.
+    """
+    text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
+    """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo.
+
+    Raises:
+        StudyInvalid: there is no such estimator, or it has no such parameter.
+    """
+    if not spec.model.names_object:
+        return None
+    from dpbo_core.models.estimators import cloned
+    from dpbo_core.models.import_path import check_names, estimator_named
+    from dpbo_core.models.prototype import Prototype
+
+    estimator = cloned(estimator_named(spec.model.estimator, folder))
+    check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
+    estimator.set_params(**spec.model.params)
+    return Prototype(estimator, spec.search.seed, spec.model.regression, space_of(spec).meant)

@@ -1,0 +1,421 @@
+"""A study from its file to its release, without Prefect: plan, reserve, step by step, conclude.
+
+    run_study(spec, ledger=…)           the plain loop
+    open_study(Run.of(spec, context))   the same in pieces, for a scheduler: study.step() … study.finish()
+    ready_study(run).charge()           the same, where something is to be asked before the charge
+
+Reserving comes before any validation record's content is used; every draw is recorded before it is shown; the same
+study asked twice gives the same release and draws nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger.charge import WarmStart
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.takeover import MARKS
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.methods.contract import Method, Released, Search
+from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.models.scoring.partitioned import bytes_a_record
+from dpbo_core.privacy.release import Release, StudyResult
+from dpbo_core.privacy.sealing import Message, messages, sealed
+from dpbo_core.privacy.sensitive import Opaque
+from dpbo_core.study import PublicFiles, StudySpec
+from dpbo_core.study.context import OS_NOISE, QueryContext
+from dpbo_core.study.data_split import (
+    FileSplit,
+    check_headers,
+    identified_sources,
+    is_partitioned,
+)
+from dpbo_core.study.learning import check_learns, earlier_editions, learns, to_learn_from
+from dpbo_core.study.precomputed import (
+    Chunks,
+    Precomputed,
+    Remembering,
+    anew,
+    chunks,
+    publishing,
+    remembering,
+    steps_train,
+    trained_first,
+)
+from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.query import Charged, PrivateQuery, charged, replay
+from dpbo_core.study.resolve import check_one_pass
+from dpbo_core.study.run import Run
+from dpbo_core.study.trained_models import TrainedModels, memory_limit
+from dpbo_core.study.trial_trainings import check_trainable, uncharged
+
+MOST_UNTRAINED = 20  # candidates that a release names
+
+OnStep = Callable[[int, Released | None], None]
+
+
+@dataclass(frozen=True)
+class ReplayedStudy:
+    """A study that had been released before: nothing is drawn and nothing is spent.
+
+    Attributes:
+        release: as it was recorded.
+        public: the half that anyone may see.
+    """
+
+    release: Release
+    public: PublicHalf
+
+    n_steps: ClassVar[int] = 0
+
+    def run(self, on_step: OnStep | None = None) -> StudyResult:
+        """The recorded result; no step is made, and `on_step` is not called."""
+        del on_step
+        return self.finish()
+
+    def finish(self) -> StudyResult:
+        """The recorded result, at no further cost."""
+        return StudyResult(self.release, replayed=True)
+
+
+class StudyRun(Opaque):
+    """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
+
+    __slots__ = ("_charge", "_objective", "_public", "_remembering", "_run", "_search")
+
+    def __init__(
+        self,
+        run: Run,
+        public: PublicHalf,
+        charge: Charged,
+        search: Search,
+        objective: Scorer,
+        remembering: Remembering | None = None,
+    ) -> None:
+        self._remembering = remembering
+        self._run, self._public = run, public
+        self._charge, self._search, self._objective = charge, search, objective
+
+    @property
+    def public(self) -> PublicHalf:
+        """The public half of the study's data: training set, preprocessing and problem."""
+        return self._public
+
+    @property
+    def n_steps(self) -> int:
+        """The public number of steps that the search makes."""
+        return self._run.study.n_steps
+
+    @property
+    def tasks(self) -> Chunks:
+        """The search steps, from 0, of each Prefect task: one, or several if all candidates are known before."""
+        steps = range(self.n_steps)
+        return chunks(steps) if self._fixed_path else tuple((step,) for step in steps)
+
+    @property
+    def _fixed_path(self) -> bool:
+        """Whether the candidates of all steps are fixed in public beforehand, whatever is scored."""
+        method = self._run.method
+        return method.public_path and method.traits.fixed_path is not None
+
+    @property
+    def rereading_notice(self) -> str:
+        """A line that a folder's files will be read at every step, and what would end that; "" where they will not.
+
+        All of it is public: with `n_persons`, where the number of records is not, there is none.
+        """
+        spec, problem, method = self._run.spec, self._public.problem, self._run.method
+        if not isinstance(spec.data, PublicFiles) or not is_partitioned(spec, self._run.folder):
+            return ""
+        limit, together = memory_limit(spec), problem.scored_together
+        size = spec.data.n_validation * bytes_a_record(self._public.preprocessing)
+        once = self._fixed_path or problem.search.one_pass
+        n_readings = -(-self.n_steps // together) if once else self.n_steps
+        if size <= limit or n_readings < 2:
+            return ""
+        beyond, whole, times = (size - limit) / 1e9, size / 1e9, "readings" if once else "steps"
+        line = (
+            f"{spec.name}: {beyond:.2g} of {whole:.2g} GB of encoded records are read again at each of "
+            f"{n_readings} {times}; [data] memory_limit = {whole + 0.05:.1f} keeps them in memory"
+        )
+        N = len(problem.candidates)
+        if once or not (method.traits.scores_ahead and method.public_path):
+            return line
+        return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
+
+    def step(self, n_steps: int = 1) -> Released | None:
+        """Make the next `n_steps` search steps: what the last one released, already recorded; None if nothing.
+
+        Raises:
+            Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
+        """
+
+        def stepped() -> Released | None:
+            """Make the steps: what the last one released, None if nothing."""
+            released = None
+            for _ in range(n_steps):
+                released = self._search.step(self._objective, self._charge.noise)
+            return released
+
+        return sealed(stepped, message=self._message)
+
+    def run(self, on_step: OnStep | None = None) -> StudyResult:
+        """Make every step and the release of a study already charged; `on_step`, if given, gets each step's number
+        from 1 and what it released, or None.
+        """
+        for step in range(1, self.n_steps + 1):
+            released = self.step()
+            if on_step is not None:
+                on_step(step, released)
+        return self.finish()
+
+    def finish(self) -> StudyResult:
+        """Draw what noise is left, as for the final choice, and record the release: the study's result."""
+        release = sealed(lambda: self._with_untrained(self._search.finish(self._charge.noise)))
+        return StudyResult(self._charge.conclude(release), replayed=False)
+
+    def _with_untrained(self, release: Release) -> Release:
+        """The release, which names the candidates that could not be trained: public facts, as the path is."""
+        trainer = self._remembering
+        if trainer is None or not self._run.method.public_path:
+            return release
+        points = trainer.could_not_train([step["hyperparameters"] for step in release.value.get("trajectory", ())])
+        if not points:
+            return release
+        listed = [dict(point) for point in points[:MOST_UNTRAINED]]
+        return replace(release, facts={**release.facts, "untrained": len(points), "untrained_candidates": listed})
+
+    @property
+    def _message(self) -> Message | None:
+        """A function from a step's error to the error that may be shown, where the path of candidates is public;
+        None, for nothing shown, where it is not.
+
+        Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
+        """
+        if not self._run.method.public_path:
+            return None
+        return messages(StudyInvalid) if self._public.problem.rowwise else _training_refused
+
+
+def check_first(run: Run) -> None:
+    """Refuse, before training, what headers, assumptions or budget rule out.
+
+    A study of that name and edition that was charged before is not asked for its room again.
+
+    Raises: as `open_study`; nothing was charged.
+    """
+    spec, plan = run.spec, run.plan
+    check_headers(spec, run.folder, run.problem)
+    if was_charged(run):
+        return
+    check_accepted(spec, plan, run.problem.unlisted)
+    query = PrivateQuery(
+        run.study.key(""),
+        plan,
+        identified_sources(spec, run.folder),
+        opening_cap(spec),
+        spec.privacy.max_records_per_person,
+    )
+    run.ledger.check_room(query)
+
+
+def was_charged(run: Run) -> bool:
+    """Whether the ledger has a charge under the study's name and edition, this study's or another's."""
+    return bool(run.ledger.editions(run.spec.name, edition=run.spec.edition))
+
+
+class ReadyStudy(Opaque):
+    """A study whose public work is done, and of which nothing is charged: its price is known, its search begun.
+
+    Attributes:
+        run: the study, and who asks for it; with the choices of its charge where it was charged before.
+        public: its public half, by whose trainer whatever is released is trained.
+        query: what is to be charged.
+        charged_before: whether the ledger has its charge already, so that charging it again costs nothing.
+    """
+
+    __slots__ = ("_problem", "_published", "_search", "charged_before", "public", "query", "run")
+
+    def __init__(
+        self,
+        run: Run,
+        problem: Problem,
+        search: Search,
+        query: PrivateQuery,
+        *,
+        published: PublicHalf,
+        charged_before: bool,
+    ) -> None:
+        self.run, self.query, self.charged_before = run, query, charged_before
+        self.public = replace(run.public, problem=replace(problem, trainer=run.public.problem.trainer))
+        self._problem, self._search, self._published = problem, search, published
+
+    def charge(self, *follow_ups: PrivateQuery, context: QueryContext | None = None) -> StudyRun:
+        """Charge the study and open its records: a study ready for its steps.
+
+        Args:
+            follow_ups: what will be asked of the same records afterwards: charged together, or nothing is.
+            context: who asks, as the run's own says where None.
+
+        Raises:
+            BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        """
+        run, problem, search, query = self.run, self._problem, self._search, self.query
+        context = context or run.context
+        method, plan, ledger = run.method, run.plan, run.ledger
+        charge = charged(query, context, *follow_ups)
+        if charge.warm_start != query.warm_start:  # another process charged it first: what that began with stands
+            earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, ledger))
+            search = sealed(lambda: method.start(replace(problem, earlier=earlier), plan))
+        sealed(lambda: charge.noise.prepare_draws(query.draws))
+        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may say anything
+        message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
+        sealed(charge.open, message=messages(StudyInvalid, LedgerDamaged, DpboError))
+        objective = sealed(lambda: run.data.sensitive(run.public), message=message)
+        trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
+        if trainer is not None:
+            trainer.charged = True
+        return StudyRun(run, self._published, charge, search, objective, trainer)
+
+
+def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStudy | ReplayedStudy:
+    """Do a study's public work: a study ready to be charged. If its release is recorded, that is repeated.
+
+    Args:
+        run: the study, and who asks for it.
+        precomputed: public work that was done elsewhere.
+
+    Raises:
+        StudyInvalid, AssumptionNotAccepted: the study cannot run; nothing is charged here.
+    """
+    spec, public, key = run.spec, run.public, run.key
+    release = replay(key, run.context)
+    if release is not None:
+        return ReplayedStudy(release, public)
+    reserved = run.ledger.reserved(key.fingerprint)
+    if reserved is not None:  # what was charged goes on as it began
+        warm_start, run = run.ledger.warm_start(key.fingerprint), run.as_charged(reserved)
+    else:
+        warm_start = _new_warm_start(run)
+    method, plan = run.method, run.plan
+    check_accepted(spec, plan, public.problem.unlisted)
+    check_step_times(plan, seen=run.context.steps_seen)
+    done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
+    problem = replace(remembering(public.problem, done), advice=run.study.why)
+    problem = _do_public_work(method, problem, done.trained)
+    if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
+        check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
+    if steps_train(method):
+        problem = anew(problem, public.problem.trainer)
+    run.data.check(public)
+    draws = method.draws(problem)
+    problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
+    search = method.start(problem, plan)
+    published = replace(public, problem=publishing(public.problem, done.trained))
+    query = PrivateQuery(
+        key,
+        plan,
+        run.data.sources(),
+        opening_cap(spec),
+        spec.privacy.max_records_per_person,
+        warm_start,
+        {**run.study.to_json(), MARKS: True},
+        draws,
+        "" if reserved is not None else run.useless,
+    )
+    return ReadyStudy(run, problem, search, query, published=published, charged_before=reserved is not None)
+
+
+def open_study(run: Run, *, precomputed: Precomputed | None = None) -> StudyRun | ReplayedStudy:
+    """Do a study's public work and charge it: ready for its steps. If its release is recorded, nothing is charged.
+
+    Args: as `ready_study`.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
+    """
+    ready = ready_study(run, precomputed=precomputed)
+    return ready if isinstance(ready, ReplayedStudy) else ready.charge()
+
+
+def run_study(
+    study: StudySpec,
+    *,
+    ledger: PrivacyLedger,
+    folder: str | Path = ".",
+    source: NoiseSource | None = None,
+    on_step: OnStep | None = None,
+) -> StudyResult:
+    """As the data's owner run a whole study, or repeat its release; `on_step` gets each step's number and release.
+
+    Args:
+        study: as written.
+        ledger: where budgets are.
+        folder: the folder that the study's data paths are relative to.
+        source: where noise comes from; the operating system unless a test says otherwise.
+        on_step: called after each step.
+
+    Raises: as `open_study`, and Sealed: a step failed; run it again and it continues.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec, run_study
+        >>> spec = StudySpec.from_dict({
+        ...     "study": {"name": "first", "method": "private_grid"},
+        ...     "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        ...     "data": {"source": "breast_cancer"},
+        ...     "model": {"estimator": "logistic", "score": "accuracy"},
+        ...     "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 4}},
+        ... })
+        >>> folder = TemporaryDirectory()
+        >>> ledger = PrivacyLedger(f"sqlite:///{folder.name}/ledger.db")
+        >>> ledger.set_budget(PrivacyBudget.of("clinic", epsilon=5.0, delta=1e-5))
+        True
+        >>> result = run_study(spec, ledger=ledger)
+        >>> sorted(result.release.value), run_study(spec, ledger=ledger).replayed
+        (['hyperparameters', 'interval', 'metric', 'score'], True)
+    """
+    return open_study(Run.of(study, QueryContext(ledger, folder, source or OS_NOISE))).run(on_step)
+
+
+def _new_warm_start(run: Run) -> WarmStart | None:
+    """The releases an uncharged study begins with, None if it never learns; refuses settings its method lacks."""
+    spec, method = run.spec, run.method
+    check_lengthscale(method, run.problem)
+    check_learns(spec, method)
+    check_one_pass(spec, method)
+    return to_learn_from(spec, run.ledger) if learns(spec, method, run.context) else None
+
+
+def _training_refused(error: BaseException) -> StudyInvalid | None:
+    """The error to raise for a failed public training, without the estimator's own message; None for others."""
+    if type(error) is not StudyInvalid:
+        return None
+    return StudyInvalid(
+        "a model could not be trained on the public rows",
+        cause="the estimator refuses one of the candidates; it is not scikit-learn's own, so its words stay here",
+        remedy="train it at the corners of [space] on the public rows alone",
+    )
+
+
+def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
+    """Do the public work due before the charge, the method's search and, on a private path, all trainings: the
+    problem with it; unchanged if training data are sensitive.
+
+    Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
+    flow's public tasks did (`PublicWork`) is not done again.
+    """
+    if problem.training is not None:
+        return problem  # nothing can be trained in public
+    if method.traits.prepare is not None:
+        problem = method.traits.prepare(method, problem)
+    first = trained_first(method, problem)
+    if first:
+        models = {index: uncharged(lambda index=index: problem.train(index)) for index in first}  # type: ignore[misc]
+        problem = remembering(problem, Precomputed(models=models, trained=trained))
+    return problem

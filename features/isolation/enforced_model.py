@@ -1,0 +1,132 @@
+"""A fitted estimator that scores every record alone, and what is checked of it on public rows beforehand.
+
+It is pickled once, before anything is charged; a child unpickles it anew for its one record, so what predicting
+changes in it, in its modules or in the interpreter ends with that record.
+"""
+
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo.features.isolation.child import Record, model_bytes
+from dpbo.features.isolation.engine import engine, scouted
+from dpbo.features.isolation.handle import hidden_beside
+from dpbo.features.isolation.limits import Limits
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.enforced import ModulesNeeded
+from dpbo_core.models.isolated_estimator import check_importable, modules_of, pickled_form
+from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.record import RecordScore
+
+ROWS_TRIED = 5
+SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where caches would decide
+
+
+@dataclass(frozen=True, repr=False)
+class Alone:
+    """Scores records one by one, each in a process of its own. It holds public things only.
+
+    Attributes:
+        pickled: the fitted estimator.
+        named: the modules its pickle and the score's name.
+        modules: those that predicting needs.
+        limits: of one record's process.
+    """
+
+    pickled: bytes
+    named: tuple[str, ...]
+    modules: tuple[str, ...]
+    limits: Limits = field(default_factory=Limits)
+
+    def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
+        """Each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
+        starts.
+
+        Args:
+            rows: (m, d).
+            truth: (m,) class indices or targets.
+            score: what is scored.
+
+        Raises:
+            Sealed: the machine has no processes or memory left.
+        """
+        model = model_bytes(self.pickled, pickled_form(score, "the score function"))
+        rows, truth = np.ascontiguousarray(rows), _as_numbers(truth)
+        steps = engine(self.modules, self.named, self.limits, os.getpid()).steps(model, rows, truth)
+        return np.asarray(steps * (score.score_range / GRID), dtype=np.float64)
+
+
+def alone(
+    estimator: Any,
+    rows: NDArray[np.float64],
+    truth: NDArray[Any],
+    score: RecordScore,
+    *,
+    needed_by: ModulesNeeded,
+    limits: Limits | None = None,
+) -> Alone:
+    """The estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
+    `needed_by`.
+
+    Args:
+        estimator: fitted, or an `IsolatedEstimator`.
+        rows: public, (n, d).
+        truth: (n,).
+        score: what will be scored.
+        needed_by: the modules that predicting needs, by those that the pickle names; it is filled here.
+        limits: of one record's process.
+
+    Raises:
+        StudyInvalid: it cannot be pickled, or no public row can be scored in a process of its own; says why.
+    """
+    limits = limits or Limits()
+    pickled, how = pickled_form(estimator, "the fitted estimator"), pickled_form(score, "the score function")
+    named = tuple(sorted(modules_of(estimator) | modules_of(score)))
+    check_importable(set(named))
+    model, tried = model_bytes(pickled, how), min(ROWS_TRIED, len(rows))
+    records = [Record(np.ascontiguousarray(rows[i]), _as_numbers(truth[i : i + 1])) for i in range(tried)]
+    why = "there are no public rows"
+    for attempt in range(2):  # what one model imports when it predicts, another of its class may not
+        failure = ""
+        if attempt or named not in needed_by:
+            hidden = () if attempt else hidden_beside(named)
+            needed_by[named], failure = scouted(model, records[0], hidden)
+        enforced = Alone(pickled, named, needed_by[named], limits)
+        images = engine(enforced.modules, named, limits, os.getpid())
+        endings = [images.trial(model, record) for record in records]
+        if any(steps is not None for steps, _, _ in endings):
+            slowest = max(seconds for _, _, seconds in endings)
+            if slowest <= SHARE_OF_TIME * limits.cpu_seconds:
+                return enforced
+            why = (
+                f"one public record takes {slowest:.2g} s, and {limits.cpu_seconds} s is where its process is ended"
+            )
+            break
+        why = failure or _exit_in_words(endings[0][1])
+    raise StudyInvalid(
+        "the estimator cannot score a public row in a process of its own",
+        cause=why,
+        remedy="name an estimator that predicts from memory, without threads, files or waiting, one row at a time",
+    )
+
+
+def _exit_in_words(code: int) -> str:
+    """Why a child ended, in words, from its exit code."""
+    if code in (signal.SIGSYS, -signal.SIGSYS):
+        return "it waits, communicates or calls what it may not"
+    if code == -signal.SIGKILL:
+        return "it took more time than one record may"
+    if code in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT):
+        return f"it crashed with {signal.Signals(code).name}"
+    return (
+        "it raised an error, needs more memory, a thread or a file, or gives another number of outcomes than rows"
+    )
+
+
+def _as_numbers(truth: NDArray[Any]) -> NDArray[Any]:
+    """The truth as 64-bit floats or integers, of the kind that it is."""
+    return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

@@ -1,0 +1,190 @@
+"""One image as the curator's process holds it."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpbo.features.isolation.child import Record
+from dpbo.features.isolation.image import LARGEST_MESSAGE
+from dpbo.features.isolation.limits import Limits
+from dpbo.features.isolation.seccomp import RESULT_BYTES
+from dpbo_core.errors import Sealed
+
+WAITING = 4  # records that wait in their pipes while one is predicted
+PUBLIC_SECONDS = 300  # for importing, and for what is tried on public records: no score waits for a clock
+_BOOT = (
+    "import sys; sys.path[:] = sys.argv[3:]; "
+    "from dpbo.features.isolation.image import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
+)
+_ENVIRONMENT = {
+    # large pages: a copy of a process copies the table of its pages; no restartable sequences: the kernel would
+    # write into a child whenever another process had its turn
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.pthread.rseq=0",
+    "PYTHONMALLOC": "malloc",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+    "LC_ALL": "C.UTF-8",
+    **dict.fromkeys(
+        (
+            *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
+            *("VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS", "LOKY_MAX_CPU_COUNT", "POLARS_MAX_THREADS"),
+        ),
+        "1",
+    ),
+}
+_OPTIONAL = ("pandas", "pyarrow", "polars", "matplotlib")  # scikit-learn imports what it finds of them
+_INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
+
+
+def hidden_beside(modules: Collection[str]) -> list[str]:
+    """The large optional packages (pandas, say) not of `modules`: image processes do not import them."""
+    wanted = {name.partition(".")[0] for name in modules}
+    return [name for name in _OPTIONAL if name not in wanted]
+
+
+class Handle:
+    """A running image. Not for two threads at once."""
+
+    def __init__(self, cpu: int) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        path = [str(Path(entry or ".").resolve()) for entry in sys.path]
+        inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603  this interpreter
+                [sys.executable, "-s", "-P", "-c", _BOOT, str(theirs.fileno()), str(cpu), *path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=inherited | _ENVIRONMENT,
+                cwd="/",
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        self._control = ours
+
+    def load(self, modules: Collection[str], needed: Collection[str], limits: Limits) -> str:
+        """Have the image import `modules` (the `needed` must succeed) and prepare to fork; "", or why it failed."""
+        hidden = hidden_beside(modules)
+        message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
+        try:
+            self._control.send(json.dumps(message).encode())
+            self._control.settimeout(PUBLIC_SECONDS)
+            answer = self._control.recv(LARGEST_MESSAGE)
+        except OSError:
+            return "the process for it ended, or took minutes, while its modules were imported"
+        self._control.settimeout(None)
+        return answer.decode() if self.process.poll() is None else "the process for it ended"
+
+    def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
+        """What the child of each record wrote, as bytes in the records' order; `model` is an open file.
+
+        The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
+        waiting for this process to wake, when the child before it is dead.
+
+        Args:
+            model: the open file of the pickled model.
+            records: sensitive.
+
+        Raises:
+            Sealed: the image itself is gone.
+        """
+        under_way: deque[int] = deque()
+        try:
+            for record in records:
+                under_way.append(self._begin(b"record", model, record))
+                if len(under_way) > WAITING:
+                    yield self._end(under_way.popleft())
+            while under_way:
+                yield self._end(under_way.popleft())
+        finally:
+            for result in under_way:
+                os.close(result)
+
+    def trial(self, model: int, record: Record) -> tuple[bytes, int, float]:
+        """Score a PUBLIC record in a child: the bytes that it wrote, its exit code, and its CPU seconds."""
+        result, ending = self._answered(self._begin(b"trial", model, record))
+        if not ending:
+            raise Sealed
+        ending = json.loads(ending)
+        return result, ending["exit"], ending["seconds"]
+
+    def scout(self, model: int, record: Record, hidden: Sequence[str]) -> dict[str, Any]:
+        """Predict a PUBLIC record in the image itself, useless afterwards: "modules" imported, and "failure"."""
+        self._send_record(json.dumps({"hidden": hidden}).encode(), model, record, result := os.pipe())
+        os.close(result[1])
+        text = b""
+        with os.fdopen(result[0], "rb", buffering=0) as report:
+            while select.select([report], [], [], PUBLIC_SECONDS)[0] and (part := report.read(2**16)):
+                text += part
+        try:
+            modules_and_failure: dict[str, Any] = json.loads(text)
+        except ValueError:
+            return {"modules": [], "failure": "the process ended, or waited for minutes"}
+        return modules_and_failure
+
+    def close(self) -> None:
+        """End the image process, which child processes are forked from."""
+        self._control.close()
+        self.process.kill()
+        self.process.wait()
+
+    def _begin(self, message: bytes, model: int, record: Record) -> int:
+        """Have a child forked for a record (b"record" or b"trial"): the pipe that its result will be in."""
+        result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            self._send_record(message, model, record, result)
+        except BaseException:
+            os.close(result[0])
+            raise
+        finally:
+            os.close(result[1])
+        return result[0]
+
+    def _end(self, result: int) -> bytes:
+        """Wait until the child ends; returns what it wrote to the pipe `result`, which is closed.
+
+        Raises:
+            Sealed: the image itself is gone.
+        """
+        result_bytes, ending = self._answered(result)
+        if ending != b"done":
+            raise Sealed
+        return result_bytes
+
+    def _answered(self, result: int) -> tuple[bytes, bytes]:
+        """Wait for a child's end: what it wrote to `result`, now closed, and the image's report; b"" for none."""
+        try:
+            try:
+                ending = self._control.recv(LARGEST_MESSAGE)
+            except OSError:
+                ending = b""
+            try:
+                result_bytes = os.read(result, RESULT_BYTES + 1)
+            except BlockingIOError:
+                result_bytes = b""
+        finally:
+            os.close(result)
+        return result_bytes, ending
+
+    def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
+        """Pass the open files to the image, then write the record for its child alone; no error if it is gone."""
+        source, sink = os.pipe()
+        try:
+            with os.fdopen(sink, "wb", buffering=0) as pipe:
+                try:
+                    socket.send_fds(self._control, [message], [source, model, result[1]])
+                finally:
+                    os.close(source)
+                written, whole = 0, memoryview(record.to_bytes())
+                while written < len(whole):
+                    written += pipe.write(whole[written:]) or 0
+        except OSError:  # the image is gone, or the child did not come to read it
+            return

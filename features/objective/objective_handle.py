@@ -1,0 +1,231 @@
+"""A private objective, opened from files or tables in memory at no charge, and the handle that a search calls."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dpbo.features.objective import KIND
+from dpbo.features.objective.price import ObjectivePrice
+from dpbo.features.objective.released_score import Score
+from dpbo.features.objective.score_session import OpenObjective, ScoreSession
+from dpbo.features.objective.submission import (
+    SUBMITTED,
+    Submission,
+    digest_of,
+    prediction_columns,
+    predictions_in_memory,
+    quietly,
+    submitted_model,
+    submitted_predictions,
+)
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods.problem import Problem
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import messages, without_frames
+from dpbo_core.study import ObjectiveSection, StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
+from dpbo_core.study.public_half import TableSplit
+from dpbo_core.study.query import fingerprint_of
+from dpbo_core.study.resolve import planning_problem
+from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.training_set import study_fingerprint
+
+
+def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:
+    """A study's [objective], checked and ready for private scores; nothing is charged.
+
+    Args:
+        spec: the study, on files.
+        run: which ledger pays, who asks, in which folder.
+
+    Raises:
+        StudyInvalid: it has no [objective], or cannot be used as it is. PolicyRefused: the owner's policy says no.
+        AssumptionNotAccepted: the guarantee rests on something that the study does not accept by name.
+    """
+    if spec.objective is None:
+        raise StudyInvalid(
+            f"the study {spec.name!r} has no [objective]", remedy="add [objective] with scores = 20, say"
+        )
+    check_policy(spec, run)
+    split = FileSplit.of(spec, run)
+    problem = planning_problem(spec, run.folder)
+    if problem.training is not None:
+        raise StudyInvalid(
+            "a private objective needs a public training set, and the study declares its training set sensitive",
+            cause="its models are trained without noise, so they would tell of the training records",
+            remedy="use dpbo tune with a method that trains privately (dpbo plan says which)",
+        )
+    return open_objective(spec, split, problem, spec.objective, run)
+
+
+def open_objective(
+    spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: QueryContext
+) -> OpenObjective:
+    """Check a private objective from public facts alone: one that is ready to give scores, nothing charged yet.
+
+    Args:
+        spec: the study that says the model, the score and the price.
+        split: its two halves.
+        problem: as it is priced.
+        section: how many scores there are, and what is kept for a choice.
+        run: which ledger pays, where noise comes from.
+
+    Raises: as `objective_of_study`.
+    """
+    check_public_sources(split.sources(), run.ledger)
+    public = split.public(problem)
+    submitted = tuple(name for name in SUBMITTED if name in spec.accepts)
+    price = ObjectivePrice(public.problem, section.scores, section.choice_share, submitted)
+    check_accepted(spec, price.plan(), public.problem.unlisted)
+    split.check(public)
+    of_files = messages(StudyInvalid) if isinstance(split, FileSplit) else None
+    key = _key(spec, section, public.fingerprint)
+    return OpenObjective(key, price, spec, split, public, opening_cap(spec), of_files)
+
+
+def _key(spec: StudySpec, section: ObjectiveSection, training: str) -> QueryKey:
+    """The objective's ledger key: of the study, its [objective] and `training`, the digest of its public data."""
+    facts = [KIND, study_fingerprint(spec, training), section.scores, section.choice_share, section.edition]
+    edition = spec.edition if section.edition == "1" else f"{spec.edition}.{section.edition}"
+    return QueryKey(fingerprint_of(facts), spec.privacy.dataset, f"{spec.name}/{KIND}", edition, KIND)
+
+
+class ObjectiveHandle(ABC):
+    """A private objective as a search calls it. It says nothing of the records."""
+
+    @property
+    @abstractmethod
+    def _session(self) -> ScoreSession:
+        """The session that charges, draws and records the private scores."""
+
+    @without_frames
+    def __call__(self, params: Mapping[str, Any]) -> float:
+        """The private score at `params`; larger is better. NaN where `ask` says None.
+
+        Raises: as `ask`.
+        """
+        value = self.ask(params).value
+        return math.nan if value is None else value
+
+    @without_frames
+    def ask(self, params: Mapping[str, Any]) -> Score:
+        """The private score at `params` with noise and 90% interval, drawn at the first request, then repeated.
+
+        Raises:
+            NoScoresLeft: as many other questions were asked as were paid for.
+            StudyInvalid: the model cannot be built or trained on the public records; no score was used up.
+            BudgetRefused: nothing was charged.
+            Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
+        """
+        return self._session.ask(params)
+
+    @without_frames
+    def submit(self, model: Any) -> Score:
+        """The private score of your fitted model, using up one score; the same model again: the same, at no price.
+
+        Args:
+            model: a fitted estimator, of the columns' own values, or a `FinalModel`. Made of public data alone,
+                which `accepts` says by "public_models".
+
+        Raises:
+            AssumptionNotAccepted: the objective does not accept "public_models", or of an estimator that is not on
+                the list "rowwise_predictions".
+            StudyInvalid: it cannot be tried on the public rows; no score was used up.
+            NoScoresLeft, BudgetRefused, Sealed: as `ask`.
+        """
+        opened = self._session.opened
+
+        def made() -> Submission:
+            """The model, tried on the public rows."""
+            return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
+
+        return self._session.submit(quietly(made, model, scored=self._session.scored))
+
+    @without_frames
+    def submit_predictions(self, predictions: Any, *, name: str) -> Score:
+        """The private score of predictions made elsewhere, using up one score; under the same name again: the same,
+        at no price.
+
+        Args:
+            predictions: for each validation record in their order its class, its number, or probabilities: (m,), or
+                (m, C). Each a function of its record and public data alone, which `accepts` says by
+                "rowwise_predictions".
+            name: whatever is handed in under it later is not looked at.
+
+        Raises:
+            AssumptionNotAccepted: the objective does not accept "rowwise_predictions".
+            StudyInvalid: the predictions have another shape; no score was used up.
+            NoScoresLeft, BudgetRefused, Sealed: as `ask`.
+        """
+        opened = self._session.opened
+        columns = prediction_columns(opened.spec, opened.split, opened.public)
+        table = predictions_in_memory(opened.spec, predictions, columns)
+        return self._session.submit(submitted_predictions(opened.public, columns, name, table))
+
+    @without_frames
+    def best(self) -> dict[str, Any]:
+        """The best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by one
+        private draw that the scores' price holds, made at the first call and repeated.
+        """
+        return self._session.best()
+
+    @without_frames
+    def close(self) -> Release:
+        """Record the scores, and a choice that was paid for, as the release; no more are drawn."""
+        return self._session.close()
+
+    @property
+    def scores_left(self) -> int:
+        """The number of scores that can still be asked for."""
+        return self._session.scores_left
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:
+        """The guarantee of all n scores together."""
+        return self._session.guarantee
+
+    @property
+    def release_(self) -> Release:
+        """Everything released so far (the scores, the best) as one release; to look at it records nothing."""
+        return self._session.release
+
+
+class StudyObjective(ObjectiveHandle):
+    """The private objective of a study file, for several processes: it pickles as the file's path.
+
+    Args:
+        path: the study file, with [objective].
+        ledger: the ledger's URL; where None that of the command.
+    """
+
+    def __init__(self, path: str | Path, ledger: str | None = None) -> None:
+        here = ledger_url(ledger)
+        # a file's place is fixed here; another database's is not kept, whose URL may hold a password
+        self.path, self.ledger = str(path), here if here.startswith("sqlite") else ledger
+        self._opened: ScoreSession | None = None
+
+    @property
+    def _session(self) -> ScoreSession:
+        """The session of the study file's objective, opened at first use."""
+        if self._opened is None:
+            run = QueryContext(PrivacyLedger(ledger_url(self.ledger)), Path(self.path).parent)
+            self._opened = ScoreSession(objective_of_study(read_study(Path(self.path)), run), run)
+        return self._opened
+
+    def __repr__(self) -> str:
+        return f"StudyObjective({self.path!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The file's path and the ledger's URL: no record, no session."""
+        return {"path": self.path, "ledger": self.ledger, "_opened": None}
+
+    def __deepcopy__(self, memo: object) -> "StudyObjective":
+        return self

@@ -1,0 +1,155 @@
+"""The price of n private scores, and of a choice among what was asked: MATH §7.1.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| n | `n_scores` | scores that are reserved, asked for in any order | scalar |
+| s | `choice_share` | share of ρ* kept for a choice on exact scores | scalar in [0, 1) |
+| ρ* | `total` | the largest ρ that the study's (ε, δ) holds | integer of 10⁻¹² |
+| Δ | `Problem.record_steps` | most one unit moves an exact score, in whole steps | integer |
+| σ | `DiscreteGaussian.scale` | of score t: σ² = nΔ²/(2(1 − s)ρ*), rounded up | scalar |
+| — | `number` | by a count of pairs: of their number, drawn before the first score, a share of (1 − s)ρ* | — |
+
+Score t is the exact integer of the model that is asked about plus discrete Gaussian noise. Whoever asks sees
+released scores alone, so whatever it asks next is adaptive composition: n draws of ρ*(1 − s)/n are within ρ*, and
+with a choice by permute-and-flip within α*ρ* at the one order α* that (ε, δ) fixes (`methods.final_choice`).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.composition import largest_rho
+from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
+from dpbo_core.mechanisms.noise import Mechanism
+from dpbo_core.methods.advice.advise import verdict_of
+from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
+from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS_RHO, chance_of_score, expected_interval, in_pairs
+from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
+from dpbo_core.methods.problem import Problem
+from dpbo_core.privacy.amounts import split_units
+from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.release import ALL_PAIRS
+
+CHOICE = "choice among what was asked"
+EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; whoever asks post-processes",
+)
+
+
+@dataclass(frozen=True)
+class ObjectivePrice:
+    """The draws of n private scores and, with s > 0, of a choice among what was asked.
+
+    Attributes:
+        problem: with the study's (ε, δ) and its public facts.
+        n_scores: n.
+        choice_share: s.
+        submitted: what the guarantee assumes beside, of models and predictions that are handed in, by name.
+    """
+
+    problem: Problem
+    n_scores: int
+    choice_share: float = 0.0
+    submitted: tuple[str, ...] = ()
+
+    def scores(self) -> tuple[DiscreteGaussian, ...]:
+        """The noise mechanism of each of the n scores, in the order in which they are drawn.
+
+        Raises:
+            StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
+        """
+        total = self._total_rho()
+        for_scores = total - self._rho_of_choice(total) - self._rho_of_number(total)
+        try:
+            parts = split_units(for_scores, (1.0,) * self.n_scores)
+        except ValueError:
+            parts = ()
+        if not parts:
+            raise too_small(self.problem)
+        return tuple(self._gaussian(rho) for rho in parts)
+
+    def number(self) -> DiscreteGaussian | None:
+        """The noise mechanism of the number of pairs; None where the score is a mean.
+
+        Raises:
+            StudyInvalid: as `scores`.
+        """
+        return None if in_pairs(self.problem) is None else self._gaussian(self._rho_of_number(self._total_rho()))
+
+    def choice(self) -> PrivateSelection | None:
+        """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
+        if self.choice_share == 0.0:
+            return None
+        return selection(self.problem, self._rho_of_choice(self._total_rho()))
+
+    def draws(self) -> Draws:
+        """Every noise draw that is priced, with its mechanism: the number of pairs, the scores, the choice."""
+        number, choice = self.number(), self.choice()
+        drawn: list[tuple[Spend, Mechanism[Any]]] = []
+        if number is not None:
+            drawn.append((number.spend(ALL_PAIRS), number))
+        drawn += [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
+        return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE), choice))
+
+    def plan(self) -> PrivacyPlan:
+        """The price of all n scores and the choice, if requests depend on releases and public facts alone."""
+        own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
+        guarantee = guarantee_of(
+            self.problem,
+            delta=self.problem.delta,
+            evidence=EVIDENCE if self.choice_share == 0.0 else MIXED_EVIDENCE,
+            scope=Scope.PAIRS,
+            assumptions=(PUBLIC_QUESTIONS.name, *(name for name in self.submitted if name not in own)),
+        )
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws()))
+
+    @property
+    def useless(self) -> str:
+        """Why the scores would be mere noise, in words from public facts alone; "" where they would not."""
+        scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
+        pairs, number = in_pairs(self.problem), self.number()
+        if pairs is not None and number is not None and chance_of_score(pairs, number) < 0.5:
+            return f"these scores would be useless: {expected_interval(self.problem, self.draws())}"
+        if verdict_of(scale, 0.0, spread) != "useless":
+            return ""
+        return (
+            f"these scores would be useless: each has noise of scale {scale:.2g}, and they differ by {spread:.2g}"
+        )
+
+    def _total_rho(self) -> int:
+        """The zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer units;
+        refused where δ = 0.
+        """
+        if self.problem.delta == 0.0:
+            raise StudyInvalid(
+                "scores for a search of your own need δ > 0, and delta = 0",
+                cause="their noise is Gaussian, which has no pure ε",
+                remedy="say delta = 1e-6",
+            )
+        return largest_rho(self.problem.epsilon, self.problem.delta)
+
+    def _gaussian(self, rho: int) -> DiscreteGaussian:
+        """The discrete Gaussian on a score or number of pairs, for a zCDP price in 10⁻¹²; refused below 1."""
+        if rho < 1:
+            raise too_small(self.problem)
+        return DiscreteGaussian(self.problem.record_steps, rho, self.problem.score_per_step)
+
+    def _rho_of_number(self, total: int) -> int:
+        """The part of `total` ρ, in integer units, that the number of pairs costs; 0 where the score is a mean."""
+        left = total - self._rho_of_choice(total)
+        return 0 if in_pairs(self.problem) is None else math.floor(left * SHARE_OF_PAIRS_RHO)
+
+    def _rho_of_choice(self, total: int) -> int:
+        """The part of `total` ρ, in integer units, that the final choice costs."""
+        return math.floor(total * self.choice_share)
+
+
+def score_name(number: int) -> str:
+    """The name in the ledger of score `number`, 1 … n."""
+    return f"score {number}"

@@ -1,0 +1,298 @@
+"""`dpbo curate …` and `dpbo model …`: the two parties of an outsourced search, who exchange files only."""
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from dpbo.features.outsourced import session
+from dpbo.features.outsourced.answers import Curator
+from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.curator import Publication
+from dpbo.features.outsourced.curator import publish as publish_table
+from dpbo.features.outsourced.modeler import Prior
+from dpbo.features.outsourced.utility import Expected, Utility, utility
+from dpbo.flows.cli.running import own_ledger
+from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.stores import Stores
+from dpbo_core.data import read_header
+from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.release import StudyResult
+from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.sections import PrivacySection
+
+curate_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The curator: publish a private table, answer queries about it.",
+)
+model_app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="The modeller: search a published table, query by query.",
+)
+
+State = Annotated[Path, typer.Option("--state", metavar="FILE", help="The search, as a file.")]
+
+
+@curate_app.command()
+def publish(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The candidates: one row each, numbers only.")],
+    out: Annotated[Path, typer.Option(metavar="Z.parquet", help="The table for the modeller.")],
+    dataset: Annotated[str, typer.Option(help="Whose budget pays.")],
+    epsilon: Annotated[float, typer.Option(help="ε of the table.")],
+    delta: Annotated[float, typer.Option(help="δ of the table.")],
+    transform: Annotated[str, typer.Option(help="gaussian, or published: the paper's, not private.")] = "gaussian",
+    relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
+    norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Columns published; all if not given.")] = None,
+    centre: Annotated[
+        str | None, typer.Option(metavar="C1,C2,…", help="Public; rows are measured from it.")
+    ] = None,
+    edition: Annotated[str, typer.Option(help="A new edition is a new table and a new spend.")] = "1",
+) -> None:
+    """Publish a noised image of the candidates' rows, in a secret order; it charges the budget."""
+    PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
+    numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
+    box = _box(transform, relation, centre=_numbers(centre), **numbers)
+    publication = Publication(box, dataset, edition)
+    published = publish_table(publication, data, out, QueryContext(own_ledger()), vaults=Stores().vaults)
+    release = published.release
+    print_result(
+        lambda: release.to_json() | {"replayed": published.replayed, "file": str(out)},
+        lambda: print_published(published, out),
+    )
+
+
+@curate_app.command()
+def plan(
+    data: Annotated[
+        Path | None, typer.Argument(metavar="[DATA]", help="For its numbers of rows and columns.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="In the place of DATA.")] = None,
+    columns: Annotated[int | None, typer.Option(help="In the place of DATA.")] = None,
+    epsilon: Annotated[float, typer.Option(help="ε of the table.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="δ of the table.")] = 1e-5,
+    relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
+    norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
+    dim: Annotated[int | None, typer.Option(help="Columns published that you think of.")] = None,
+    diameter: Annotated[float | None, typer.Option(help="Of the table; twice the norm bound if not given.")] = None,
+    singular_value: Annotated[float | None, typer.Option(help="Public guess of the table's smallest.")] = None,
+    lengthscale: Annotated[float | None, typer.Option(help="Of the function; a tenth of the diameter.")] = None,
+    signal_variance: Annotated[float, typer.Option(help="σ_y² of the function.")] = 1.0,
+    noise_variance: Annotated[float, typer.Option(help="σ_n² of an answer.")] = 0.01,
+    answer_bound: Annotated[float | None, typer.Option(help="L of Theorem 3; three deviations.")] = None,
+    steps: Annotated[int, typer.Option(help="T, rows asked about.")] = 50,
+    approximation: Annotated[float, typer.Option(help="ε_ucb, the regret that no step removes.")] = 0.1,
+    delta_ucb: Annotated[float, typer.Option(help="δ_ucb, failure probability of the regret.")] = 0.05,
+    information_gain: Annotated[float | None, typer.Option(help="γ_T; its largest value if not given.")] = None,
+) -> None:
+    """Say how many columns, how much noise and what regret to expect of a table; reads no row, charges nothing."""
+    size = _table_size(data, rows, columns)
+    box = _box("gaussian", relation, epsilon=epsilon, delta=delta, norm_bound=norm_bound, dim=dim)
+    expected = Expected(
+        diameter=diameter,
+        singular_value=singular_value,
+        lengthscale=lengthscale,
+        signal_variance=signal_variance,
+        noise_variance=noise_variance,
+        answer_bound=answer_bound,
+        n_steps=steps,
+        approximation=approximation,
+        delta_ucb=delta_ucb,
+        information_gain=information_gain,
+    )
+    planned = utility(box, *size, expected)
+    print_result(lambda: _finite(asdict(planned)), lambda: typer.echo(_plan_text(planned, size)))
+
+
+@curate_app.command()
+def answer(
+    query: Annotated[Path, typer.Argument(metavar="QUERY.json", help="The modeller's query.")],
+    answers: Annotated[Path, typer.Option(metavar="Y.csv", help="One column, a row for each row of the data.")],
+    out: Annotated[Path, typer.Option(metavar="ANSWER.json", help="The answer for the modeller.")],
+    private_answers: Annotated[
+        tuple[float, float] | None, typer.Option(metavar="LOW HIGH", help="Clip to this range and add noise.")
+    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="ε of all private answers together.")] = None,
+    delta: Annotated[float | None, typer.Option(help="δ of all private answers together.")] = None,
+    accept: Annotated[list[str] | None, typer.Option(help="answers_public, for answers without noise.")] = None,
+) -> None:
+    """Answer one query; the first private answer charges for all, and the same query gets the same answer."""
+    for name in accept or ():
+        if name not in CALLER_ASSUMPTIONS:
+            raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
+    noised = None
+    if private_answers is not None:
+        if epsilon is None or delta is None:
+            raise StudyInvalid(
+                "private answers have no price",
+                remedy="add --epsilon 1 --delta 1e-6, say, for all of them together",
+            )
+        noised = PrivateAnswers(*private_answers, epsilon, delta)
+    elif epsilon is not None or delta is not None:
+        raise StudyInvalid(
+            "--epsilon and --delta are the price of private answers", remedy="add --private-answers LOW HIGH"
+        )
+    curator = Curator(QueryContext(own_ledger()), Stores().vaults)
+    message = curator.answer_file(query, answers, out, private=noised, accepts=tuple(accept or ()))
+    print_result(
+        lambda: asdict(message), lambda: typer.echo(f"step {message.step}: row {message.row} answered in {out}")
+    )
+
+
+@model_app.command()
+def suggest(
+    table: Annotated[Path, typer.Argument(metavar="Z.parquet", help="The published table.")],
+    state: State,
+    out: Annotated[Path, typer.Option(metavar="QUERY.json", help="The query for the curator.")],
+    delta_ucb: Annotated[float | None, typer.Option(help="δ′ of the search, fixed by its first query.")] = None,
+    prior: Annotated[
+        tuple[float, float, float, float] | None,
+        typer.Option(
+            metavar="LENGTHSCALE SIGNAL_VARIANCE NOISE_VARIANCE MEAN",
+            help="ℓ in the table's units, σ_y², σ_n² of an answer and the answers' mean, where known; else fitted.",
+        ),
+    ] = None,
+) -> None:
+    """Choose the next row to ask about, and write the query for the curator."""
+    query = session.suggest(
+        table, state, out, session.Settings(delta_ucb, None if prior is None else Prior(*prior))
+    )
+    print_result(lambda: asdict(query), lambda: typer.echo(f"step {query.step}: row {query.row} asked in {out}"))
+
+
+@model_app.command()
+def update(
+    answer: Annotated[Path, typer.Argument(metavar="ANSWER.json", help="The curator's answer.")], state: State
+) -> None:
+    """Record the curator's answer in the search."""
+    now = session.update(answer, state)
+    print_result(
+        lambda: asdict(now),
+        lambda: typer.echo(f"{now.steps} answers; the largest, {now.value:g}, is row {now.row}"),
+    )
+
+
+def print_published(published: StudyResult, out: Path) -> None:
+    """Print the size of a published table, its guarantee and its noise."""
+    release = published.release
+    value, (spend,) = release.value, release.spends
+    screen = Screen()
+    if published.replayed:
+        screen.say(f"released on {release.released_at[:10]}; nothing was drawn or spent now\n")
+    screen.facts(
+        [
+            ("table", f"{named(out)}: {value['rows']} rows, {value['columns']} columns, in a secret order"),
+            ("guarantee", named(release.guarantee.in_words())),
+            ("noise", f"{named(spend.mechanism)}, scale {spend.noise_scale:.4g} in every entry"),
+            ("answers", "not part of this guarantee: see dpbo curate answer"),
+        ]
+    )
+
+
+def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
+    """The method of publishing with these options; an unlisted `transform` or `relation` is refused.
+
+    Raises:
+        StudyInvalid: a word that is not known, or numbers that make no box.
+    """
+    transforms = get_args(get_type_hints(Outsourced)["transform"])
+    relations = [item.value for item in NeighboringRelation]
+    for flag, value, valid in (("--transform", transform, transforms), ("--relation", relation, relations)):
+        if value is not None and value not in valid:
+            raise StudyInvalid(
+                f"{flag} {value!r} is not known{suggestion(value, valid)}",
+                remedy=f"choose one of {', '.join(valid)}",
+            )
+    return Outsourced(
+        transform=transform,  # type: ignore[arg-type]  # checked above
+        relation=None if relation is None else NeighboringRelation(relation),
+        **options,
+    )
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    """The numbers that `text` holds between commas, () for None; StudyInvalid where it holds anything else."""
+    try:
+        return () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        remedy = "write it like --centre 1.5,-2,0"
+        raise StudyInvalid(f"--centre {text!r} is no list of numbers", remedy=remedy) from None
+
+
+def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
+    """The numbers of rows and columns, as stated or as counted in the file; refused if both or neither is given.
+
+    Raises:
+        StudyInvalid: both or neither, or a file without them.
+    """
+    if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
+        raise StudyInvalid(
+            "the size of the table is not said, or said twice", remedy="give the file, or --rows and --columns"
+        )
+    if data is None:
+        return int(rows or 0), int(columns or 0)
+    header = read_header(data, mode=SENSITIVE_FILE, shown_as=str(data))
+    return header.n_records, len(header.columns)
+
+
+def _finite(value: Any) -> Any:
+    """A JSON document with null in place of infinite numbers."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
+    """The text that `dpbo curate plan` prints."""
+    lines = [
+        f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
+        "No row was read and nothing was charged.",
+        "",
+        "--transform gaussian, the default, private:",
+        f"  r      {planned.sound_dim}: all columns; with fewer, image and noise shrink alike",
+        f"  noise  {planned.noise_scale:.4g} in every entry",
+        f"  rows   nearer than {planned.told_apart:.4g} are closer than their noise"
+        + (": all rows are" if planned.told_apart >= planned.diameter else ""),
+        "",
+        "--transform published, the paper's, which protects nobody (ε = ∞):",
+        f"  Theorem 3 asks for ν ≤ {planned.wanted_distortion:.3g}, Lemma 1 then for r = {planned.wanted_dim:,}",
+        "  the largest r with ω ≤ σ_min is "
+        + ("not known without --singular-value" if planned.largest_dim is None else f"{planned.largest_dim}"),
+    ]
+    if planned.dominant is False:
+        lines.append("  no such rows are diagonally dominant (Definition 3), as Theorem 3 assumes")
+    lines += ["", f"  {'r':>12}  {'ω':>9}  {'ν':>7}  {'distances²':>17}  {'ε_ucb':>8}  {'regret':>8}"]
+    for line in planned.by_dim:
+        near = "none" if line.distortion == math.inf else f"{line.distortion:.3g}"
+        low, high = line.distances
+        apart = "not bounded" if near == "none" else f"{low:.3g} … {high:.3g}"
+        raised = "" if line.raised is None else " raised" if line.raised else ""
+        lines.append(
+            f"  {line.dim:>12,}  {line.floor:>9.4g}  {near:>7}  {apart:>17}  {_bounded(line.approximation):>8}"
+            f"  {_bounded(line.regret):>8}{raised}"
+        )
+    lines += [
+        "",
+        "ω: what the smallest singular value must reach, or all are raised; ν: by how",
+        "much a squared distance may be off (Lemma 1, Theorem 2); ε_ucb: the regret",
+        "that no step removes (Theorem 3), or what takes its place where singular",
+        "values are raised (Remark 2); regret: the bound of Theorem 3. none: nothing is",
+        "proved.",
+    ]
+    return "\n".join(lines)
+
+
+def _bounded(value: float) -> str:
+    """A number to three digits, "none" if it is infinite."""
+    return "none" if value == math.inf else f"{value:.3g}"

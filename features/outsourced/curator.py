@@ -1,0 +1,162 @@
+"""The curator's first part: reserve, draw the table, record it, and only then publish it.
+
+The ledger holds the digest of the table and the curator's vault the table itself. A kill before the digest is
+recorded discards a table that nobody saw; a kill after it publishes the very same bytes the next time.
+"""
+
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.geometry import algorithm_1_rows, image, in_order
+from dpbo.features.outsourced.messages import PublishedTable, content_digest, table_bytes, write_file
+from dpbo.features.outsourced.vault import Vault
+from dpbo_core.data import read_header, read_table
+from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.sources import file_source
+from dpbo_core.mechanisms.gaussian_rows import StoredRows
+from dpbo_core.mechanisms.noise import Mechanism
+from dpbo_core.mechanisms.random_projection import RandomProjection
+from dpbo_core.methods.contract import Draws
+from dpbo_core.privacy.atomically import replace_atomically
+from dpbo_core.privacy.release import Release, StudyResult
+from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import Charged, PrivateQuery, charged, fingerprint_of, replay
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One table to publish: what is public about it.
+
+    Attributes:
+        box: transform, relation, price.
+        dataset: the budget's name.
+        edition: a new one is a new table and a new spend.
+    """
+
+    box: Outsourced
+    dataset: str
+    edition: str = "1"
+
+    def key(self, n_rows: int, n_columns: int) -> QueryKey:
+        """The publication's key in the ledger: every public choice and the two sizes, never the rows."""
+        chosen = [asdict(self.box), self.dataset, self.edition, n_rows, n_columns]
+        return QueryKey(fingerprint_of(chosen), self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
+
+    def query(self, data: Path, shape: tuple[int, int]) -> PrivateQuery:
+        """The query to charge for publishing the file `data`, whose `shape` is (rows, columns).
+
+        Its draw is tried out on a table of one row: the price does not depend on how many there are.
+        """
+        plan, gaussian = self.box.plan(*shape), self.box.transform == "gaussian"
+        draws: Draws = ((plan.spends[0], self.box.mechanism(1, shape[1])),) if gaussian else ()
+        return PrivateQuery(self.key(*shape), plan, (file_source(data, "rows"),), draws=draws)
+
+
+def publish(publication: Publication, data: Path, out: Path, context: QueryContext, *, vaults: Path) -> StudyResult:
+    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no price.
+
+    Args:
+        publication: what to publish, at which price.
+        data: the candidates' rows, CSV or Parquet, all columns numeric.
+        out: the file for the modeller.
+        context: which ledger pays, and who asks.
+        vaults: the curator's folder.
+
+    Raises:
+        StudyInvalid, BudgetRefused: nothing was charged.
+        Sealed: something failed with rows in hand; run it again, and nothing is paid twice.
+    """
+    with suppress(OSError):  # one is missing, or no name a file could have
+        if out.samefile(data):
+            raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
+    header = read_header(data, mode=SENSITIVE_FILE, shown_as=str(data))
+    shape = (header.n_records, len(header.columns))
+    query = publication.query(data, shape)
+    vault = Vault(vaults / query.key.fingerprint[:16])
+    recorded = release = replay(query.key, context)
+    if release is None:
+        with vault.locked():
+            charge = charged(query, context)
+            release = sealed(
+                lambda: _draw(publication.box, query, data, shape, vault, charge),
+                failure=lambda: Sealed("a step on the curator's rows failed"),
+                message=messages(DpboError, LedgerDamaged),
+            )
+    _hand_out(vault, release, out)
+    return StudyResult(release, replayed=recorded is not None)
+
+
+def _draw(
+    box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
+) -> Release:
+    """The release of the table, which is drawn, written to the vault and recorded now unless it was recorded
+    before.
+    """
+    (spend,) = query.plan.spends
+    gaussian = box.transform == "gaussian"
+    guarantee = charge.as_published(query.plan.guarantee)
+
+    def keep(rows: NDArray[Any]) -> str:
+        """Write the drawn table to the vault, scaled and with its guarantee: the digest of the file."""
+        scale = box.geometry(shape[1]).step if gaussian else 1.0
+        noise = spend.noise_scale if gaussian else 0.0
+        table = PublishedTable(rows * scale, query.key.fingerprint[:16], noise, guarantee.to_json())
+        content = table_bytes(table)
+        replace_atomically(vault.table, content)  # an earlier draw that was never recorded is overwritten
+        return content_digest(content)
+
+    outcome = charge.recorded(spend.what)
+    if outcome is None:
+        vault.make_key()
+        order = vault.order(shape[0])
+        mechanism: Mechanism[Any]
+        if gaussian:
+            mechanism = StoredRows(box.mechanism(*shape), keep)
+        else:
+            projection = (shape[1], box.width(shape[1]))
+            mechanism = RandomProjection(
+                projection, spend.epsilon_units or 0, spend.delta_units, spend.rho_units, keep
+            )
+        outcome = charge.draw(spend, mechanism, lambda: _image_of(box, data, order))
+    value = {"rows": shape[0], "columns": box.width(shape[1]), "digest": outcome["draw"]}
+    facts = {"options": asdict(box) | {"relation": guarantee.relation.value}}
+    return charge.conclude(query.release(value, charge.standing, facts))
+
+
+def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
+    """The file's rows in the published `order`, transformed and sealed: what noise is added to."""
+    table = read_table(data, mode=SENSITIVE_FILE, shown_as=str(data))
+    d = len(table.columns)
+    if box.transform == "gaussian":
+        return in_order(image(table, box.geometry(d)), order)
+    return algorithm_1_rows(table, box.floor(d), order)
+
+
+def _hand_out(vault: Vault, release: Release, out: Path) -> None:
+    """Copy the curator's table to `out`, for the modeller; refused if it is gone or is not the one recorded.
+
+    Raises:
+        DpboError: the curator's copy is gone or is not what was recorded.
+        StudyInvalid: `out` cannot be written.
+    """
+    try:
+        content = vault.table.read_bytes()
+    except OSError:
+        content = b""
+    if content_digest(content) != release.value["digest"]:
+        raise DpboError(
+            "the table was drawn and paid for, and the curator's copy of it is not here",
+            cause="the command runs in another folder than the first time, or the copy was removed",
+            remedy="run it where the table was first published, or give it a new --edition (a new spend)",
+        )
+    write_file(out, content, option="--out", mode=0o644)

@@ -1,0 +1,161 @@
+"""The story of an outsourced search on one machine: two flows in two processes, which meet in a folder of files.
+
+The curator's process publishes the table and answers; the modeller's asks and learns. Neither sees more of the
+other than two organisations would. Run it again after a stop: both go on from their files, nothing is paid twice.
+"""
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from dpbo.features.outsourced.answers import Curator
+from dpbo.features.outsourced.box import PrivateAnswers
+from dpbo.features.outsourced.curator import Publication
+from dpbo.features.outsourced.exchange_tasks import answer_query, publish_table, suggest_row, take_answer
+from dpbo.features.outsourced.session import Progress, where
+from dpbo.flows.owner import caller, check_owner, owners_terminal
+from dpbo.flows.prefect_page import wait_until_recorded
+from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings, prefect_settings, without_heartbeat
+from dpbo.flows.stores import Stores
+from dpbo.tasks import policies
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.study.context import QueryContext
+
+PATIENCE = 3600.0  # seconds one party waits for a file of the other's
+STATE = "search.json"
+
+
+@dataclass(frozen=True)
+class Outsourcing:
+    """What both parties agree on.
+
+    Attributes:
+        publication: what is published, at which price.
+        data: the candidates' rows; the curator's.
+        answers: one column, a row for each row of the data; the curator's.
+        meeting: the folder that both can read and write.
+        steps: rows that the modeller will ask about.
+        private: noise on the answers, or None where they are public.
+        accepts: assumptions taken on by name.
+    """
+
+    publication: Publication
+    data: str
+    answers: str
+    meeting: str
+    steps: int
+    private: PrivateAnswers | None = None
+    accepts: tuple[str, ...] = ()
+
+    def file(self, name: str) -> Path:
+        """The path of a file in the folder where curator and modeller exchange messages."""
+        return Path(self.meeting) / name
+
+
+@policies.private_flow(name="curate", **policies.FLOW)
+def curate(terms: Outsourcing) -> None:
+    """Run the curator: charge for the noised table and publish it, then answer the modeller's queries, one a step.
+
+    Raises:
+        PolicyRefused: Prefect started it; its files are its owner's to name.
+    """
+    check_owner("the curator's part of an exchange")
+    check_prefect_settings()
+    stores = Stores()
+    stores.make_folder()
+    with alive(stores.running):
+        ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
+        run = QueryContext(ledger, caller=caller(ledger))
+        publish_table(terms.publication, Path(terms.data), table, run, stores.vaults)
+        curator = Curator(run, stores.vaults, names_rows=False)
+        for t in range(1, terms.steps + 1):
+            query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
+            wait_for(query)
+            answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts)
+        wait_until_recorded(1 + terms.steps)
+
+
+@policies.private_flow(name="model", **policies.FLOW)
+def model(terms: Outsourcing) -> None:
+    """Run the modeller: wait for the published table, then ask for one row's answer a step, and learn.
+
+    Raises:
+        PolicyRefused: Prefect started it; its files are its owner's to name.
+    """
+    check_owner("the modeller's part of an exchange")
+    check_prefect_settings()
+    stores = Stores()
+    stores.make_folder()
+    table, state = terms.file("Z.parquet"), terms.file(STATE)
+    with alive(stores.running):
+        wait_for(table)
+        done = where(state).steps
+        for t in range(done + 1, terms.steps + 1):
+            answer = terms.file(f"answer-{t}.json")
+            suggest_row(table, state, terms.file(f"query-{t}.json"))
+            wait_for(answer)
+            take_answer(answer, state)
+        wait_until_recorded(2 * max(0, terms.steps - done))
+
+
+def outsource(terms: Outsourcing) -> Progress:
+    """Run curator and modeller in two processes here, as the owner, until the search ends: how far it came.
+
+    Raises:
+        DpboError: one of the two stopped; its own message is on standard error.
+    """
+    server = prefect_settings().api.url
+    Path(terms.meeting).mkdir(mode=0o700, parents=True, exist_ok=True)
+    spawn = multiprocessing.get_context(
+        "spawn"
+    )  # a fresh interpreter: nothing of one party's memory in the other's
+    parties = [spawn.Process(target=_run, args=(name, terms, server), name=name) for name in ("curate", "model")]
+    for party in parties:
+        party.start()
+    while all(party.exitcode in (None, 0) for party in parties) and any(party.is_alive() for party in parties):
+        time.sleep(0.05)
+    stopped = [party for party in parties if party.exitcode not in (None, 0)]
+    for party in parties:
+        if stopped and party.is_alive():
+            party.terminate()
+        party.join()
+    if stopped:
+        raise DpboError(
+            f"the flow {stopped[0].name!r} stopped before the search ended",
+            cause="its own message is above this one",
+            remedy="mend what it names and run it again; both parties go on from their files",
+        )
+    return where(terms.file(STATE))
+
+
+def wait_for(path: Path) -> None:
+    """Wait until the other party (curator or modeller) put its whole file at `path`; DpboError after an hour."""
+    end = time.monotonic() + PATIENCE
+    while not path.exists():
+        if time.monotonic() > end:
+            raise DpboError(
+                f"the other party's file {path.name} did not come",
+                cause="the other flow stopped",
+                remedy="start both again; they go on from their files",
+            )
+        time.sleep(0.02)
+
+
+def _run(name: str, terms: Outsourcing, server: str | None) -> None:
+    """Run the curator's or modeller's flow, by `name`; at an error exit with its message on standard error."""
+    party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
+    settings = temporary_settings({PREFECT_API_URL: server} if server else {})
+    try:
+        with settings, owners_terminal(), without_heartbeat():
+            party(terms)
+    except DpboError as error:
+        sys.stderr.write(f"dpbo: {error.message()}\n")
+        sys.exit(1)

@@ -1,0 +1,448 @@
+"""Adaptive private selection (Wang et al. 2023): for when the TRAINING set is sensitive too.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| M_λ | `Trial` | one trial: a model and its quality, private together | (x, q) |
+| K | `law` | number of trials: random, hidden | integer |
+| π_j, c, C | `Sampler`, `lower`, `upper` | density that trial j draws λ from, c ≤ π_j/π₀ ≤ C | (N,) |
+| η | `shape` | shape of K's truncated negative binomial | scalar > −1 |
+| E[K] | `search.steps` | expected trials | scalar > 1 |
+| τ, β | `exploration`, `inverse_temperature` | π ∝ exp(β(μ + τσ)), projected | scalars |
+
+All trials run inside ONE step: nothing that can be counted from outside depends on K. What leaves is the best
+(model, hyperparameters, quality) alone.
+"""
+
+import math
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo.features.private_training.calibration import Terms, calibrate, trial_cap
+from dpbo.features.private_training.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
+from dpbo.features.private_training.trial import Trial, check_every_point, training_loss
+from dpbo.features.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.noise import try_out
+from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
+from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
+from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
+from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_small
+from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
+from dpbo_core.privacy.certified import RECORDS, CertificateRules
+from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
+from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.score_map import CENTRE, SPREAD
+from dpbo_core.theorems.wang_2023 import Calibration
+
+UNIFORM_EVIDENCE = Evidence(
+    Standing.STANDARD, "Papernot and Steinke 2022, Theorem 2 (Liu and Talwar 2019): K hidden, every trial alike"
+)
+ONE_EVIDENCE = Evidence(
+    Standing.STANDARD,
+    "the Rényi costs of one training and its score, converted: Canonne et al. 2020, Proposition 12",
+)
+ADAPTIVE_EVIDENCE = Evidence(
+    Standing.CORRECTED, "Wang et al. 2023, Theorems 1 and 2, with the two sides of the densities' bounds kept apart"
+)
+POISSON_EVIDENCE = Evidence(
+    Standing.CORRECTED,
+    "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
+)
+PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
+BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
+BLACK_BETA = (
+    10.0  # inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
+)
+TAIL_SHARE = 0.5  # of δ, where the duration is hidden
+GAIN = (
+    0.005  # of the score, by the best of 8 trials beside one where noise costs little: benchmarks.private_training
+)
+
+
+@dataclass(frozen=True)
+class DpHypo:
+    """Private selection of the best of a hidden number of private trials (Framework 1 of Wang et al. 2023).
+
+    Attributes:
+        base: how a trial trains: a name of `private_training.union`.
+        sampler: "uniform", or "gaussian_process", which pays for adaptivity.
+        lower: c, for the Gaussian process; the paper's 0.75, or 1/4 in the black box.
+        upper: C, for the Gaussian process; the paper's 2, or 4 in the black box.
+        stopping: law of K, with the study's `steps` as its mean; or "one": a single training, at the candidate
+            that weighs most in `prior`, or without one is nearest to the settings that the base documents.
+        shape: η.
+        exploration: τ.
+        inverse_temperature: β; the paper's 1, or 50 in the black box.
+        score_share: share of a trial's cost that pays for its quality; 0.25, or 0.1 of a single training.
+        batch_size: expected batch, where the base samples its records.
+        hide_duration: always run the most trials, and pay the tail beyond in δ.
+        prior: π₀ (Appendix D): a weight for each candidate, or tables of hyperparameters and `score` from a study
+            on PUBLIC data, under `public_prior`; empty for the uniform one.
+        calibration: "corrected", or "published": Theorem 1 as printed, which is true and dearer.
+        base_epsilon: the black box: ε of one trial, model and quality together, at the study's δ, which then stays
+            as it is whatever the densities cost; None for as dear a trial as ε allows (the white box).
+        people: "disjoint" under `disjoint_people`: no person has records in both sets, so that each replaced record
+            pays for the training or for the quality, and both take a trial's whole cost.
+    """
+
+    public_path: ClassVar = False  # which candidates are tried, and how many, is private
+    releases_hyperparameters: ClassVar = True  # those of the best trial
+
+    base: str = PUBLIC_TRAINING.name
+    sampler: Literal["uniform", "gaussian_process"] = "uniform"
+    lower: float | None = None
+    upper: float | None = None
+    stopping: Law = "negative_binomial"
+    shape: float = 1.0
+    exploration: float = 0.1
+    inverse_temperature: float | None = None
+    score_share: float | None = None
+    batch_size: int = 64
+    hide_duration: bool = False
+    prior: tuple[Any, ...] = ()
+    calibration: Calibration = "corrected"
+    base_epsilon: float | None = None
+    people: Literal["any", "disjoint"] = "any"
+    kind: Literal["dp_hypo"] = "dp_hypo"
+
+    def __post_init__(self) -> None:
+        white = self.base_epsilon is None
+        for name, in_white, in_black in BOXES:  # what is not said is what is best there: docs/evidence/dp_hypo.md
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, in_white if white else in_black)
+        if self.base_epsilon is not None and not 0.0 < self.base_epsilon < math.inf:
+            raise StudyInvalid(f"method.base_epsilon = {self.base_epsilon}", remedy="choose a positive ε")
+        if self.calibration == "published" and self.stopping == "poisson":
+            raise StudyInvalid(
+                'method.calibration = "published" with stopping = "poisson"',
+                cause="the paper's theorem for a Poisson number of trials has no printed bound for K = 0",
+                remedy="leave one of them out",
+            )
+        for name, fine, remedy in (
+            ("lower", 0.0 < self.c <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
+            ("upper", 1.0 <= self.C < math.inf, "choose C of at least 1; 2 is the paper's"),
+            ("shape", -1.0 < self.shape < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
+            ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
+            ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
+            (
+                "score_share",
+                0.0 < self.share <= 1.0 and self.score_share != 1.0,
+                "choose a share between 0 and 1; 0.25 is usual",
+            ),
+            ("score_share", self.people == "any" or self.score_share is None, "leave it out: people are disjoint"),
+            ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
+        ):
+            if not fine:
+                raise StudyInvalid(f"method.{name} = {getattr(self, name)}", remedy=remedy)
+
+    @property
+    def pure(self) -> bool:
+        """Whether the selection is ε-DP with δ = 0: True for a pure base, K not Poisson, no hidden duration."""
+        return base_named(self.base).pure and self.stopping != "poisson" and not self.hide_duration
+
+    @property
+    def trains_once(self) -> bool:
+        """Whether the method trains one model alone, with nothing to choose from."""
+        return self.stopping == "one"
+
+    @property
+    def share(self) -> float:
+        """The share of a trial's cost for its noised score, the rest being training's: 1 if people are disjoint;
+        where unstated 0.25, or 0.1 for a single training.
+        """
+        if self.people == "disjoint":
+            return 1.0
+        usual = 0.1 if self.trains_once else 0.25
+        return usual if self.score_share is None else self.score_share
+
+    @property
+    def fits_lengthscale(self) -> bool:
+        """Whether lengthscale = "fit" is allowed: True for uniform trials or a single one, which have no kernel."""
+        return self.sampler == "uniform" or self.trains_once
+
+    @staticmethod
+    def private_forms(problem: Problem) -> tuple["DpHypo", ...]:
+        """Variants that train privately, one training or the best of several, first what should lose less."""
+        private = [base for base in BASES.values() if base.private]
+        settled = [base for base in private if base.axes and any(axis.default for axis in base.axes.values())]
+        one = tuple(DpHypo(base=base.name, stopping="one") for base in settled)
+        several = tuple(DpHypo(base=base.name) for base in private)
+        return (*several, *one) if _several_pay(one[0], several[0], problem) else (*one, *several)
+
+    def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
+        """The number of steps, always 1: that step holds all trials, so that nothing shows how many there were."""
+        return 1
+
+    def plan(self, problem: Problem) -> PrivacyPlan:
+        """The plan of a study: one noise draw for the whole selection among trials, with its guarantee.
+
+        Raises:
+            StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
+        """
+        spends = tuple(spend for spend, _ in self.draws(problem))
+        if self.base_epsilon is not None:
+            problem = replace(problem, epsilon=from_units(spends[0].epsilon_units or 0))
+        base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
+        evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
+        if self.calibration == "published":
+            evidence = PRINTED_EVIDENCE
+        if self.trains_once:  # nothing is selected
+            evidence = ONE_EVIDENCE
+        return PrivacyPlan(
+            guarantee_of(
+                problem,
+                delta=0.0 if self.pure else problem.delta,
+                evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
+                scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
+                assumptions=assumed_of(asdict(self)),
+            ),
+            spends,
+        )
+
+    def draws(self, problem: Problem) -> Draws:
+        """The plan's one noise draw with its mechanism: the whole selection among trials."""
+        _, mechanism = self._calibrated(problem)
+        return ((mechanism.spend("best trial"), mechanism),)
+
+    @staticmethod
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What a certificate must state: one draw, the best trial, priced by the theorems and not by a noise scale.
+
+        Raises:
+            StudyInvalid: its base is not known.
+        """
+        options = release.facts["options"]
+        base_named(options["base"])
+        units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
+        return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """The expected error: noise of the best of K qualities, of the training, and candidates never tried."""
+        trial, mechanism = self._calibrated(problem)
+        scale, mean = trial.score.scale * problem.score_per_step, mechanism.stopping.expected
+        # the best of K noisy qualities is too good by about b(1 + log K); a random K sees the top 1/(K+1)
+        error = scale * (1.0 + math.log(mean))
+        error += problem.score_range * (training_loss(trial, problem) if self.trains_once else 1.0 / (mean + 1.0))
+        return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
+
+    def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
+        """A search that has scored and drawn nothing yet."""
+        trial, mechanism = self._calibrated(problem)
+        try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
+        prior = informed(self.prior, problem)
+        only = self._only(problem, prior) if self.trains_once else None
+        trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)
+        return HypoSearch(self, problem, plan, trials)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and largest ratio (c, C) of a trial's density to the prior; (1, 1) if nothing adapts."""
+        return (self.c, self.C) if self.sampler == "gaussian_process" and not self.trains_once else (1.0, 1.0)
+
+    @property
+    def c(self) -> float:
+        """The least ratio c of a trial's density to the prior; where unstated 0.75, or 0.25 with `base_epsilon`."""
+        return cast("float", self.lower)  # stated, or filled in
+
+    @property
+    def C(self) -> float:  # noqa: N802  the paper's
+        """The largest ratio C of a trial's density to the prior; where unstated 2, or 4 with `base_epsilon`."""
+        return cast("float", self.upper)
+
+    @property
+    def beta(self) -> float:
+        """The inverse temperature β of the density by scores; where unstated 1, or 50 with `base_epsilon`."""
+        return cast("float", self.inverse_temperature)
+
+    def law(self, problem: Problem) -> Stopping:
+        """The distribution of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`.
+
+        Raises:
+            StudyInvalid: no such law has the study's `steps` as its mean.
+        """
+        return law_of(self.stopping, self.shape, problem.search.n_steps)
+
+    def _calibrated(
+        self, problem: Problem, bounds: tuple[float, float] | None = None
+    ) -> tuple[Trial, RepeatAndSelect]:
+        """The least noised trial that the study's (ε, δ) pays for, else refused, and the selection among such;
+        `bounds` replaces the method's own ratios (c, C).
+        """
+        refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
+        check_base(base_named(self.base), problem)
+        if self.people == "disjoint" and (problem.training is None or problem.training.scored):
+            raise StudyInvalid(
+                'method.people = "disjoint" without two sensitive sets',
+                cause="models are trained in public, or scored on the records that they are trained on",
+                remedy="give training and validation of different people, or leave people out",
+            )
+        if self.trains_once:
+            self._only(problem, informed(self.prior, problem))
+        law, (lower, upper) = self.law(problem), bounds or self.bounds
+        epsilon_units = allowed_units(problem.epsilon)
+        delta_units = 0 if self.pure else allowed_units(problem.delta)
+        self._check_delta(problem, delta_units)
+        delta, cap = from_units(delta_units), None
+        if self.hide_duration and not self.trains_once:
+            cap = trial_cap(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
+            delta *= 1.0 - TAIL_SHARE
+        epsilon = from_units(epsilon_units)
+        terms = Terms(
+            self.base,
+            law,
+            lower,
+            upper,
+            epsilon,
+            delta,
+            self.share,
+            self.batch_size,
+            self.calibration,
+            self.base_epsilon,
+        )
+        trial = calibrate(problem, terms)
+        if trial is None:
+            raise self._too_dear(problem, lower, upper)
+        check_every_point(trial, problem)
+        mechanism = RepeatAndSelect(
+            law,
+            lower,
+            upper,
+            trial.curve,
+            epsilon_units,
+            delta_units,
+            cap,
+            sensitivity=problem.record_steps * problem.score_per_step,
+            noise_scale=trial.score.scale * problem.score_per_step,
+            calibration=self.calibration,
+        )
+        if self.base_epsilon is not None:  # a trial costs what it costs, and so does the best of them
+            priced = min(epsilon_units, spent_units(mechanism.price()))
+            mechanism = replace(mechanism, epsilon_units=priced)
+        return trial, mechanism
+
+    def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
+        """Index of a single training's candidate: a stated prior's largest, or nearest to the base's defaults."""
+        return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
+
+    def _check_delta(self, problem: Problem, delta_units: int) -> None:
+        """Refuse a selection that is not `pure` where δ is 0 or no training set is sensitive."""
+        if self.pure:
+            return
+        if problem.training is None:
+            raise StudyInvalid(
+                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
+                cause="such a release is only (ε, δ), and only guarantees about training records may be",
+                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
+            )
+        if delta_units == 0:
+            pure = next(base.name for base in BASES.values() if base.private and base.pure)
+            raise StudyInvalid(
+                f"dp_hypo with {self.base} needs delta above 0",
+                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
+                remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
+            )
+
+    def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
+        """A fresh sampler of the trials' candidates: by the prior alone, or by a Gaussian process's densities."""
+        G = problem.score_range
+        lower, upper = self.bounds
+        if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
+            return UniformSampler(prior)
+        deviation = min(1.0, trial.score.scale / problem.range_steps)
+        kernel = stated_kernel(problem, SPREAD**2)  # of qualities as shares of their range
+        return GaussianProcessSampler(
+            Posterior(problem.candidates.encoded, kernel, max(deviation**2, 1e-8), CENTRE),
+            prior=prior,
+            bounds=self.bounds,
+            exploration=self.exploration,
+            inverse_temperature=self.beta * G,  # β is stated per unit of the quality
+        )
+
+    def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
+        """The error for a budget below one trial's price at densities of `lower` to `upper` times the prior."""
+        if self.base_epsilon is not None:
+            return StudyInvalid(
+                f"ε = {problem.epsilon:g} does not pay for the best of so many trials of ε = {self.base_epsilon:g}",
+                cause="in the black box a trial costs what it costs, and a selection multiplies it",
+                remedy="raise epsilon, lower base_epsilon, or bring upper and lower closer to 1",
+            )
+        if upper == lower:
+            return too_small(problem)
+        least = (2.0 + self.shape) * math.log(upper / lower)
+        return StudyInvalid(
+            f"ε = {problem.epsilon:g} does not pay for densities between {lower:g} and {upper:g} of the prior",
+            cause=f"adaptivity alone costs about (2 + η) log(C/c) = {least:.3g}",
+            remedy='use sampler = "uniform", bring upper and lower closer to 1, or raise epsilon',
+        )
+
+    def _why(self, problem: Problem, trial: Trial) -> str:
+        """A sentence for whoever chooses a method: a trial's cost, and what the other sampler would leave."""
+        law, mean = self.law(problem), problem.search.n_steps
+        if self.trains_once:
+            point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]
+            settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
+            return f"one training, at {settings}, with all but its score's share; {trial.described}"
+        text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
+        try:
+            other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))
+            compared = other.described
+        except StudyInvalid:
+            compared = "nothing left"
+        wide = f"c = {self.c:g}, C = {self.C:g}"
+        if self.bounds == (1.0, 1.0):
+            text += f" (with adaptive densities, {wide}, {compared})"
+        else:
+            text += f" with {wide} (uniform: {compared})"
+            if isinstance(law, NegativeBinomialStopping):
+                published = selection_epsilon(
+                    law,
+                    trial.curve,
+                    lower=self.c,
+                    upper=self.C,
+                    delta=0.0 if self.pure else problem.delta,
+                    calibration="published",
+                )
+                text += f"; as published the same trials would cost ε = {published:.3g}"
+            if self.base_epsilon is None:
+                text += (
+                    "; on one stand-in, digits, where adaptive densities cost 1.09 to 1.10 times the noise, "
+                    "uniform trials did as well at the same ε, or better"
+                )
+            elif self.beta < BLACK_BETA:
+                text += (
+                    f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
+                )
+        return text
+
+    traits: ClassVar = MethodTraits(
+        wants="a model, where the training set is sensitive too",
+        gives="the best trial: hyperparameters, model, private score",
+        needs="[public bounds and labels](docs/how_to/private_training.md); ε above 1",
+        delta="mostly > 0",
+        trainings="a hidden number",
+        observable="how long all trials take, which tells of their number",
+        certificate_rules=certificate_rules,
+        private_forms=private_forms,
+        hides_evaluations=True,
+        trials=law,
+    )
+
+
+def _several_pay(one: DpHypo, several: DpHypo, problem: Problem) -> bool:
+    """Whether to prefer the best of several trainings: each is expected to lose at most `GAIN` more than `one`."""
+    if len(problem.candidates) == 1:
+        return False
+    with suppress(StudyInvalid):
+        alone, each = (training_loss(form._calibrated(problem)[0], problem) for form in (one, several))
+        return each - alone <= GAIN
+    return False

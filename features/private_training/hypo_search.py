@@ -1,0 +1,318 @@
+"""Framework 1 of Wang et al. (2023) under way: the trials of `dp_hypo`.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| K | — | number of trials, drawn here and never stored | integer |
+| π_j | `sampler.density()` | density that trial j draws λ from | (N,) |
+| x, q | `trained`, `quality` | a trial's model, and its private quality in integer steps | — |
+
+Appendix D of Wang et al. (2023): a prior law π₀ over Λ other than the uniform one, from what a study says.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| π₀ | result | probabilities, each positive | (N,) |
+| μ | — | posterior mean on a public study's scores, standardised over Λ | (N,) |
+
+Two forms: a weight for every candidate in Λ's order, which is the study's word as Λ is; or what a public study
+found, a table of hyperparameters and `score` each, to which a Gaussian process is fitted: π₀ = (1 − w)·softmax(βμ)
++ w/N, so that what misleads shuts nobody out. A guarantee holds for every π₀ that is fixed whatever the records
+are: of the protected records' own scores, tried beforehand, it would not. Nothing in a table says whose scores they
+are, so the study says it (`public_prior`).
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo.features.private_training.trial import Trial, model_json
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.noise import Noise, NoiseSource
+from dpbo_core.mechanisms.random_stopping import (
+    NegativeBinomialStopping,
+    OneTrial,
+    PoissonStopping,
+    Stopping,
+    bounded_weights,
+    draw_index,
+    prior_weights,
+)
+from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
+from dpbo_core.methods.contract import Method
+from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.releasing import make_release
+from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.privacy.assumption import DISJOINT_PEOPLE, PUBLIC_PRIOR
+from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.search.adaptive_sampling import Sampler, UniformSampler
+from dpbo_core.search.kernels import kernel_named
+from dpbo_core.search.likelihood import fit
+from dpbo_core.search.posterior import Posterior
+
+Law = Literal["negative_binomial", "poisson", "one"]
+
+
+def law_of(name: Law, shape: float, mean: int) -> Stopping:
+    """The distribution of the number of trials K of this shape and mean ("one": always 1); refused if undrawable.
+
+    Args:
+        name: which family.
+        shape: η of the negative binomial one.
+        mean: E[K], the study's `steps`.
+
+    Raises:
+        StudyInvalid: no such law has this mean, or its tail is longer than can be run.
+    """
+    if name == "one":
+        return OneTrial()
+    law = _law(name, shape, mean)
+    if law is None:
+        raise StudyInvalid(
+            f"search.steps = {mean} with method.shape = {shape:g}",
+            cause="steps is the mean of a random number, above 1 and not beyond what the shape allows",
+            remedy='ask for at least 2 steps, and a shape of 0 or 1; or for one training: stopping = "one"',
+        )
+    if not law.drawable:
+        raise _too_long(name, shape, mean)
+    return law
+
+
+def _law(name: Law, shape: float, mean: int) -> Stopping | None:
+    """The distribution of the number of trials K, or None where there is none of this shape and mean."""
+    try:
+        return PoissonStopping(float(mean)) if name == "poisson" else NegativeBinomialStopping(shape, float(mean))
+    except ValueError:
+        return None
+
+
+def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
+    """The error for a number of trials K that is too often huge, with a mean or shape that would do."""
+
+    def drawable(eta: float, steps: int) -> bool:
+        law = _law(name, eta, steps)
+        return law is not None and law.drawable
+
+    most = bisect_left(range(2, mean), x=True, key=lambda steps: not drawable(shape, steps)) + 1
+    hundredths = range(math.ceil(100.0 * shape), 1001)
+    least = bisect_left(hundredths, x=True, key=lambda eta: drawable(eta / 100.0, mean))
+    ways = [f"at most {most:,} steps at shape = {shape:g}"] if most >= 2 else []
+    if least < len(hundredths):
+        ways.append(f"a shape of {hundredths[least] / 100.0:g} or more at {mean:,} steps")
+    return StudyInvalid(
+        f"search.steps = {mean} with method.shape = {shape:g} runs more than ten million trials too often",
+        cause="the chance of that is above 2^-100, and such a number of trials cannot be run",
+        remedy="ask for " + ", or ".join(ways or ["fewer steps and a shape of 1"]),
+    )
+
+
+SCORE = "score"
+SHARPNESS, FLOOR = 2.0, 0.2  # β and w
+MOST = 1e6  # largest ratio of two weights: beyond it a candidate may as well be left out of [space]
+NOISE_VARIANCE = 1e-2  # of a public study's standardised score
+
+
+def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
+    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none.
+
+    Raises:
+        StudyInvalid: it is neither of the two forms.
+    """
+    if not prior:
+        return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
+    if all(isinstance(one, Mapping) for one in prior):
+        return _of_public_study(prior, problem)
+    return _of_weights(prior, problem)
+
+
+def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
+    informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
+    return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
+
+
+def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
+    """The prior π₀ (N,) of a study that states a weight for each candidate."""
+    N = len(problem.candidates)
+    numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in weights)
+    if not numbers or len(weights) != N or max(weights) > MOST * min(weights):
+        raise StudyInvalid(
+            f"method.prior has {len(weights)} entries, and there are {N} candidates",
+            cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
+            remedy="give so many numbers, or a public study's tables of hyperparameters and score",
+        )
+    positive = np.array(weights, dtype=np.float64)
+    return np.asarray(positive / positive.sum())
+
+
+def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
+    """The prior π₀ (N,) that a Gaussian process makes of a public study's scores."""
+    points, scores = [], []
+    for table in tables:
+        point = {name: value for name, value in table.items() if name != SCORE}
+        score, encoded = table.get(SCORE), _place(point, problem)
+        if encoded is None or not isinstance(score, int | float) or not math.isfinite(score):
+            raise StudyInvalid(
+                f"method.prior names a point that is none: {sorted(table)}",
+                cause=f"each has a value for every axis of [space], and its {SCORE!r}, a finite number",
+                remedy="copy hyperparameters and score from the trajectory of a study on public data",
+            )
+        points.append(encoded)
+        scores.append(float(score))
+    y = np.array(scores)
+    standard = (y - y.mean()) / (float(y.std()) or 1.0)
+    X = np.array(points).reshape(len(y), -1)
+    fitted = fit(X, standard, NOISE_VARIANCE, problem.search.kernel)
+    kernel = kernel_named(problem.search.kernel, fitted.lengthscale, fitted.variance)
+    posterior = Posterior(np.vstack([problem.candidates.encoded, X]), kernel, NOISE_VARIANCE, fitted.mean, len(y))
+    N = len(problem.candidates)
+    for place, value in enumerate(standard, start=N):
+        posterior.observe(place, float(value))
+    mean = posterior.mean[:N]
+    z = (mean - mean.mean()) / (float(mean.std()) or 1.0)
+    weights = np.exp(SHARPNESS * (z - z.max()))
+    return np.asarray((1.0 - FLOOR) * weights / weights.sum() + FLOOR / N)
+
+
+def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | None:
+    """The point's coordinates in the unit cube, (d,); None where it is no point of the search space."""
+    if set(point) != set(problem.candidates.space.axes):
+        return None
+    try:
+        encoded = problem.candidates.space.encode(point)
+    except (TypeError, ValueError, KeyError):
+        return None
+    return encoded if np.isfinite(encoded).all() else None
+
+
+WORST = -(2**60)  # below every quality: a trial that failed
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All that the trials of one selection have in common.
+
+    Attributes:
+        trial: M_λ, calibrated.
+        mechanism: that selects the best of them.
+        prior: π₀, (N,), each positive.
+        sampler: makes the density of the first trial, which follows no quality yet.
+        only: the candidate of a single training, fixed beforehand; None where trials draw theirs.
+    """
+
+    trial: Trial
+    mechanism: RepeatAndSelect
+    prior: NDArray[np.float64]
+    sampler: Callable[[], Sampler]
+    only: int | None = None
+
+
+class HypoSearch(Opaque):
+    """The trials of one study under way: they run in memory; the best is recorded, and the others are forgotten."""
+
+    __slots__ = ("_make_sampler", "_mechanism", "_method", "_only", "_plan", "_prior", "_problem", "_trial")
+
+    def __init__(self, method: Method, problem: Problem, plan: PrivacyPlan, trials: Trials) -> None:
+        self._prior = prior_weights(trials.prior.tolist())
+        self._method, self._problem, self._plan, self._only = method, problem, plan, trials.only
+        self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
+
+    def step(self, objective: Scorer, noise: Noise) -> None:
+        """Run every trial, and show nothing; the best one is recorded by `finish`."""
+        procedure = Sensitive(lambda source: self._select(objective, source))
+        noise.rehearse(self._plan.spends[0], self._mechanism, procedure)
+
+    def finish(self, noise: Noise) -> Release:
+        """Record the best trial, found in `step`, and return its release."""
+        never: Sensitive[Procedure] = Sensitive(_not_rehearsed)
+        done = noise.release(self._plan.spends[0], self._mechanism, never)["draw"]
+        value = {
+            "hyperparameters": dict(self._problem.candidates.points[done["candidate"]]),
+            "score": done["quality"] * self._problem.score_per_step,
+        }
+        if done["model"] is not None or self._problem.training is not None:
+            value["model"] = done["model"]  # left out, the public set trains it at what was released
+        return make_release(self._method, self._problem, self._plan, noise, value)
+
+    def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
+        """Run a drawn number K of trials: the candidate, noised quality in steps, and model of the best, ties at
+        random; candidate 0 if none worked.
+        """
+        sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
+        K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
+        runs = K if self._mechanism.cap is None else self._mechanism.cap
+        best, model, ties = (WORST, 0), None, 0  # line 2: of the result set, the best alone
+        for j in range(runs):  # line 4
+            i = self._draw_candidate(sampler, source)
+            quality, trained = self._try(i, objective, source)  # line 5
+            self._tell(sampler, i, quality)  # line 7
+            if j >= K:
+                continue  # run for its duration alone
+            if quality > best[0]:  # line 6
+                best, model, ties = (quality, i), trained, 1
+            elif quality == best[0]:
+                ties += 1
+                if draw_index([ties - 1, 1], source) == 1:  # each of the equal best alike
+                    best, model = (quality, i), trained
+        if best[0] == WORST:  # no trial, or none that worked: a fixed default
+            return {"candidate": 0, "quality": 0, "model": None}
+        return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
+
+    def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
+        """Train and score a candidate privately: the noised score in steps, and the model; one that fails is the
+        worst, has none, and counts.
+        """
+
+        def trial() -> tuple[int, ScorableModel | None]:
+            with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
+                model = self._train(index, objective, source)
+                score = self._trial.score
+                return score.prepare(score.spend("quality"), source)(objective.evaluate(model)), model
+
+        return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
+
+    def _train(self, index: int, objective: Scorer, source: NoiseSource) -> ScorableModel:
+        """Train one trial's model at candidate `index`: privately, with noise by `source`, or on the public set."""
+        if self._trial.training is None:
+            return self._problem.train(index)
+        records = objective.training
+        if records is None:
+            raise ValueError("the objective has no training records")
+        return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
+
+    def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
+        """The index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
+
+        A density that cannot be computed is the prior: any in the box is as private as any other.
+        """
+        if self._only is not None:
+            return self._only
+        N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
+        if isinstance(sampler, UniformSampler):
+            return draw_index(self._of_prior or [1] * N, source)
+        whole = sum(self._prior)
+        density = attempted(lambda: sampler.density().tolist(), [weight / whole for weight in self._prior])
+        return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
+
+    @property
+    def _of_prior(self) -> list[int] | None:
+        """The prior's integer weights, one for each candidate; None where it is uniform."""
+        return None if max(self._prior) == min(self._prior) else self._prior
+
+    def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
+        """Tell the sampler a trial's quality, as a share of its range; an error of the sampler is dropped."""
+        share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
+        attempted(lambda: sampler.tell(index, share), None)
+
+
+def _not_rehearsed(source: NoiseSource) -> Any:
+    """Raise an error: the trials must be run by `step` before `finish` releases the best."""
+    del source
+    raise ValueError("the trials were not run")

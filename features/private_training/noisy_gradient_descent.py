@@ -1,0 +1,88 @@
+"""Full-batch gradient descent on noised sums of clipped gradients: the simple honest default.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| ρ | `rho` | zCDP of one whole training, the same at every point of Λ | scalar > 0 |
+| T | `epochs` | steps; each costs ρ/T | scalar |
+| η | `learning_rate` | W ← W − η·(noised sum)/n | scalar |
+| C | `clipping_norm` | per-example clipping | scalar |
+
+Guarantee: ρ-zCDP under replace-one (n is public). Each step releases a rounded sum of sensitivity
+`sum_sensitivity(moves=2)` with the discrete Gaussian at ρ/T; steps compose by adding; the rest is post-processing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbo.features.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
+from dpbo.features.private_training.base import Base
+from dpbo.features.private_training.gradients import (
+    STEPS,
+    bounded,
+    clipped_sum,
+    model_of,
+    n_columns,
+    sum_sensitivity,
+)
+from dpbo.features.private_training.trial import Trial, TrialFacts, with_score
+from dpbo_core.data import Encoded
+from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
+from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.renyi import RenyiCurve
+
+AXES = {
+    "learning_rate": Axis(20.0),
+    "clipping_norm": Axis(0.4),
+    "epochs": Axis(40.0, integer=True),
+}  # for rows of ‖x‖ ≤ 1
+
+
+@dataclass(frozen=True)
+class NoisyGradientDescent:
+    """ρ-zCDP training of a logistic or softmax model by full-batch noised gradient steps."""
+
+    estimator: str
+    rho: float
+
+    @property
+    def curve(self) -> RenyiCurve:
+        """The Rényi cost of one training: αρ at order α."""
+        return RenyiCurve(rho=self.rho)
+
+    def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
+        """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, at these sizes."""
+        for name in ("learning_rate", "clipping_norm"):
+            check_moderate(name, value_of(name, AXES, point))
+        check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
+
+    def _noise(self, sizes: Sizes, epochs: float) -> DiscreteGaussianVector:
+        """The mechanism that adds noise to one step's gradient."""
+        size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
+        sensitivity = sum_sensitivity(moves=2, n_records=sizes.n_records, size=size)
+        return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)
+
+    def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
+        """The model after `point`'s number T of epochs from W = 0, each one noised step on all records."""
+        n, d = records.X.shape
+        K = n_columns(self.estimator, records.n_classes)
+        eta, C, T = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
+        noise = self._noise(Sizes(n, d, records.n_classes), T)
+        W = np.zeros((d, K))
+        for _ in range(int(T)):
+            noised = clipped_sum(records, W, C) + noise.draw(source)
+            W = bounded(W - eta * (C / STEPS / n) * noised.reshape(d, K).astype(np.float64))
+        return model_of(W)
+
+
+def _trial_at_rho(rho: float, facts: TrialFacts) -> Trial:
+    """The trial of zCDP cost ρ: a share for the score's Gaussian noise, the rest (all if disjoint) for training."""
+    score = facts.gaussian(facts.score_share * rho)
+    training = NoisyGradientDescent(facts.estimator, facts.training_cost(rho, from_units(score.rho_units)))
+    return with_score(training, score, facts)
+
+
+NOISY_GRADIENT_DESCENT = Base("noisy_gradient_descent", _trial_at_rho, AXES, pure=False)

@@ -1,0 +1,128 @@
+"""The story of a watch: one look, its bit on the timeline; an event at an alarm."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from dpbo.features.watch.look_tasks import look, prepare_look, publish_looks
+from dpbo.features.watch.recorded_looks import Look
+from dpbo.flows.plain_output import announce_stage
+from dpbo.flows.prefect_page import ALARM, emit, wait_until_recorded
+from dpbo.flows.prefect_runtime.liveness import alive, run_logger
+from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.refusals import failed_run
+from dpbo.flows.requested_study import study_of
+from dpbo.tasks import policies
+from dpbo.tasks.policies import or_refused
+from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.reading import read_section
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+
+    look: Look
+    tracked: Tracked | None
+    warnings: tuple[str, ...] = ()
+
+
+@policies.private_flow(name="watch privately", **policies.FLOW)
+def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None) -> Watched:
+    """Check once, as `name`, whether the released model's score fell; a watch's first check pays for all until an
+    alarm, and the same name again is free.
+
+    Args:
+        study: whose released model is watched (from Prefect's form: the same fields as JSON).
+        name: of the look, your own: a date, say. The same name again has the same bit, and reads nothing.
+        folder: the folder that the study's data paths are relative to.
+        wanted: drop, ε and the rest, in the place of the study's [watch].
+
+    Returns:
+        Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
+        dpbo.watch.alarm is emitted.
+
+    Raises:
+        StudyInvalid, BudgetRefused, AssumptionNotAccepted: the study is not tuned yet, today's table is too small,
+            the watch is over, or its budget does not pay for it; nothing was charged.
+        DpboError: the watch's secret noise is not here, or is old.
+        Sealed: something failed on sensitive data; run it again and it continues.
+    """
+    try:
+        study = study_of(study)
+        return watch(study, name, folder, section_of(wanted))
+    except DpboError as error:
+        return cast("Watched", failed_run(error, study))
+
+
+def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
+    """A [watch] section from Prefect's form, read as strictly as a file's; None where there is none.
+
+    Raises:
+        StudyInvalid: with the message that the same mistake in a file would get.
+    """
+    if section is None or isinstance(section, WatchSection):
+        return section
+    stated = {key: value for key, value in section.items() if value is not None}
+    read: WatchSection = read_section(WatchSection, stated, "[watch]")
+    return read
+
+
+def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None) -> Watched:
+    """Check the released model once, warn and publish, inside whatever flow runs it."""
+    flow, section = PrivateFlow.begin(folder), wanted or study.watch or WatchSection()
+    warnings = flow.warnings
+    with alive(flow.stores.running):
+        looked = _take_look(study, flow, name, section)
+        (account,) = flow.context.ledger.accounts(study.privacy.dataset)
+        announce_stage(study.name, "the look is recorded; MLflow's page follows")
+        tracked = warnings.tried(
+            "the look is recorded, but MLflow does not show it",
+            lambda: publish_looks(looked, account, flow.stores.tracking),
+        )
+        if looked.alarm:
+            warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
+        n_tasks = 2 if looked.replayed else 3  # prepare look, look (unless it was recorded), publish looks
+        warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks))
+    return Watched(looked, tracked, tuple(warnings.lines))
+
+
+def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:
+    """One look (private check) called `name`: taken now, a watch's first charged, or read back if recorded."""
+    announce_stage(study.name, f"preparing look {name}")
+    opened = prepare_look(study, flow.context, flow.stores.vaults, name, section)
+    if isinstance(opened, Look):
+        return opened
+    announce_stage(study.name, "looking at today's records")
+    answer = or_refused(
+        lambda: look(opened, flow.before_charge(study, flow.context, opened.query), flow.stores.vaults)
+    )
+    if isinstance(answer, BudgetRefused):
+        raise answer
+    return answer
+
+
+def _alarm(study: StudySpec, looked: Look) -> None:
+    """Warn in the run's log of an alarm, and emit an event that automations can listen to."""
+    run_logger().warning(
+        "study %s, edition %s: look %s raises the alarm: its score has fallen by about %g, or it is a false alarm",
+        study.name,
+        study.edition,
+        looked.name,
+        looked.terms.drop,
+    )
+    emit(
+        ALARM,
+        "study",
+        study.name,
+        {
+            "dataset": study.privacy.dataset,
+            "edition": study.edition,
+            "look": looked.name,
+            "looks": looked.number,
+            "drop": looked.terms.drop,
+            "epsilon": looked.terms.epsilon,
+        },
+    )

@@ -1,0 +1,100 @@
+"""The story of a watch on a schedule: each run is one look, called by its slot in UTC; missed ones are skipped."""
+
+import os
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from prefect import get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed
+
+from dpbo.features.watch.flow import Watched, section_of, watch
+from dpbo.features.watch.recorded_looks import WatchOver
+from dpbo.features.watch.watching import plan_watch, why_drowned
+from dpbo.flows.prefect_page import slug
+from dpbo.flows.prefect_runtime.liveness import follow
+from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
+from dpbo.flows.refusals import ended
+from dpbo.flows.requested_study import refuse_fields, scheduled_study
+from dpbo.flows.serve import (
+    FROZEN,
+    SERVED_BY,
+    Schedule,
+    failed_in_a_line,
+    fired_at,
+    missed_state,
+    overtaken,
+    print_line,
+    served,
+)
+from dpbo.flows.stores import Stores
+from dpbo.flows.useless_spend import consent
+from dpbo.tasks import policies
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.study import WatchSection
+from dpbo_core.study.reading import to_table
+from dpbo_core.study.toml_file import read_study
+
+OVER = "Over: an alarm ended it"
+SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second
+
+
+@policies.private_flow(name="watch on schedule", **policies.FLOW)
+def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[Any]:
+    """A scheduled look (private check) as Prefect's state: completed, refused, over, skipped; a retry is the same.
+
+    Args:
+        study: path of the study file, relative to where the schedule is served.
+        wanted: drop, ε and the rest, in the place of the study's [watch].
+
+    Returns:
+        Completed; "Refused: budget" or "Refused: policy" as a tune's; or, cancelled and named so, "Over: an alarm
+        ended it" after the last look of a watch, and "Skipped: missed" where a later run was due already.
+    """
+    follow(os.environ.get(SERVED_BY))
+    refuse_folder_settings(Path())
+    fired = fired_at().astimezone(UTC)
+    if overtaken(fired):
+        return ended(missed_state())
+    path, spec = Path(study), None
+    try:
+        spec = scheduled_study(path, os.environ.get(FROZEN))
+        refuse_fields(spec)
+        section = (section_of(wanted) or spec.watch or WatchSection()).at(fired)
+        watched = watch(spec, filled_at(SLOT, fired), str(path.parent), section)
+    except WatchOver as over:
+        get_run_logger().warning("%s", over.message())
+        print_line(f"{OVER}. {over.message()}")
+        return ended(Cancelled(name=OVER, message=over.message()))
+    except DpboError as error:
+        return failed_in_a_line(error, spec or study)
+    return Completed(message=print_line(in_a_line(watched)))
+
+
+def in_a_line(watched: Watched) -> str:
+    """The look's result in a few words, for the flow run's state message."""
+    look = watched.look
+    again = " (recorded before)" if look.replayed else ""
+    return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}"
+
+
+def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule) -> None:
+    """Run a watch of a study by `schedule` from this machine, until it is stopped.
+
+    Raises:
+        StudyInvalid: the study is not tuned yet, or its names hold fields that no run fills.
+        SpendUseless: the watch would find nothing, and the study does not say anyway.
+        PolicyRefused: its dataset's name or a file of it is another dataset's.
+        DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
+    """
+    spec = read_study(path)
+    refuse_fields(spec)
+    plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
+    useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
+    consent(spec, useless, may_ask=False)
+    section = None if wanted is None else to_table(wanted)
+    parameters = {"study": os.path.relpath(path), "wanted": section}
+    served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

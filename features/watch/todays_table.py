@@ -1,0 +1,235 @@
+"""Today's table: where it lies, how many records it has, and how they are scored.
+
+How many records a table has is public, as a study's `n_validation` is, and read with its header before anything is
+drawn; where each person counts once (`n_persons`) it is private, and the stated number of persons stands for it.
+Nothing else of a table can be a reason to refuse it.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from glob import glob
+from itertools import chain
+from pathlib import Path
+
+from dpbo.features.watch.terms import Terms
+from dpbo_core import data
+from dpbo_core.data.addresses import is_address, parts_of, place_of
+from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
+from dpbo_core.ledger.sources import Source
+from dpbo_core.methods.problem import Problem
+from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
+from dpbo_core.study import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec, WatchSection
+from dpbo_core.study.data_split import check_presence, each_file, identified_sources, sensitive_half
+from dpbo_core.study.headers import check_distinct, n_validation
+from dpbo_core.study.public_half import PublicHalf
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TodaysTable:
+    """One table of a study, of whatever size, none of whose records was read.
+
+    Attributes:
+        spec: the study, as it would be written for this table.
+        folder: its paths are relative to it.
+        n: how many records it has, or the stated number of persons; public.
+        pooled: the files that are read as this one table; empty where it is one.
+    """
+
+    spec: StudySpec
+    folder: str | Path
+    n: int
+    pooled: tuple[str, ...] = ()
+
+    def sources(self) -> tuple[Source, ...]:
+        """The files and addresses that the table's records come from, to be checked by the owner's policy."""
+        every = [identified_sources(spec, self.folder) for spec in each_file(self.spec, self.pooled)]
+        return tuple(dict.fromkeys(chain.from_iterable(every)))
+
+    def opened(self, public: PublicHalf) -> Callable[[], Scorer]:
+        """A function that reads the table into a sealed scorer of its records; the caller seals its errors."""
+        return lambda: sensitive_half(self.spec, self.folder, public, pooled=self.pooled)
+
+
+def todays_table(
+    spec: StudySpec,
+    folder: str | Path,
+    public: PublicHalf,
+    section: WatchSection,
+    terms: Terms,
+    read_before: Collection[str] = (),
+) -> TodaysTable:
+    """The table that today's private check reads, its presence and columns checked, of any size; no record is read.
+
+    Args:
+        spec: the study.
+        folder: the folder that its paths are relative to.
+        public: its public half.
+        section: names today's file, or the files of a pool; the study's own validation file where it does not.
+        terms: of the watch.
+        read_before: the files that earlier looks of the watch pooled.
+
+    Raises:
+        StudyInvalid: it is missing, or has other columns. No record's content was looked at.
+    """
+    files, named = spec.data, section.table
+    if terms.pool > 1 and isinstance(files, PublicFiles | PersonFiles):
+        return _pool(spec, folder, public, section, terms, read_before)
+    if isinstance(files, PublicFiles | PersonFiles) and named is not None:
+        files = replace(files, validation=named)
+    elif named is not None:
+        raise StudyInvalid(
+            "watch.table names a file, and the study's data are no files",
+            cause="a bundled set has one table",
+            remedy="leave table out",
+        )
+    if isinstance(files, PublicFiles):
+        files = replace(files, n_validation=_n_records(files, folder))
+    today = replace(spec, data=files)
+    check_presence(today, folder, public)
+    return TodaysTable(today, folder, stated_size(today))
+
+
+def _pool(
+    spec: StudySpec,
+    folder: str | Path,
+    public: PublicHalf,
+    section: WatchSection,
+    terms: Terms,
+    read_before: Collection[str],
+) -> TodaysTable:
+    """The newest files that a pattern names, to be read as one table.
+
+    Raises:
+        StudyInvalid: as `todays_table`.
+    """
+    names = tables_of(section, folder)
+    if not names or section.pool is None:
+        raise StudyInvalid(
+            f"the last {terms.pool} tables are read as one, and no file is named as they are",
+            cause="a pool is the newest files whose names hold the time: day-{date}.csv; or none is there yet",
+            remedy=f'give --pool {terms.pool} --table "day-{{date}}.csv", or the same under [watch]',
+        )
+    if isinstance(spec.data, PersonFiles):
+        fitting = [name for name in read_before if values_in(str(section.table), Path(name).as_posix()) is not None]
+        _check_whole(names, section.pool, [name for name in fitting if not (Path(folder) / name).exists()])
+    n = 0
+    for one in each_file(spec, names):
+        files = one.data
+        if isinstance(files, PublicFiles):
+            files = replace(files, n_validation=_n_records(files, folder))
+            n += files.n_validation
+        check_presence(replace(one, data=files), folder, public)
+    check_distinct((), tuple(Path(folder) / name for name in names), shown_as="the pool")
+    files = spec.data
+    if isinstance(files, PersonFiles):
+        files = replace(files, n_persons=terms.least_records)
+    elif isinstance(files, PublicFiles):
+        files = replace(files, n_validation=n)
+    today = replace(spec, data=files)
+    return TodaysTable(today, folder, stated_size(today), names)
+
+
+def _check_whole(names: tuple[str, ...], pool: int, gone: list[str]) -> None:
+    """Refuse a pool of persons that lacks a file: whoever is in it would count as nothing, which looks like a fall.
+
+    Args:
+        names: of the files that are there, oldest first.
+        pool: how many there are to be.
+        gone: files that an earlier look read and that are not there.
+
+    Raises:
+        StudyInvalid: there are fewer files, or one of the time of these is gone.
+    """
+    missing = sorted(name for name in gone if name > names[0])
+    if missing or len(names) < pool:
+        what = f"{', '.join(missing)} is not there" if missing else f"only {', '.join(names)} is there"
+        raise StudyInvalid(
+            f"the last {pool} tables are read as one, and {what}",
+            cause="a file was removed, moved or renamed, or was not written yet; how many persons are in a pool is "
+            "stated and not counted, so whoever is in a missing file would be missing from the score",
+            remedy="put the file back; or look when the tables of the pool are there",
+        )
+
+
+def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
+    """The files that a watch names, of a pattern the newest, oldest first; empty if it names none.
+
+    Raises:
+        StudyInvalid: a pool of files whose name holds no time.
+    """
+    table = section.table
+    if section.pool is None:
+        return () if table is None else (table,)
+    if table is None or not is_pattern(table) or is_address(table):
+        raise StudyInvalid(
+            "a pool reads the newest files of a name that holds the time, and watch.table is none",
+            cause="which tables belong together is read from their names",
+            remedy='give --table "day-{date}.csv", say; to pool rows of a database write a query that does',
+        )
+    there = glob(written_anyhow(table), root_dir=folder)  # noqa: PTH207  an absolute one too
+    return tuple(sorted(name for name in there if values_in(table, Path(name).as_posix())))[-section.pool :]
+
+
+def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
+    """A person's most records in a pool: k if persons are named or `accepts` has each in one table, else pool·k."""
+    k, counted = problem.max_records_per_person, problem.person is not None or problem.n_persons is not None
+    return k if counted or ROWS_IN_ONE_TABLE.name in accepts else pool * k
+
+
+def least_of(spec: StudySpec, section: WatchSection) -> int:
+    """The fewest records or persons that a private check may read, by default the study's number for each table.
+
+    Raises:
+        StudyInvalid: nobody but the user knows how many persons several tables have together.
+    """
+    if section.pool is not None and section.least_records is None and isinstance(spec.data, PersonFiles):
+        raise StudyInvalid(
+            f"how many different persons {section.pool} tables have together is not stated",
+            cause="each person counts once in a pool, and who comes again is in several tables",
+            remedy="write least_records under [watch]: the persons of a pool",
+        )
+    return section.least_records or stated_size(spec) * (section.pool or 1)
+
+
+def stated_size(spec: StudySpec) -> int:
+    """The number of records m, or of persons n_p, that the study states."""
+    size = spec.data.n_persons if isinstance(spec.data, PersonFiles) else n_validation(spec)
+    return size or 1
+
+
+def counted_of(problem: Problem) -> str:
+    """Which records count, in words, as a part of the watch's key."""
+    if problem.n_persons is not None:
+        return f"persons by {problem.person}"
+    return f"{problem.max_records_per_person} of {problem.person or 'each'}"
+
+
+def check_watchable(spec: StudySpec) -> None:
+    """Refuse a study that trains no model on public data: of a sensitive training set, or of given predictions.
+
+    Raises:
+        StudyInvalid: the training set is sensitive.
+    """
+    if isinstance(spec.data, PredictionTable):
+        raise StudyInvalid(
+            "a study of predictions made elsewhere has no model to watch",
+            cause="it released which candidate is best; tomorrow's predictions would be another table",
+            remedy="give each day's table an edition of its own",
+        )
+    if isinstance(spec.data, SensitiveData):
+        raise StudyInvalid(
+            "models of a sensitive training set cannot be watched",
+            cause="they are private releases of their own, and no public set says what to expect",
+            remedy="watch a study whose training set is public",
+        )
+
+
+def _n_records(files: PublicFiles, folder: str | Path) -> int:
+    """The number of records of the validation file or its parts, by their headers."""
+    path = place_of(folder, files.validation)
+    parts = parts_of(path, shown_as=files.validation) or (path,)
+    headers = [data.read_header(part, mode=SENSITIVE_FILE, shown_as=files.validation) for part in parts]
+    return sum(header.n_records for header in headers)

@@ -1,0 +1,192 @@
+"""Reading a study: identity round trips, and a clear message for everything that cannot be."""
+
+import copy
+import itertools
+import json
+import tomllib
+from dataclasses import replace
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import at_length, with_method
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.methods import METHODS
+from dpbo_core.search.search_space import Integer, Real
+from dpbo_core.study import EstimatorSection, StudySpec
+from dpbo_core.study.resolve import plan_study, problem_of
+from dpbo_core.study.toml_file import read_study
+
+
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_study_survives_toml_and_json(tables, kind):
+    spec = StudySpec.from_dict(with_method(tables, kind))
+    assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+    assert StudySpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+@settings(max_examples=at_length(100))
+@given(
+    st.floats(1e-6, 100),
+    st.one_of(st.none(), st.floats(0, 0.5)),
+    st.text("abcdef-é", min_size=1, max_size=20),
+    st.lists(st.one_of(st.integers(), st.text(max_size=5), st.booleans()), min_size=1, max_size=4, unique_by=repr),
+)
+def test_any_valid_study_survives(epsilon, delta, name, values):
+    tables = {
+        "study": {"name": name, "method": "private_grid"},
+        "privacy": {"dataset": "d", "epsilon": epsilon} | ({} if delta is None else {"delta": delta}),
+        "data": {"source": "iris"},
+        "model": {"estimator": "sklearn.svm.SVC"},
+        "space": {"C": {"low": 1, "high": 2}, "kernel": {"values": values}},
+    }
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+
+
+def test_a_conditional_axis_survives(tables):
+    tables["model"] = {"estimator": "sklearn.svm.SVC"}
+    tables["space"] = {
+        "kernel": {"values": ["linear", "rbf", "poly"]},
+        "gamma": {"low": 0.1, "high": 1.0, "points": 3, "when": {"kernel": ["rbf", "poly"]}},
+        "degree": {"low": 2, "high": 3, "integer": True, "when": {"kernel": "poly"}},
+    }
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(tomllib.loads(tomli_w.dumps(spec.to_dict()))) == spec
+    assert StudySpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+    assert len(problem_of(spec, n_validation=9).candidates) == 1 + 3 + 3 * 2
+    wrong = {"kernel": "sigmoid"}, {"kern": "rbf"}, {}, {"kernel": "rbf", "C": 1.0}, {"kernel": [["rbf"]]}, "a"
+    for when in wrong:
+        tables["space"]["gamma"]["when"] = when
+        with pytest.raises(StudyInvalid):
+            plan_study(StudySpec.from_dict(tables))
+
+
+BAD = {
+    "privacy.epsilon = 0": "privacy.epsilon = 0.0 is no privacy level",
+    "privacy.epsilon = -1": "privacy.epsilon",
+    "privacy.epsilon = nan": "privacy.epsilon",
+    "privacy.epsilon = inf": "privacy.epsilon",
+    "privacy.epsilon = 5000.0": "protects nothing",
+    "privacy.delta = 1.0": "privacy.delta",
+    "privacy.delta = -1e-9": "privacy.delta",
+    "privacy.delta = nan": "privacy.delta",
+    "privacy.max_records_per_person = 0": "max_records_per_person",
+    "privacy.dataset = 'set'": "word of the command line",
+    "budget.epsilon = 0": "budget.epsilon",
+    "space.lambda.low = 0": "λ would take",
+    "space.lambda.low = -1": "λ would take",
+    "space.lambda.low = 10.0": "not below high",
+    "space.lambda.low = 11.0": "not below high",
+    "space.lambda.points = 0": "0 points",
+    "space.lambda.points = 2000000000": "memory",
+    "space.alpha.low = 1": "axis of [space]",
+    "search.steps = 0": "search.steps = 0",
+    "search.steps = -3": "search.steps",
+    "search.steps = 2.5": "a whole number",
+    "search.acquisition = 'ucbb'": "did you mean 'ucb'",
+    "search.kernel = 'matern'": "did you mean 'matern52'",
+    "search.lengthscale = 0": "lengthscale",
+    "search.lengthscale = 'fitt'": "did you mean 'fit'",
+    "search.beta = -1": "beta",
+    "search.stepz = 4": "did you mean 'steps'",
+    "study.method = 'private_trajectry'": "did you mean 'private_trajectory'",
+    "study.name = ''": "study.name",
+    "study.name = 7": "name",
+    "model.estimator = 'logistc'": "did you mean 'logistic'",
+    "model.score = 'acuracy'": "did you mean 'accuracy'",
+    "model.steepness = 0": "steepness",
+    "model.params = 3": "plain values",
+    "data.memory_limit = 1": "memory_limit",
+    "data.sorce = 'x'": "did you mean 'source'",
+    "data.validation_share = 1.0": "validation_share",
+    "data.source = 'breast_cancr'": "breast_cancer",
+    "method.final_share = 1.0": "final_share",
+    "method.final_shar = 0.1": "did you mean 'final_share'",
+    "method.prior = 'some'": "'flat', 'public'",
+    "privacy.epsilon = '1'": "a number",
+    "privacy.epsilon = true": "a number",
+}
+
+
+def test_what_cannot_be_is_a_letter(tables):
+    for line, says in BAD.items():
+        path, value = line.split(" = ", 1)
+        *where, key = path.split(".")
+        table = changed = copy.deepcopy(tables)
+        for name in where:
+            table = table.setdefault(name, {})
+        table[key] = tomllib.loads(f"x = {value}")["x"]
+        with pytest.raises(StudyInvalid) as caught:
+            plan_study(StudySpec.from_dict(changed))
+        assert says in str(caught.value), line
+        assert caught.value.exit_code == 2
+        assert "\n" not in str(caught.value), line
+
+
+def test_a_missing_table_is_named(tables):
+    for table in ("study", "privacy", "data", "model", "space"):
+        with pytest.raises(StudyInvalid, match=table):
+            StudySpec.from_dict({name: section for name, section in tables.items() if name != table})
+
+
+def test_a_study_file_that_is_not_there_or_not_toml(tmp_path):
+    with pytest.raises(StudyInvalid, match=r"nothing\.toml.*no such file"):
+        read_study(tmp_path / "nothing.toml")
+    for content in (b"\xff\xfe", b"[study\n", b"x = 1"):
+        (tmp_path / "bad.toml").write_bytes(content)
+        with pytest.raises(StudyInvalid):
+            read_study(tmp_path / "bad.toml")
+
+
+def test_delta_is_zero_where_a_method_is_pure(tables):
+    tables["study"]["method"] = "private_grid"
+    assert plan_study(StudySpec.from_dict(tables)).guarantee.delta == 0.0
+    tables["study"]["method"] = "private_trajectory"
+    del tables["privacy"]["delta"]
+    assert plan_study(StudySpec.from_dict(tables)).guarantee.delta == 1e-6
+
+
+def test_gaussian_noise_without_delta_is_refused(tables):
+    tables["privacy"]["delta"] = 0.0
+    with pytest.raises(StudyInvalid, match="needs δ > 0"):
+        plan_study(StudySpec.from_dict(tables))
+
+
+def test_estimators_and_scores_must_fit(tables):
+    spec = StudySpec.from_dict(tables)
+    with pytest.raises(StudyInvalid, match="margin"):
+        StudySpec.from_dict(tables | {"model": {"estimator": "sklearn.svm.SVC", "score": "sigmoid"}})
+    for model in (replace(spec.model, score="accuracy"), EstimatorSection("sklearn.svm.SVC")):
+        with pytest.raises(StudyInvalid, match="lipschitz cannot"):
+            plan_study(replace(spec, model=model, method="lipschitz", options={}))
+
+
+def test_a_path_that_no_file_can_have_is_refused_as_the_study_is_read(tables):
+    for key, place in itertools.product(("training", "validation"), ("\x00", "\ud800", "a\nb.csv")):
+        paths = {"training": "t.csv", "validation": "v.csv", key: place}
+        tables["data"] = {**paths, "n_validation": 40, "target": "y"}
+        with pytest.raises(StudyInvalid, match="characters that no name holds"):
+            StudySpec.from_dict(tables)
+
+
+@pytest.mark.parametrize("digits", [400, 4000])
+def test_a_number_of_hundreds_of_digits_is_refused_by_its_place(tables, digits):
+    huge = int("9" * digits)
+    for section, key in (
+        ("privacy", "epsilon"),
+        ("data", "validation_share"),
+        ("search", "seed"),
+        ("model", "bias"),
+    ):
+        for number in (huge, -huge):
+            with pytest.raises(StudyInvalid, match=f"{section}.{key} is no number that can be computed with"):
+                StudySpec.from_dict(tables | {section: tables.get(section, {}) | {key: number}})
+    axis = {"lambda": {"values": [1.0, huge]}}
+    with pytest.raises(StudyInvalid, match=r"space\.lambda\.values is no number"):
+        StudySpec.from_dict(tables | {"space": axis})
+    for kind in (Real, Integer):
+        with pytest.raises(StudyInvalid, match="no finite number"):
+            kind(1, huge)
