@@ -81,7 +81,7 @@ def coverage(files: list[Path]) -> None:
         for name, method in INTERVALS.items():
             if getattr(method, "paired", False) and not world.score.graded:
                 continue
-            prepared = method.traits.prepare(method, world) if method.traits.prepare else world
+            prepared = method.prepare(world)
             paths = ENDS if "no look" in name else 4
             for _ in range(paths):
                 for end in ends_on(method, prepared, scorer, seeds=list(islice(seeds, ENDS // paths))):

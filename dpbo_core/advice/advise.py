@@ -195,7 +195,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     lines = []
     for kind, cls in METHODS.items():
         best: Method = next((form for form, _ in forms if form.kind == kind), cls())
-        if problem.training is not None and cls.traits.private_forms is not None:
+        if problem.training is not None and cls.trains_privately:
             best = privately_trained(problem) or best
         lines.append(_method_advice(own if own is not None and kind == own.kind else best, problem, least))
     elsewhere = tuple(
@@ -257,7 +257,7 @@ def _method_advice(
             cost = "more than the one to choose, by an unknown amount"
             if None not in (loss.range, beside.range):
                 cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
-            why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
+            why += f"; showing every score costs {cost}" if method.shows_all else f"; {cost}"
     error_expected, spread = min(error_expected, G), problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
@@ -269,8 +269,8 @@ def _method_advice(
         why += f"; {useful_in_words(problem, least)}{'; ' if warning else ''}{warning}"
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
-    elif verdict == "good" and method.traits.condition:
-        why = f"good only if {method.traits.condition}: {why}"
+    elif verdict == "good" and method.condition:
+        why = f"good only if {method.condition}: {why}"
     elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
     ends, m = None if loss is None else loss.range, problem.n_validation
@@ -298,6 +298,6 @@ def _method_advice(
         seconds=seconds,
         useful_from=least,
         warning=warning,
-        condition=method.traits.condition,
+        condition=method.condition,
         instead=outlook.instead,
     )

@@ -5,7 +5,7 @@ A function of the study and of public facts alone: nothing is opened and nothing
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.advice.expected_loss import Expected, expected
@@ -82,30 +82,28 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
     """
     if problem.training is not None:
         return []  # their models are trained without noise
-    advised = [cls.traits.forms for cls in METHODS.values() if cls.traits.forms is not None]
-    forms = [form for forms_on in advised for form in forms_on(problem)]
     runnable = []
-    for form in forms:
+    for form in (form for cls in METHODS.values() for form in cls.forms(problem)):
         with suppress(DpboError):  # its line says why it cannot run
             check_scored_in_public(form, problem)
             loss = expected(form, problem)
             if loss is not None and not _drowned(form, problem):
                 runnable.append((form, loss))
-    least = min((loss.regret for form, loss in runnable if not form.traits.shows_all), default=0.0)
+    least = min((loss.regret for form, loss in runnable if not form.shows_all), default=0.0)
 
     def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
         """A sorting key: the best variant has the smallest."""
         form, loss = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
-        return form.traits.shows_all, not tied, loss.score_error if tied else loss.regret
+        return form.shows_all, not tied, loss.score_error if tied else loss.regret
 
     return sorted(runnable, key=rank)
 
 
 def _drowned(form: Method, problem: Problem) -> bool:
     """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
-    simulated = form.traits.simulated
-    return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
+    simulated = form.simulated(problem)
+    return simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < DROWNED
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
@@ -144,20 +142,17 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
 
 def privately_trained(problem: Problem) -> Method | None:
     """The first variant of a method that trains privately and can plan this problem; None if none can."""
-    for cls in METHODS.values():
-        forms: tuple[Method, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
-        for form in forms:
-            with suppress(DpboError):
-                form.plan(problem)
-                return form
+    for form in (form for cls in METHODS.values() if cls.trains_privately for form in cls.forms(problem)):
+        with suppress(DpboError):
+            form.plan(problem)
+            return form
     return None
 
 
 def changed_options(method: Method) -> dict[str, Any]:
     """The options that differ from the method's defaults."""
-    usual = type(method)()
-    pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
-    return {name: value for name, value in pairs if value != getattr(usual, name)}
+    usual = type(method)().options
+    return {name: value for name, value in method.options.items() if value != usual[name]}
 
 
 def _name_and_options(method: Method) -> str:

@@ -99,11 +99,11 @@ def expected(method: Method, problem: Problem) -> Expected | None:
     Raises:
         StudyInvalid: the method cannot run on this problem.
     """
-    simulated = method.traits.simulated
-    if simulated is None:
+    at = method.simulated(problem)
+    if at is None:
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
-    n, at, n_public = method.n_steps(problem), simulated(method, problem), public_records(problem)
+    n, n_public = method.n_steps(problem), public_records(problem)
     noises = (at.choice_records, at.choice_records / NARROWEST) if at.paired else (at.choice_records,)
     losses = [
         _interpolated(at.form, 0, degree, d, n, public, records)

@@ -95,8 +95,8 @@ def check_counts(method: Method, problem: Problem) -> None:
     Raises:
         StudyInvalid: it cannot; names the methods that can.
     """
-    if counts_pairs(problem) and method.traits.scope is not Scope.PAIRS:
-        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.traits.scope is Scope.PAIRS))
+    if counts_pairs(problem) and method.scope is not Scope.PAIRS:
+        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.scope is Scope.PAIRS))
 
 
 def check_scored_in_public(method: Method, problem: Problem) -> None:
@@ -105,8 +105,7 @@ def check_scored_in_public(method: Method, problem: Problem) -> None:
     Raises:
         StudyInvalid: there are none.
     """
-    needed = method.traits.cross_validated
-    if problem.scored_in_public or needed is None or not needed(method, problem):
+    if problem.scored_in_public or not method.cross_validated(problem):
         return
     raise StudyInvalid(
         f"{method.kind} asks here what each candidate scores in public, and there are no public predictions",

@@ -15,8 +15,8 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
+from dpbo_core.methods.contract import Draws, Method, Outlook
 from dpbo_core.methods.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
 from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.stated_search import stated_kernel
@@ -70,7 +70,7 @@ GAIN = (
 
 
 @dataclass(frozen=True)
-class DpHypo:
+class DpHypo(Method):
     """Private selection of the best of a hidden number of private trials (Framework 1 of Wang et al. 2023).
 
     Attributes:
@@ -95,8 +95,14 @@ class DpHypo:
             pays for the training or for the quality, and both take a trial's whole cost.
     """
 
-    public_path: ClassVar = False  # which candidates are tried, and how many, is private
-    releases_hyperparameters: ClassVar = True  # those of the best trial
+    wants = "a model, where the training set is sensitive too"
+    gives = "the best trial: hyperparameters, model, private score"
+    needs = "[public bounds and labels](docs/how_to/private_training.md); ε above 1"
+    delta_range = "mostly > 0"
+    trainings = "a hidden number"
+    observable = "how long all trials take, which tells of their number"
+    hides_evaluations = True
+    trains_privately = True
 
     base: str = PUBLIC_TRAINING.name
     sampler: Literal["uniform", "gaussian_process"] = "uniform"
@@ -171,8 +177,12 @@ class DpHypo:
         return self.sampler == "uniform" or self.trains_once
 
     @staticmethod
-    def private_forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """Variants that train privately, one training or the best of several, first what should lose less."""
+    def forms(problem: Problem) -> tuple["DpHypo", ...]:
+        """Variants that train privately, one training or the best of several, first what should lose less; none
+        where the training set is public.
+        """
+        if problem.training is None:
+            return ()
         private = [base for base in BASES.values() if base.private]
         settled = [base for base in private if base.axes and any(axis.default for axis in base.axes.values())]
         one = tuple(DpHypo(base=base.name, stopping="one") for base in settled)
@@ -204,7 +214,7 @@ class DpHypo:
                 delta=0.0 if self.pure else problem.delta,
                 evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
                 scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
-                assumptions=assumed_of(asdict(self)),
+                assumptions=assumed_of(self.options),
             ),
             spends,
         )
@@ -264,7 +274,7 @@ class DpHypo:
         """The inverse temperature β of the density by scores; where unstated 1, or 50 with `base_epsilon`."""
         return cast("float", self.inverse_temperature)
 
-    def law(self, problem: Problem) -> Stopping:
+    def trials(self, problem: Problem) -> Stopping:
         """The distribution of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`.
 
         Raises:
@@ -288,7 +298,7 @@ class DpHypo:
             )
         if self.trains_once:
             self._only(problem, informed(self.prior, problem))
-        law, (lower, upper) = self.law(problem), bounds or self.bounds
+        law, (lower, upper) = self.trials(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)
         delta_units = 0 if self.pure else allowed_units(problem.delta)
         self._check_delta(problem, delta_units)
@@ -387,7 +397,7 @@ class DpHypo:
 
     def _why(self, problem: Problem, trial: Trial) -> str:
         """A sentence for whoever chooses a method: a trial's cost, and what the other sampler would leave."""
-        law, mean = self.law(problem), problem.search.n_steps
+        law, mean = self.trials(problem), problem.search.n_steps
         if self.trains_once:
             point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]
             settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
@@ -423,19 +433,6 @@ class DpHypo:
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
                 )
         return text
-
-    traits: ClassVar = MethodTraits(
-        wants="a model, where the training set is sensitive too",
-        gives="the best trial: hyperparameters, model, private score",
-        needs="[public bounds and labels](docs/how_to/private_training.md); ε above 1",
-        delta="mostly > 0",
-        trainings="a hidden number",
-        observable="how long all trials take, which tells of their number",
-        certificate_rules=certificate_rules,
-        private_forms=private_forms,
-        hides_evaluations=True,
-        trials=law,
-    )
 
 
 def _several_pay(one: DpHypo, several: DpHypo, problem: Problem) -> bool:

@@ -25,7 +25,7 @@ can count.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
-from dpbo_core.methods.contract import MethodTraits, Outlook
+from dpbo_core.methods.contract import Outlook
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
     stated_kernel,
@@ -72,6 +72,13 @@ class NoisyGP(pricing.OnThePrior):
         score_center: public guess of the score, as a share of its range: the prior's mean.
         score_spread: public guess of its standard deviation over Λ, likewise.
     """
+
+    wants = "Algorithm 1 of Kusner et al."
+    gives = "a choice and a score"
+    needs = "ε far above 1, or the paper's prior taken on by name"
+    delta_range = "see [errata](docs/evidence/errata.md)"
+    trainings = "one a candidate"
+    observable = "of a private path how long a step searches"
 
     calibration: Calibration = "corrected"
     cap_at_range: bool = True
@@ -192,16 +199,6 @@ class NoisyGP(pricing.OnThePrior):
             noise_variance=self.noise_variance,
         )
 
-    traits: ClassVar = MethodTraits(
-        wants="Algorithm 1 of Kusner et al.",
-        gives="a choice and a score",
-        needs="ε far above 1, or the paper's prior taken on by name",
-        delta="see [errata](docs/evidence/errata.md)",
-        trainings="one a candidate",
-        observable="of a private path how long a step searches",
-        certificate_rules=certificate_rules,
-    )
-
 
 @dataclass(frozen=True)
 class ExactGP(pricing.OnThePrior):
@@ -218,6 +215,13 @@ class ExactGP(pricing.OnThePrior):
         score_spread: public guess of its standard deviation over Λ, likewise.
         calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
+
+    wants = "Algorithm 2 of Kusner et al."
+    gives = "a score, or a choice, or both"
+    needs = "as above, and for a score two constants that nobody can know"
+    delta_range = "see [errata](docs/evidence/errata.md)"
+    trainings = "one a candidate"
+    observable = "of a private path how long a step searches"
 
     rate_constant: float = 0.0
     decay_constant: float = 0.0
@@ -315,16 +319,6 @@ class ExactGP(pricing.OnThePrior):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_per_step)
         return mechanism.spend("last score"), mechanism
-
-    traits: ClassVar = MethodTraits(
-        wants="Algorithm 2 of Kusner et al.",
-        gives="a score, or a choice, or both",
-        needs="as above, and for a score two constants that nobody can know",
-        delta="see [errata](docs/evidence/errata.md)",
-        trainings="one a candidate",
-        observable="of a private path how long a step searches",
-        certificate_rules=certificate_rules,
-    )
 
 
 class NoisyGPSearch(Opaque):

@@ -19,10 +19,10 @@ range, or not at all.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
-from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.contract import Draws, Method
 from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -250,11 +250,8 @@ def checked_rate(problem: Problem, A: float, tau: float) -> float:
     )
 
 
-class OnThePrior(ABC):
+class OnThePrior(Method):
     """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path."""
-
-    public_path: ClassVar = False  # the path follows scores that are not private
-    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
 
     calibration: Calibration
     cap_at_range: bool

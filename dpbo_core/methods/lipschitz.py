@@ -23,7 +23,7 @@ path   as printed: step t scores the model with the largest acquisition of all �
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.posterior import Posterior
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
+from dpbo_core.methods.contract import Draws, Method, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import (
@@ -73,7 +73,7 @@ REFUTED = Evidence(
 
 
 @dataclass(frozen=True)
-class Lipschitz:
+class Lipschitz(Method):
     """Algorithm 3 of Kusner et al.: the best score of a regularisation path, pure ε-DP, no prior assumed.
 
     It needs a logistic or hinge model, a Lipschitz score and a Λ of one λ axis.
@@ -85,7 +85,16 @@ class Lipschitz:
         train: of a path, all of Λ "ahead" of the charge, or one model in each "step", under `step_times_hidden`.
     """
 
-    releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
+    wants = "the best score of a path, Algorithm 3 of Kusner et al."
+    gives = "one score, no hyperparameter"
+    needs = "a logistic or hinge model, a Lipschitz score"
+    delta_range = "0"
+    trainings = "one a candidate"
+    observable = "the fixed order of the candidates; of a private path how long a step searches, or trains"
+    scores_ahead = True
+    margins_only = True
+    fixed_order = True
+    releases_hyperparameters = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
@@ -128,8 +137,9 @@ class Lipschitz:
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
-        return () if self.trains_in_steps() else tuple(range(len(problem.candidates)))
+        return () if self.trains_in_steps else tuple(range(len(problem.candidates)))
 
+    @property
     def trains_in_steps(self) -> bool:
         """Whether each step of a private path trains the model that it chose."""
         return self.train == "step"
@@ -175,7 +185,7 @@ class Lipschitz:
             why += ". A path costs more than all of Λ: its two runs may end at different models"
             ((whole, _),) = Lipschitz().draws(problem)
             instead = f'evaluate = "all" would err by {whole.noise_scale:.1g}'
-        if self.trains_in_steps():
+        if self.trains_in_steps:
             trainings = self.n_steps(problem)
         return Outlook(scale, error, trainings, why, instead)
 
@@ -215,7 +225,7 @@ class Lipschitz:
         D = kusner_2015.path_length_bound(
             lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss_at_zero
         )
-        if self.trains_in_steps():
+        if self.trains_in_steps:
             D = max(D, B + tau)  # from w = 0, which stands for what could not be trained, to any model
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
@@ -247,20 +257,6 @@ class Lipschitz:
             calibration="published",
             max_records_per_person=problem.max_records_per_person,
         )
-
-    traits: ClassVar = MethodTraits(
-        wants="the best score of a path, Algorithm 3 of Kusner et al.",
-        gives="one score, no hyperparameter",
-        needs="a logistic or hinge model, a Lipschitz score",
-        delta="0",
-        trainings="one a candidate",
-        observable="the fixed order of the candidates; of a private path how long a step searches, or trains",
-        certificate_rules=certificate_rules,
-        scores_ahead=True,
-        fixed_path=fixed_path,
-        trains_in_steps=trains_in_steps,
-        margins_only=True,
-    )
 
 
 class BestScore(Opaque):

@@ -15,7 +15,7 @@ By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a shar
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
+from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
@@ -72,7 +72,7 @@ SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and wh
 
 
 @dataclass(frozen=True)
-class PrivateGrid:
+class PrivateGrid(Method):
     """Private selection from a list: scores Λ or a public subset, releases the winner and its score; pure ε-DP.
 
     Attributes:
@@ -91,9 +91,17 @@ class PrivateGrid:
             price where many releases are composed.
     """
 
-    public_path: ClassVar = True  # which candidates are scored, and in which order, is public
-    releases_hyperparameters: ClassVar = True  # those of the candidate that was chosen
-    fits_lengthscale: ClassVar = True  # it has no kernel, or that of a public search, which fits its own
+    wants = "the best of a list, δ = 0"
+    gives = "the choice and its score"
+    needs = "time to score the list"
+    delta_range = "0"
+    trainings = "one a candidate"
+    observable = "the fixed order of the candidates; how long scoring takes"
+    scope = Scope.PAIRS
+    scores_ahead = True
+    fixed_order = True
+    public_path = True  # which candidates are scored, and in which order, is public
+    fits_lengthscale = True  # it has no kernel, or that of a public search, which fits its own
 
     evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
     score_share: float | None = None
@@ -161,7 +169,7 @@ class PrivateGrid:
         if self.paired:
             check_unpaired(problem)
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
-        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.traits.scope)
+        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -283,23 +291,6 @@ class PrivateGrid:
         if share is None:
             share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
         return split_epsilon(problem, (1.0 - share, *shares_of(problem, share)))
-
-    traits: ClassVar = MethodTraits(
-        wants="the best of a list, δ = 0",
-        gives="the choice and its score",
-        needs="time to score the list",
-        delta="0",
-        trainings="one a candidate",
-        observable="the fixed order of the candidates; how long scoring takes",
-        scope=Scope.PAIRS,
-        certificate_rules=certificate_rules,
-        forms=forms,
-        simulated=simulated,
-        scores_ahead=True,
-        fixed_path=fixed_path,
-        prepare=prepare,
-        cross_validated=cross_validated,
-    )
 
 
 class GridSearch(Opaque):

@@ -20,7 +20,7 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from dpbo_core.bo.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
+from dpbo_core.methods.contract import Draws, Method, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.final_choice import (
     LOOK_AFTER_CHOICE,
     MIXED_EVIDENCE,
@@ -84,7 +84,7 @@ SIMULATED_SHARE, SIMULATED_DELTA = (
 
 
 @dataclass(frozen=True)
-class PrivateTrajectory:
+class PrivateTrajectory(Method):
     """Gaussian-process search on noised scores: releases the whole trajectory and the chosen hyperparameters.
 
     Attributes:
@@ -102,9 +102,18 @@ class PrivateTrajectory:
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
 
-    public_path: ClassVar = True  # the path follows released observations only
-    releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
-    fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
+    wants = "to see the whole search, or many editions from one budget"
+    gives = "every λ tried with its private score, the choice, an interval"
+    needs = "δ > 0"
+    delta_range = "> 0"
+    trainings = "one a step"
+    observable = "each candidate and its noised score, step by step; how long scoring takes"
+    scope = Scope.PAIRS
+    shows_all = True
+    scores_ahead = True
+    learns = True
+    public_path = True  # the path follows released observations only
+    fits_lengthscale = True  # it is fitted to released observations, which costs nothing
 
     look_share: float | None = None
     final_share: float = 0.0
@@ -151,7 +160,7 @@ class PrivateTrajectory:
         """
         spends = tuple(spend for spend, _ in self.draws(problem))
         evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
-        guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.traits.scope)
+        guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -271,24 +280,6 @@ class PrivateTrajectory:
         total -= number
         final, look = (math.floor(total * share) for share in self.shares)
         return total - final - look, final, look, number
-
-    traits: ClassVar = MethodTraits(
-        wants="to see the whole search, or many editions from one budget",
-        gives="every λ tried with its private score, the choice, an interval",
-        needs="δ > 0",
-        delta="> 0",
-        trainings="one a step",
-        observable="each candidate and its noised score, step by step; how long scoring takes",
-        scope=Scope.PAIRS,
-        shows_all=True,
-        certificate_rules=certificate_rules,
-        forms=forms,
-        simulated=simulated,
-        released_scores=released_scores,
-        scores_ahead=True,
-        prepare=prepare,
-        cross_validated=cross_validated,
-    )
 
 
 def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:

@@ -13,13 +13,13 @@ Every method that chooses privately has to lose less than this one, or its ε is
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
+from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.public_search import check_trials, required_trials, search_on_public_data, searched
@@ -37,16 +37,23 @@ SCORE = "its score"  # the draw's name
 
 
 @dataclass(frozen=True)
-class Public:
+class Public(Method):
     """Pure ε-DP: the public training set chooses, the private score of its choice is released.
 
     Attributes:
         public_trials: candidates that are cross-validated on the public training set.
     """
 
-    public_path: ClassVar = True  # the one candidate that is scored is a public fact
-    releases_hyperparameters: ClassVar = True  # those of the public choice
-    fits_lengthscale: ClassVar = True  # the public search fits its own
+    wants = "no private choice: a public set like the sensitive one"
+    gives = "the public choice and its private score"
+    needs = "a public set that is like the sensitive one"
+    condition = "the two populations are alike"
+    delta_range = "0"
+    trainings = "1"
+    observable = "the public choice; how long scoring takes"
+    scope = Scope.PAIRS
+    public_path = True  # the one candidate that is scored is a public fact
+    fits_lengthscale = True  # the public search fits its own
 
     public_trials: int = 256
     kind: Literal["public"] = "public"
@@ -72,7 +79,7 @@ class Public:
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The noise draws of a study with its guarantee: one for the score, two where pairs are counted."""
         spends = tuple(spend for spend, _ in self.draws(problem))
-        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=self.traits.scope)
+        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=self.scope)
         return PrivacyPlan(guarantee, spends)
 
     def draws(self, problem: Problem) -> Draws:
@@ -121,23 +128,6 @@ class Public:
         """The mechanisms of the number of pairs, where such are counted, and of the score: together all of ε."""
         parts = split_epsilon(problem, shares_of(problem, 1.0))
         return tuple(DiscreteLaplace(problem.record_steps, part, problem.score_per_step) for part in parts)
-
-    traits: ClassVar = MethodTraits(
-        wants="no private choice: a public set like the sensitive one",
-        gives="the public choice and its private score",
-        needs="a public set that is like the sensitive one",
-        condition="the two populations are alike",
-        delta="0",
-        trainings="1",
-        observable="the public choice; how long scoring takes",
-        scope=Scope.PAIRS,
-        certificate_rules=certificate_rules,
-        forms=forms,
-        simulated=simulated,
-        prepare=prepare,
-        cross_validated=cross_validated,
-        choices=choices,
-    )
 
 
 class PublicChoice(Opaque):

@@ -27,7 +27,6 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
-from dpbo_core.methods.contract import MethodTraits
 from dpbo_core.methods.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules
@@ -66,6 +65,14 @@ class Outsourced:
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
     """
+
+    wants: ClassVar[str] = "another party to search among your records"
+    gives: ClassVar[str] = "an answered search over a noised table"
+    needs: ClassVar[str] = "[two parties](docs/explanation/outsourcing.md)"
+    delta_range: ClassVar[str] = "> 0"
+    trainings: ClassVar[str] = "none"
+    observable: ClassVar[str] = "the noised table, the answers, and to the curator which rows are asked about"
+    command: ClassVar[str] = "`dpbo curate`, `dpbo model`"
 
     epsilon: float
     delta: float
@@ -182,17 +189,6 @@ class Outsourced:
             evidence=REFUTED if published else EVIDENCE,
         )
         return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
-
-    traits: ClassVar = MethodTraits(
-        wants="another party to search among your records",
-        gives="an answered search over a noised table",
-        needs="[two parties](docs/explanation/outsourcing.md)",
-        delta="> 0",
-        trainings="none",
-        observable="the noised table, the answers, and to the curator which rows are asked about",
-        command="`dpbo curate`, `dpbo model`",
-        certificate_rules=certificate_rules,
-    )
 
 
 def _check_guarantee(epsilon: float, delta: float) -> None:
