@@ -176,15 +176,8 @@ class Advice:
 
 
 def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
-    """Every method's price and expected error; the study's own with its options, others as they serve best.
-
-    Args:
-        problem: the study's.
-        own_kind: the study's own method, or "auto".
-        options: of [method].
-
-    Raises:
-        StudyInvalid: the study's own method or options are not valid, or this machine cannot score as it says.
+    """Every method's price and expected error; the study's own method (or "auto") with its options, the others as
+    they serve best.
     """
     check_scoring(problem)
     own = None if own_kind == AUTO else method_named(own_kind, options)
@@ -220,11 +213,7 @@ def why_useless(method: Method, problem: Problem, plan: PrivacyPlan) -> str:
 
 
 def check_scoring(problem: Problem) -> None:
-    """Refuse a study that scores each record in a process of its own where this machine cannot.
-
-    Raises:
-        StudyInvalid: it cannot.
-    """
+    """Refuse a study that scores each record in a process of its own where this machine cannot."""
     if problem.model.enforced:
         from dpbo_core.models.one_by_one.available import check_enforceable
 
@@ -234,7 +223,6 @@ def check_scoring(problem: Problem) -> None:
 def _method_advice(
     method: Method, problem: Problem, beside: Expected | None, plan: PrivacyPlan | None = None
 ) -> MethodAdvice:
-    """One method's price, verdict and expected error, its loss compared with `beside`; or why it cannot run."""
     G, options = problem.score_range, changed_options(method)
     try:
         check_counts(method, problem)

@@ -30,16 +30,7 @@ class Choice:
 
 
 def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Method, str]:
-    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised.
-
-    Args:
-        problem: the study's.
-        kind: a method's, or "auto".
-        options: of [method].
-
-    Raises:
-        StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
-    """
+    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised."""
     if kind != AUTO:
         return method_named(kind, options), ""
     check_auto(kind, options)
@@ -59,11 +50,7 @@ def recommendation(problem: Problem) -> Choice | None:
 
 
 def check_auto(kind: str, options: Mapping[str, Any]) -> None:
-    """Refuse options of a method in a study with method = "auto".
-
-    Raises:
-        StudyInvalid: it does.
-    """
+    """Refuse options of a method in a study with method = "auto"."""
     if kind == AUTO and options:
         raise StudyInvalid(
             f'[method] has the key {next(iter(options))!r}, and method = "auto" chooses the options too',
@@ -107,12 +94,8 @@ def _drowned(form: Method, problem: Problem) -> bool:
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
-    """The first variant as the choice, with why; for a sensitive training set a private training; None if none
-    runs.
-
-    Args:
-        forms: as `forms_of` orders them.
-        problem: the study's.
+    """The first of the variants that `forms_of` ordered, and why; for a sensitive training set a private training;
+    None if none runs.
     """
     if problem.training is not None:
         trained = privately_trained(problem)
@@ -156,6 +139,5 @@ def changed_options(method: Method) -> dict[str, Any]:
 
 
 def _name_and_options(method: Method) -> str:
-    """A method's name, with the options in brackets that differ from its defaults."""
     options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
     return f"{method.kind} ({options})" if options else method.kind

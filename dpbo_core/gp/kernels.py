@@ -140,11 +140,7 @@ def typical_lengthscale(dimensions: int) -> float:
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The covariance function that a study calls `name`, another name refused, with this lengthscale and variance.
-
-    Raises:
-        StudyInvalid: an unknown name, with the nearest valid one, or an impossible lengthscale or variance.
-    """
+    """The covariance function that a study calls `name` (another name is refused), with these parameters."""
     if name not in KERNELS:
         raise StudyInvalid(
             f"kernel {name!r} is not known{suggestion(name, KERNELS)}",
@@ -173,7 +169,6 @@ def squared_distance(
 
 
 def _check_kernel(lengthscale: float, variance: float) -> None:
-    """Refuse a lengthscale or a variance that is not between 1e-100 and 1e100."""
     for name, value in (("lengthscale", lengthscale), ("variance", variance)):
         if not 1e-100 <= value <= 1e100:  # squares stay finite; NaN fails too
             raise StudyInvalid(

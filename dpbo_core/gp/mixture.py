@@ -96,9 +96,7 @@ class Components(ABC):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at (n, d) candidates, whose guessed scores are
-        `guess`, (n,): (C, n) twice.
-        """
+        """Each component's mean and standard deviation of the score at (n, d) candidates, as `Mixture` says."""
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
         rows = max(1, ENTRIES // max(1, C * self.factors.shape[1]))
@@ -166,7 +164,6 @@ class KernelMixture(Components):
         return float(self.prior.offset_deviation**2 * one @ self.whitened[0])
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrix L⁻¹ k(X, candidates) of each component, (C, u, n)."""
         R = correlations(self.prior.kernel, self.lengthscales, self.points, candidates)
         K = self.variances[:, None, None] * R + self._level_variance
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
@@ -179,14 +176,8 @@ def within(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`.
-
-    Args:
-        weights: of each component, (C,).
-        means: of each component, (C,).
-        deviations: of each component, (C,).
-        ends: what any score lies between.
-        level: probability of the interval.
+    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`;
+    `weights`, `means` and `deviations` are of each component, (C,).
     """
     from scipy.special import ndtr
 
@@ -217,7 +208,6 @@ def within(
 
 
 def _quantile(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
-    """The point between `ends` where the increasing function `cdf` reaches q, by halving."""
     low, high = ends
     for _ in range(34):  # to 10⁻¹⁰ of the range
         middle = 0.5 * (low + high)

@@ -73,12 +73,7 @@ class DiscreteGaussian:
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer.
-
-        Raises:
-            MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is
-                applied, a value that is not an exact integer in range.
-        """
+        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer."""
         return draw_each(
             discrete_gaussian(self.scale, moves="i64"),
             sensitivity=self.sensitivity,
@@ -93,7 +88,6 @@ def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tu
 
     Raises:
         ValueError: σ is not positive and finite.
-        StudyInvalid: σ is beyond what 64-bit integers hold on that grid.
     """
     if not 0.0 < sigma < float("inf"):
         raise ValueError("sigma must be positive and finite")

@@ -80,11 +80,7 @@ class _Law(ABC):
             return math.nextafter(float(above), math.inf)
 
     def cap(self, tail: float) -> int:
-        """The least number of trials that is exceeded with probability at most `tail` > 0; ValueError if above 10⁷.
-
-        Raises:
-            ValueError: it would be beyond ten million trials.
-        """
+        """The least number of trials exceeded with probability at most `tail` > 0; ValueError if above 10⁷."""
         with localcontext(Context(prec=_DIGITS)):
             left = Decimal(1) - Decimal(tail) + Decimal("1e-90")
             reached = Decimal(0)
@@ -146,7 +142,6 @@ class NegativeBinomialStopping(_Law):
 
 @lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
 def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
-    """The probability Pr[K = 1] of the truncated negative binomial law, in the caller's decimal context."""
     return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
@@ -220,10 +215,8 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
 
 
 def prior_weights(prior: list[float]) -> list[int]:
-    """Positive integers in proportion to the prior π₀, near N·2⁶⁰·π₀, from which trials are drawn exactly.
-
-    Args:
-        prior: π₀, (N,), positive, summing to 1.
+    """Positive integers in proportion to the prior π₀, near N·2⁶⁰·π₀, from which trials are drawn exactly; π₀,
+    (N,), is positive and sums to 1.
     """
     N = len(prior)
     if max(prior) == min(prior):

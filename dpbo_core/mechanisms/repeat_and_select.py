@@ -150,9 +150,6 @@ class RepeatAndSelect:
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
         """Check the price `spend`: a function that runs a sensitive procedure (all trials) with `source` and
         returns its best trial.
-
-        Raises:
-            MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.
         """
         check_price(self.price(), spend.epsilon_units)
         check_cost(self.delta_units, spend.delta_units)

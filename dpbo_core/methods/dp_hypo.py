@@ -178,9 +178,7 @@ class DpHypo(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """Variants that train privately, one training or the best of several, first what should lose less; none
-        where the training set is public.
-        """
+        """Variants that train privately, first what should lose less; none where the training set is public."""
         if problem.training is None:
             return ()
         private = [base for base in BASES.values() if base.private]
@@ -194,11 +192,7 @@ class DpHypo(Method):
         return 1
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The plan of a study: one noise draw for the whole selection among trials, with its guarantee.
-
-        Raises:
-            StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
-        """
+        """The plan of a study: one noise draw for the whole selection among trials, with its guarantee."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         if self.base_epsilon is not None:
             problem = replace(problem, epsilon=from_units(spends[0].epsilon_units or 0))
@@ -226,11 +220,7 @@ class DpHypo(Method):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: one draw, the best trial, priced by the theorems and not by a noise scale.
-
-        Raises:
-            StudyInvalid: its base is not known.
-        """
+        """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
         base_named(options["base"])
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
@@ -275,18 +265,14 @@ class DpHypo(Method):
         return cast("float", self.inverse_temperature)
 
     def trials(self, problem: Problem) -> Stopping:
-        """The distribution of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`.
-
-        Raises:
-            StudyInvalid: no such law has the study's `steps` as its mean.
-        """
+        """The law of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`."""
         return law_of(self.stopping, self.shape, problem.search.n_steps)
 
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The least noised trial that the study's (ε, δ) pays for, else refused, and the selection among such;
-        `bounds` replaces the method's own ratios (c, C).
+        """The least noisy trial that (ε, δ) pays for, else refused, and its selection; by `bounds` for (c, C) if
+        given.
         """
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
@@ -341,7 +327,6 @@ class DpHypo(Method):
         return trial, mechanism
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
-        """Index of a single training's candidate: a stated prior's largest, or nearest to the base's defaults."""
         return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
 
     def _check_delta(self, problem: Problem, delta_units: int) -> None:
@@ -363,7 +348,6 @@ class DpHypo(Method):
             )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """A fresh sampler of the trials' candidates: by the prior alone, or by a Gaussian process's densities."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
@@ -379,7 +363,6 @@ class DpHypo(Method):
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
-        """The error for a budget below one trial's price at densities of `lower` to `upper` times the prior."""
         if self.base_epsilon is not None:
             return StudyInvalid(
                 f"ε = {problem.epsilon:g} does not pay for the best of so many trials of ε = {self.base_epsilon:g}",
@@ -396,7 +379,6 @@ class DpHypo(Method):
         )
 
     def _why(self, problem: Problem, trial: Trial) -> str:
-        """A sentence for whoever chooses a method: a trial's cost, and what the other sampler would leave."""
         law, mean = self.trials(problem), problem.search.n_steps
         if self.trains_once:
             point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]

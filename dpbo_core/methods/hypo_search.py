@@ -61,16 +61,7 @@ Law = Literal["negative_binomial", "poisson", "one"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The distribution of the number of trials K of this shape and mean ("one": always 1); refused if undrawable.
-
-    Args:
-        name: which family.
-        shape: η of the negative binomial one.
-        mean: E[K], the study's `steps`.
-
-    Raises:
-        StudyInvalid: no such law has this mean, or its tail is longer than can be run.
-    """
+    """The law of the number of trials K of this η and mean ("one": always 1); refused if it cannot be drawn."""
     if name == "one":
         return OneTrial()
     law = _law(name, shape, mean)
@@ -86,7 +77,6 @@ def law_of(name: Law, shape: float, mean: int) -> Stopping:
 
 
 def _law(name: Law, shape: float, mean: int) -> Stopping | None:
-    """The distribution of the number of trials K, or None where there is none of this shape and mean."""
     try:
         return PoissonStopping(float(mean)) if name == "poisson" else NegativeBinomialStopping(shape, float(mean))
     except ValueError:
@@ -120,11 +110,7 @@ NOISE_VARIANCE = 1e-2  # of a public study's standardised score
 
 
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none.
-
-    Raises:
-        StudyInvalid: it is neither of the two forms.
-    """
+    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none."""
     if not prior:
         return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
     if all(isinstance(one, Mapping) for one in prior):
@@ -182,7 +168,6 @@ def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> N
 
 
 def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | None:
-    """The point's coordinates in the unit cube, (d,); None where it is no point of the search space."""
     if set(point) != set(problem.candidates.space.axes):
         return None
     try:
@@ -242,9 +227,7 @@ class HypoSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
-        """Run a drawn number K of trials: the candidate, noised quality in steps, and model of the best, ties at
-        random; candidate 0 if none worked.
-        """
+        """Run a drawn number K of trials: candidate, noised quality in steps, model of the best, ties at random."""
         sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
@@ -266,9 +249,7 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
-        """Train and score a candidate privately: the noised score in steps, and the model; one that fails is the
-        worst, has none, and counts.
-        """
+        """The noised quality in steps, and the model; a trial that fails is the worst, has none, and counts."""
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
@@ -279,7 +260,6 @@ class HypoSearch(Opaque):
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
 
     def _train(self, index: int, objective: Scorer, source: NoiseSource) -> ScorableModel:
-        """Train one trial's model at candidate `index`: privately, with noise by `source`, or on the public set."""
         if self._trial.training is None:
             return self._problem.train(index)
         records = objective.training

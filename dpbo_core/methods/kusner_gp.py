@@ -96,9 +96,6 @@ class NoisyGP(pricing.OnThePrior):
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
         """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range, and
         a score among them is refused but for UCB.
-
-        Raises:
-            StudyInvalid: an acquisition that Theorem 3 does not speak of.
         """
         if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
@@ -118,8 +115,8 @@ class NoisyGP(pricing.OnThePrior):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for each output, and the Gaussian-process prior where a theorem,
-        not the score's range, bounds one's sensitivity.
+        """What a certificate must state: a draw for each output, and the prior unless the score's range bounds
+        each.
         """
         draws, uncapped = pricing.certified_draws(release, "best score")
         return CertificateRules(
@@ -191,7 +188,6 @@ class NoisyGP(pricing.OnThePrior):
         return min(bound * unit, problem.score_range + spend.noise_scale)
 
     def _information_gain(self, problem: Problem) -> float:
-        """An upper bound on the information gain γ_T, from public quantities alone."""
         X, kernel = problem.candidates.encoded, stated_kernel(problem)
         return srinivas_2010.information_gain_bound(
             column=lambda i: kernel.column(X, X[i]),
@@ -287,9 +283,6 @@ class ExactGP(pricing.OnThePrior):
     def score_sensitivity(self, problem: Problem) -> float:
         """Theorem 5's bound on the change of the last score, in prior deviations, exceeded with probability ≤ δ;
         refused without A and τ, or where a choice is released too and the range is no smaller bound.
-
-        Raises:
-            StudyInvalid: no constants or no theorem for the score that is asked for.
         """
         pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
         bound = kusner_2015.theorem_5_sensitivity(
@@ -386,7 +379,6 @@ class ExactGPSearch(Opaque):
 def _release(
     search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
 ) -> Release:
-    """Draw the release of a search that ended: its choice by the mean μ_T, (N,), its noised score, or both."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5

@@ -149,11 +149,7 @@ class PriorScale:
 
 
 def check_prior(dataset_similarity: float, noise_variance: float) -> None:
-    """Refuse constants of the stated prior that are out of range.
-
-    Raises:
-        StudyInvalid: out of range.
-    """
+    """Refuse constants of the stated prior that are out of range."""
     if not 0.0 <= dataset_similarity <= 1.0:
         raise StudyInvalid(
             f"method.dataset_similarity = {dataset_similarity:g}",
@@ -214,7 +210,6 @@ def score_noise_words(problem: Problem, spend: Spend) -> str:
 
 
 def _best_words(problem: Problem, spend: Spend) -> str:
-    """A sentence on how little Corollary 1's weights prefer the best candidate at the range's sensitivity."""
     N = len(problem.candidates)
     utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
     weights = kusner_2015.corollary_1_weights(
@@ -228,11 +223,7 @@ def _best_words(problem: Problem, spend: Spend) -> str:
 
 
 def checked_rate(problem: Problem, A: float, tau: float) -> float:
-    """Theorem 5's bound on how far the last score is below the largest; refused unless A, τ > 0 and T ≥ 2.
-
-    Raises:
-        StudyInvalid: they are not positive numbers, or T < 2.
-    """
+    """Theorem 5's bound on how far the last score is below the largest; refused unless A, τ > 0 and T ≥ 2."""
     T = problem.search.n_steps
     if not (0.0 < A < math.inf and 0.0 < tau < math.inf):
         raise StudyInvalid(
@@ -275,12 +266,7 @@ class OnThePrior(Method):
         return problem.search.n_steps
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study, at most a selection and a Laplace draw, with their guarantee.
-
-        Raises:
-            StudyInvalid: an ε or δ too small to be split, or a score that no theorem speaks of: after another
-                acquisition than UCB, or without the constants A and τ and T ≥ 2.
-        """
+        """The noise draws of a study, at most a selection and a Laplace draw, with their guarantee."""
         bounds = self.sensitivities(problem)
         uncapped = [output for output, bound in bounds.items() if not self.scale.binds(bound)]
         evidence, assumptions = self.proof(problem, uncapped)
@@ -307,11 +293,7 @@ class OnThePrior(Method):
         return tuple(draws)
 
     def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """The sensitivity Δ of each released output (choice, score), in order, in prior standard deviations.
-
-        Raises:
-            StudyInvalid: no constants or no theorem for the score that is asked for.
-        """
+        """The sensitivity Δ of each released output (choice, score), in order, in prior standard deviations."""
         bounds: dict[Output, float] = {}
         if self.outputs != "score":
             bounds["candidate"] = kusner_2015.theorem_1_sensitivity(
@@ -336,9 +318,7 @@ class OnThePrior(Method):
 
     @abstractmethod
     def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The evidence for the guarantee and its assumptions; `uncapped` outputs rest on a theorem, not on the
-        range.
-        """
+        """The evidence and the assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""
 
     @abstractmethod
     def score_sensitivity(self, problem: Problem) -> float:

@@ -145,11 +145,7 @@ class Lipschitz(Method):
         return self.train == "step"
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study: one discrete Laplace draw at scale Δ/ε, with its guarantee.
-
-        Raises:
-            StudyInvalid: a score that is not Lipschitz, or another estimator.
-        """
+        """The noise draws of a study: one discrete Laplace draw at scale Δ/ε, with its guarantee."""
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
         assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
@@ -195,7 +191,6 @@ class Lipschitz(Method):
         return form(self, problem, plan, self._mechanism(problem))
 
     def _mechanism(self, problem: Problem) -> DiscreteLaplace:
-        """The Laplace noise on the best score, at the whole of ε."""
         (epsilon,) = split_epsilon(problem, (1.0,))
         return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
 
@@ -205,9 +200,6 @@ class Lipschitz(Method):
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
-
-        Raises:
-            StudyInvalid: a path, where each person counts once.
         """
         if not self.scores_all:
             refuse_persons(
@@ -319,7 +311,6 @@ class LipschitzSearch(BestScore):
 
 
 def _score_bound(spend: Spend) -> str:
-    """Theorem 8's bound on the noise of the best score, which holds with probability 95 %, as a clause."""
     bound = kusner_2015.theorem_8_error_bound(
         sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
     )

@@ -79,12 +79,8 @@ class NoiseTail:
 
 
 def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray[np.bool_], Reals, Reals]:
-    """Whether an AUC is stated of a noised number of pairs, and the ends of the interval of the number itself.
-
-    Args:
-        drawn: D̂, (…,).
-        tail: of its noise.
-        most: the largest number that there can be.
+    """Whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the number
+    itself, which is at most `most`.
     """
     least = tail.least_shown
     drawn = np.asarray(drawn, dtype=np.float64)
@@ -106,12 +102,8 @@ def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals
 def auc_interval(
     count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float | Reals
 ) -> tuple[Reals, Reals]:
-    """The least and the greatest AUC, in [0, 1], of a count B and a number of pairs D between these ends.
-
-    Args:
-        count: the ends of B, (…,) each.
-        pairs: the ends of D, (…,) each, above 0.
-        beside: r.
+    """The least and the greatest AUC, in [0, 1], of a count B and a number of pairs D > 0 between these ends, (…,)
+    each.
     """
     (least, greatest), (few, many) = count, pairs
     low = beside + least / np.where(least < 0.0, few, many)

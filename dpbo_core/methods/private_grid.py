@@ -253,11 +253,9 @@ class PrivateGrid(Method):
 
     @property
     def _asks_public(self) -> bool:
-        """Whether the public training set is cross-validated."""
         return self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired
 
     def _spread(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of `n_steps` candidates spread evenly over the search space; all of Λ where there are no more."""
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def _trials(self, problem: Problem) -> int:
@@ -273,7 +271,6 @@ class PrivateGrid(Method):
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
-        """The mechanisms that choose a candidate privately, and that noise its score."""
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(
@@ -354,10 +351,7 @@ class GridSearch(Opaque):
         self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:
-        """Draw the release: a privately chosen candidate, and its score with Laplace noise.
-
-        A public list is recorded with the choice, which means nothing without it.
-        """
+        """Draw the release: a privately chosen candidate, recorded with a public list, and its noised score."""
         select = self._plan.spends[0]
         compared = self._sums if self._pairing is None else self._differences
         sums = np.array([total.expose() for total in compared], dtype=np.int64)

@@ -153,11 +153,7 @@ class PrivateTrajectory(Method):
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study with its guarantee: T Gaussian scores, perhaps a choice, and its fresh look.
-
-        Raises:
-            StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
-        """
+        """The noise draws of a study with its guarantee: T Gaussian scores, perhaps a choice, and a fresh look."""
         spends = tuple(spend for spend, _ in self.draws(problem))
         evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
         guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)
@@ -231,8 +227,8 @@ class PrivateTrajectory(Method):
         return required_trials(problem, self.public_trials) if self.prior == "public" else ()
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of each candidate as prior mean, (N,), by a public search where `problem` lacks it; None
-        where the prior is flat.
+        """The public scores as prior mean, (N,), searched for where `problem` lacks them; None where the prior is
+        flat.
         """
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
@@ -283,7 +279,6 @@ class PrivateTrajectory(Method):
 
 
 def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
-    """The discrete Gaussian on a score or pair count, for a zCDP price `rho` in 10⁻¹²; refused below 1."""
     if rho < 1:
         raise too_small(problem)
     return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
@@ -391,7 +386,6 @@ class TrajectorySearch(Opaque):
         self._map, self._bo = self._search()
 
     def _total(self, objective: Scorer, index: int) -> Sensitive[int]:
-        """A candidate's exact sum: scored now, or with one_pass looked up once all of Λ were scored together."""
         if not self._problem.search.one_pass:
             return objective.evaluate(self._problem.train(index))
         if not self._scored:

@@ -47,11 +47,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 
 def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions.
-
-    Raises:
-        StudyInvalid: it would be millions.
-    """
+    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions."""
     try:
         return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
     except ValueError:

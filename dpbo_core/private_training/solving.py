@@ -75,11 +75,7 @@ def solvable(*, n_records: int, n_features: int, regularization: float, tilt_nor
 def check_solvable(
     algorithm: str, *, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0
 ) -> None:
-    """Refuse a λ at which some data set of that size cannot be solved to within `tolerance(…)`.
-
-    Raises:
-        StudyInvalid: it is not so; says from which λ on it is.
-    """
+    """Refuse a λ at which some data set of that size cannot be solved to within `tolerance(…)`."""
 
     def solvable_at(log_lambda: float) -> bool:
         """Whether every data set of that size can be solved at λ = exp(log_lambda)."""

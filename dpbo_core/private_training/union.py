@@ -13,7 +13,6 @@ from dpbo_core.problem.problem import Problem
 
 
 def _public_trial(cost: float, facts: TrialFacts) -> Trial:
-    """A trial whose model is of the public set and costs nothing: all of `cost` pays for its noisy score."""
     return with_score(None, facts.laplace(cost), facts)
 
 
@@ -31,11 +30,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The base algorithm (how trials are trained, in private or in public) of this name; any other is refused.
-
-    Raises:
-        StudyInvalid: there is none of this name.
-    """
+    """The base algorithm (how trials are trained, in private or in public) of this name; any other is refused."""
     if name not in BASES:
         raise StudyInvalid(
             f"method.base = {name!r} is not known{suggestion(name, BASES)}",

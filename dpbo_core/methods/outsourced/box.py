@@ -106,11 +106,7 @@ class Outsourced:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables count as neighbours, with the bound on their rows' lengths, which replace_one must have.
-
-        Raises:
-            StudyInvalid: a row may become any other, of whatever length.
-        """
+        """Which tables count as neighbours, with the bound on their rows' lengths, which replace_one must have."""
         if self.relation is BY_ONE:
             return NearRow(self.norm_bound)
         if self.norm_bound is None:
@@ -131,11 +127,7 @@ class Outsourced:
         return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
 
     def geometry(self, n_columns: int) -> Geometry:
-        """The public facts (projection, bounds on rows, grid) of the gaussian transform of `n_columns` columns.
-
-        Raises:
-            StudyInvalid: a centre of another length than the rows'.
-        """
+        """The public facts (projection, bounds on rows, grid) of the gaussian transform of `n_columns` columns."""
         if self.centre and len(self.centre) != n_columns:
             raise StudyInvalid(f"the centre has {len(self.centre)} numbers and the rows {n_columns}")
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
@@ -171,12 +163,7 @@ class Outsourced:
         )
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The noise draw and guarantee of a publication, paid once for all rows, since neighbours differ in one; an
-        empty table is refused.
-
-        Raises:
-            StudyInvalid: sizes or amounts that no noise fits.
-        """
+        """The noise draw and guarantee of a publication, paid once for all rows; an empty table is refused."""
         if n_rows < 1 or n_columns < 1:
             raise StudyInvalid("the table has no rows", remedy="give a file with one row a candidate")
         published = self.transform == "published"
@@ -192,7 +179,6 @@ class Outsourced:
 
 
 def _check_guarantee(epsilon: float, delta: float) -> None:
-    """Refuse an (ε, δ) that Gaussian noise cannot give."""
     if not (math.isfinite(epsilon) and epsilon > 0.0 and 0.0 < delta < 1.0):
         raise StudyInvalid(
             f"ε = {epsilon:g} and δ = {delta:g} are no guarantee of this exchange",

@@ -124,16 +124,8 @@ class Utility:
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """How useful a table of this size would be, published with these options: columns, noise, regret bound.
-
-    Args:
-        box: the publication that is thought of; its transform is "gaussian".
-        n_rows: n, at least 2.
-        n_columns: d.
-        expected: public guesses.
-
-    Raises:
-        StudyInvalid: sizes or amounts that no noise fits, or no diameter and no norm bound to take it from.
+    """How useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns, noise,
+    regret bound; `expected` holds public guesses.
     """
     if n_rows < 2 or n_columns < 1:
         raise StudyInvalid("there is no table of that size", remedy="give 2 rows or more, and a column or more")
@@ -223,14 +215,12 @@ def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
 
 
 def _answer_bound(expected: Expected) -> float:
-    """The bound L on answers: as guessed, or three standard deviations of signal and noise."""
     if expected.answer_bound is not None:
         return expected.answer_bound
     return 3.0 * math.sqrt(expected.signal_variance + expected.noise_variance)
 
 
 def _diameter(box: Outsourced, expected: Expected) -> float:
-    """The diameter D of the table: as guessed, or twice the norm bound; refused without either."""
     if expected.diameter is not None:
         return expected.diameter
     if box.norm_bound is None:
