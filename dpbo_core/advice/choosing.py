@@ -119,7 +119,8 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
     if others:
         second, other = others[0]
-        why += f"; before {_name_and_options(second)}, {other.caption}"
+        changed = ", ".join(f"{name} = {value}" for name, value in changed_options(second).items())
+        why += f"; before {second.kind}{f' ({changed})' if changed else ''}, {other.caption}"
     return Choice(best.kind, changed_options(best), why)
 
 
@@ -136,8 +137,3 @@ def changed_options(method: Method) -> dict[str, Any]:
     """The options that differ from the method's defaults."""
     usual = type(method)().options
     return {name: value for name, value in method.options.items() if value != usual[name]}
-
-
-def _name_and_options(method: Method) -> str:
-    options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
-    return f"{method.kind} ({options})" if options else method.kind

@@ -1,15 +1,4 @@
-"""What every method is: a price before purchase, a search, a release.
-
-plan(problem)                  the price; needs no data, is deterministic
-draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared beforehand
-outlook(problem)               what to expect of the noise, for advice; needs no data
-n_steps(problem)               how many steps the search takes; public, fixed in advance
-start(problem, plan)           a search
-search.step(objective, noise)  one training and one scoring, or a chunk of Λ; where the path is private all of Λ is
-                               trained before, but for `trains_in_steps`; where the number of evaluations is hidden
-                               all of them; returns what it released, or None
-search.finish(noise)           the release
-"""
+"""What every method is: a price before purchase, a search, a release."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -75,7 +64,9 @@ class Search(Protocol):
     """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """Train and score: what this step released, recorded already; None where only `finish` releases."""
+        """One training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of them:
+        what this step released, recorded already; None where only `finish` releases.
+        """
 
     def finish(self, noise: Noise) -> Release:
         """Make the plan's remaining noise draws, and return the release."""

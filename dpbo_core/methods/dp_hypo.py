@@ -185,7 +185,14 @@ class DpHypo(Method):
         settled = [base for base in private if base.axes and any(axis.default for axis in base.axes.values())]
         one = tuple(DpHypo(base=base.name, stopping="one") for base in settled)
         several = tuple(DpHypo(base=base.name) for base in private)
-        return (*several, *one) if _several_pay(one[0], several[0], problem) else (*one, *several)
+        if len(problem.candidates) > 1:
+            with suppress(StudyInvalid):
+                alone, each = (
+                    training_loss(form._calibrated(problem)[0], problem) for form in (one[0], several[0])
+                )
+                if each - alone <= GAIN:
+                    return (*several, *one)
+        return (*one, *several)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
         """The number of steps, always 1: that step holds all trials, so that nothing shows how many there were."""
@@ -287,7 +294,19 @@ class DpHypo(Method):
         law, (lower, upper) = self.trials(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)
         delta_units = 0 if self.pure else allowed_units(problem.delta)
-        self._check_delta(problem, delta_units)
+        if not self.pure and problem.training is None:
+            raise StudyInvalid(
+                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
+                cause="such a release is only (ε, δ), and only guarantees about training records may be",
+                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
+            )
+        if not self.pure and delta_units == 0:
+            pure = next(base.name for base in BASES.values() if base.private and base.pure)
+            raise StudyInvalid(
+                f"dp_hypo with {self.base} needs delta above 0",
+                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
+                remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
+            )
         delta, cap = from_units(delta_units), None
         if self.hide_duration and not self.trains_once:
             cap = trial_cap(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
@@ -328,24 +347,6 @@ class DpHypo(Method):
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
         return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
-
-    def _check_delta(self, problem: Problem, delta_units: int) -> None:
-        """Refuse a selection that is not `pure` where δ is 0 or no training set is sensitive."""
-        if self.pure:
-            return
-        if problem.training is None:
-            raise StudyInvalid(
-                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
-                cause="such a release is only (ε, δ), and only guarantees about training records may be",
-                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
-            )
-        if delta_units == 0:
-            pure = next(base.name for base in BASES.values() if base.private and base.pure)
-            raise StudyInvalid(
-                f"dp_hypo with {self.base} needs delta above 0",
-                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
-                remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
-            )
 
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
         G = problem.score_range
@@ -415,13 +416,3 @@ class DpHypo(Method):
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
                 )
         return text
-
-
-def _several_pay(one: DpHypo, several: DpHypo, problem: Problem) -> bool:
-    """Whether to prefer the best of several trainings: each is expected to lose at most `GAIN` more than `one`."""
-    if len(problem.candidates) == 1:
-        return False
-    with suppress(StudyInvalid):
-        alone, each = (training_loss(form._calibrated(problem)[0], problem) for form in (one, several))
-        return each - alone <= GAIN
-    return False

@@ -24,6 +24,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -115,27 +116,21 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
         return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
     if all(isinstance(one, Mapping) for one in prior):
         return _of_public_study(prior, problem)
-    return _of_weights(prior, problem)
+    numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in prior)
+    if not numbers or len(prior) != len(problem.candidates) or max(prior) > MOST * min(prior):
+        raise StudyInvalid(
+            f"method.prior has {len(prior)} entries, and there are {len(problem.candidates)} candidates",
+            cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
+            remedy="give so many numbers, or a public study's tables of hyperparameters and score",
+        )
+    positive = np.array(prior, dtype=np.float64)
+    return np.asarray(positive / positive.sum())
 
 
 def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
     informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
     return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
-
-
-def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ (N,) of a study that states a weight for each candidate."""
-    N = len(problem.candidates)
-    numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in weights)
-    if not numbers or len(weights) != N or max(weights) > MOST * min(weights):
-        raise StudyInvalid(
-            f"method.prior has {len(weights)} entries, and there are {N} candidates",
-            cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
-            remedy="give so many numbers, or a public study's tables of hyperparameters and score",
-        )
-    positive = np.array(weights, dtype=np.float64)
-    return np.asarray(positive / positive.sum())
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
@@ -235,7 +230,8 @@ class HypoSearch(Opaque):
         for j in range(runs):  # line 4
             i = self._draw_candidate(sampler, source)
             quality, trained = self._try(i, objective, source)  # line 5
-            self._tell(sampler, i, quality)  # line 7
+            share = min(max(quality / self._problem.range_steps, 0.0), 1.0)  # of the range of qualities
+            attempted(partial(sampler.tell, i, share), None)  # line 7
             if j >= K:
                 continue  # run for its duration alone
             if quality > best[0]:  # line 6
@@ -253,19 +249,17 @@ class HypoSearch(Opaque):
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
-                model = self._train(index, objective, source)
-                score = self._trial.score
+                training, score = self._trial.training, self._trial.score
+                if training is None:
+                    model: ScorableModel = self._problem.train(index)
+                elif objective.training is None:
+                    raise ValueError("the objective has no training records")
+                else:
+                    records = objective.training.expose()
+                    model = training.train(records, self._problem.candidates.points[index], source)
                 return score.prepare(score.spend("quality"), source)(objective.evaluate(model)), model
 
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
-
-    def _train(self, index: int, objective: Scorer, source: NoiseSource) -> ScorableModel:
-        if self._trial.training is None:
-            return self._problem.train(index)
-        records = objective.training
-        if records is None:
-            raise ValueError("the objective has no training records")
-        return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
         """The index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
@@ -274,22 +268,14 @@ class HypoSearch(Opaque):
         """
         if self._only is not None:
             return self._only
-        N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
         if isinstance(sampler, UniformSampler):
-            return draw_index(self._of_prior or [1] * N, source)
+            return draw_index(self._prior, source)
         whole = sum(self._prior)
         density = attempted(lambda: sampler.density().tolist(), [weight / whole for weight in self._prior])
-        return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
-
-    @property
-    def _of_prior(self) -> list[int] | None:
-        """The prior's integer weights, one for each candidate; None where it is uniform."""
-        return None if max(self._prior) == min(self._prior) else self._prior
-
-    def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        """Tell the sampler a trial's quality, as a share of its range; an error of the sampler is dropped."""
-        share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
-        attempted(lambda: sampler.tell(index, share), None)
+        return draw_index(
+            bounded_weights(density, lower=self._mechanism.lower, upper=self._mechanism.upper, prior=self._prior),
+            source,
+        )
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:

@@ -200,26 +200,22 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
     )
     loss = min(problem.score_range, loss)
     if scale.capped and spend.sensitivity >= problem.score_range:
-        return loss, _best_words(problem, spend)
+        N = len(problem.candidates)
+        utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
+        weights = kusner_2015.corollary_1_weights(
+            utilities=utilities, sensitivity=spend.sensitivity, epsilon=spend.epsilon
+        )
+        return loss, (
+            f"no candidate is more than e^(ε/2) = {math.exp(spend.epsilon / 2.0):.3g} times as likely as another, "
+            f"and the best of {N} is chosen with a probability of at most {weights[0]:.2g}: the choice is hardly "
+            "better than a uniform draw"
+        )
     return loss, f"its choice loses up to {loss:.2g}, if the scores are draws of the stated prior"
 
 
 def score_noise_words(problem: Problem, spend: Spend) -> str:
     """The scale of the noise on a score, and the score's range, as a clause."""
     return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
-
-
-def _best_words(problem: Problem, spend: Spend) -> str:
-    N = len(problem.candidates)
-    utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
-    weights = kusner_2015.corollary_1_weights(
-        utilities=utilities, sensitivity=spend.sensitivity, epsilon=spend.epsilon
-    )
-    return (
-        f"no candidate is more than e^(ε/2) = {math.exp(spend.epsilon / 2.0):.3g} times as likely as another, and "
-        f"the best of {N} is chosen with a probability of at most {weights[0]:.2g}: the choice is hardly better "
-        "than a uniform draw"
-    )
 
 
 def checked_rate(problem: Problem, A: float, tau: float) -> float:

@@ -210,7 +210,10 @@ class Lipschitz(Method):
             return max(1, int(np.ceil(self._as_printed(problem) / problem.score_per_step * (1.0 + 1e-12))))
         L, G = problem.score.lipschitz, problem.score_range  # line 4
         loss_at_zero = initial_loss(problem.model.estimator)
-        tau = _tolerance(problem)
+        tau = problem.model.tolerance
+        if tau is None:
+            lambdas = {float(point["lambda"]) for point in problem.candidates.points}
+            tau = max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)
         B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss_at_zero)
         r0 = problem.score.span(0.0)  # 0 for a score of the margin alone, or Theorem 7 would be false of it
         R = kusner_2015.record_range(score_range=G, lipschitz=L, weight_norm=B + tau, range_at_zero=r0)
@@ -335,11 +338,3 @@ def _ends(problem: Problem) -> tuple[float, float]:
         )
     lambdas = [float(point["lambda"]) for point in problem.candidates.points]  # Alg. 3, line 1
     return min(lambdas), max(lambdas)
-
-
-def _tolerance(problem: Problem) -> float:
-    """The largest distance τ from its optimum that any candidate's model is certified to be trained within."""
-    if problem.model.tolerance is not None:
-        return problem.model.tolerance
-    lambdas = {float(point["lambda"]) for point in problem.candidates.points}
-    return max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)

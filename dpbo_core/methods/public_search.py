@@ -64,7 +64,9 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
     while len(tried) < n_tried:
-        index = _proposal(posterior, tried)
+        bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
+        bound[tried] = -np.inf
+        index = int(np.argmax(bound.round(DIGITS)))
         tried.append(index)
         scores.append(problem.public_score(index))
         if len(tried) >= GROWTH * fitted_at:
@@ -194,10 +196,3 @@ def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) 
     for index, value in zip(tried, values, strict=True):
         posterior.observe(index, float(value))
     return posterior
-
-
-def _proposal(posterior: Posterior, tried: list[int]) -> int:
-    """The untried candidate with the largest upper confidence bound of the posterior, as an index."""
-    bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
-    bound[tried] = -np.inf
-    return int(np.argmax(bound.round(DIGITS)))

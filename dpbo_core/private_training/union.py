@@ -8,15 +8,16 @@ from dpbo_core.private_training.dp_sgd import DP_SGD
 from dpbo_core.private_training.noisy_gradient_descent import NOISY_GRADIENT_DESCENT
 from dpbo_core.private_training.objective_perturbation import OBJECTIVE_PERTURBATION
 from dpbo_core.private_training.output_perturbation import OUTPUT_PERTURBATION
-from dpbo_core.private_training.trial import Trial, TrialFacts, with_score
+from dpbo_core.private_training.trial import with_score
 from dpbo_core.problem.problem import Problem
 
-
-def _public_trial(cost: float, facts: TrialFacts) -> Trial:
-    return with_score(None, facts.laplace(cost), facts)
-
-
-PUBLIC_TRAINING = Base("public_training", _public_trial, axes=None, pure=True, private=False)
+PUBLIC_TRAINING = Base(
+    "public_training",
+    lambda cost, facts: with_score(None, facts.laplace(cost), facts),  # the model costs nothing
+    axes=None,
+    pure=True,
+    private=False,
+)
 BASES: Mapping[str, Base] = {
     base.name: base
     for base in (

@@ -15,6 +15,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.accounting.certificate import recompute
 from dpbo_core.accounting.composition import NOTHING, compose
 from dpbo_core.accounting.renyi_filter import NOT_FILTERED
+from dpbo_core.bo.adaptive_sampling import UniformSampler
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
@@ -439,7 +440,7 @@ def test_equal_bests_are_chosen_alike(monkeypatch):
     search, table = DpHypo().start(world, DpHypo().plan(world)), Table(np.full((4, 10), 0.5))
     source = InjectedNoise(np.random.default_rng(0), 0.0)
     first = []
-    monkeypatch.setattr(HypoSearch, "_tell", lambda self, sampler, index, quality: first.append(index))
+    monkeypatch.setattr(UniformSampler, "tell", lambda self, index, quality: first.append(index))
     won = []
     for _ in range(200):
         first.clear()
