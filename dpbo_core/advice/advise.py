@@ -57,7 +57,6 @@ def useful_from(method: Method, problem: Problem) -> int | None:
     """From how many records on this method's verdict would be good, to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
-        """Whether the method's verdict would be good for so many records."""
         asked = replace(problem, n_validation=n_records)
         with suppress(DpboError):
             outlook, loss = method.outlook(asked), expected(method, asked)
@@ -176,9 +175,7 @@ class Advice:
 
 
 def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
-    """Every method's price and expected error; the study's own method (or "auto") with its options, the others as
-    they serve best.
-    """
+    """Every method's price and expected error: the study's own with its options, others as they serve best."""
     check_scoring(problem)
     own = None if own_kind == AUTO else method_named(own_kind, options)
     check_auto(own_kind, options)

@@ -79,7 +79,6 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
     least = min((loss.regret for form, loss in runnable if not form.shows_all), default=0.0)
 
     def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
-        """A sorting key: the best variant has the smallest."""
         form, loss = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
         return form.shows_all, not tied, loss.score_error if tied else loss.regret
@@ -94,9 +93,7 @@ def _drowned(form: Method, problem: Problem) -> bool:
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
-    """The first of the variants that `forms_of` ordered, and why; for a sensitive training set a private training;
-    None if none runs.
-    """
+    """The first of `forms_of`, and why; for a sensitive training set a private training; None if none runs."""
     if problem.training is not None:
         trained = privately_trained(problem)
         if trained is None:

@@ -93,9 +93,7 @@ class Expected:
 
 
 def expected(method: Method, problem: Problem) -> Expected | None:
-    """The regret, its range and the score's error, in the score's units, that the table of simulations gives for
-    `method` on this problem; None if not simulated.
-    """
+    """The expected regret and error of the score, by the table of simulations; None for a method not in it."""
     at = method.simulated(problem)
     if at is None:
         return None

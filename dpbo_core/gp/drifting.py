@@ -110,9 +110,7 @@ class Drifting(Components):
 
 
 def of_the_past(past: Observations, prior: Prior) -> Drifting:
-    """The likeliest Gaussian processes that drift between runs, as a mixture, given earlier runs' scores: one or
-    more observations, all of age 1 or more.
-    """
+    """The likeliest drifting Gaussian processes, as a mixture, given earlier runs' scores, all of age 1 or more."""
     lengthscales, deviations, log_prior = grid_of(prior)
     trusts, drifts = np.array(TRUSTS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
     oldest = int(past.ages.max())

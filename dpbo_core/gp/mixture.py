@@ -121,9 +121,7 @@ class Components(ABC):
     def joint(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates, whose guessed scores are `guess`,
-        under the whole mixture.
-        """
+        """Mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates under the whole mixture."""
         means, _ = self.moments(candidates, guess)
         mean = self.weights @ means
         C = (self.weights[:, None] * (means - mean)).T @ (means - mean)
@@ -197,7 +195,6 @@ def within(
     w, m, s, sign, low, high, inside = (x[possible] for x in (w, means, s, sign, low, high, inside))
 
     def cdf(x: float) -> float:
-        """The probability that the score is at most x, given that it lies in `ends`."""
         below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
         above = ndtr((m - x) / s) - ndtr((m - ends[1]) / s)
         return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))

@@ -155,9 +155,7 @@ def _as_json(contents: VaultContents) -> str:
 
 
 def _from_text(text: str) -> VaultContents:
-    """The contents that `_as_json` wrote; a ValueError, LookupError, TypeError or AttributeError for any other
-    text.
-    """
+    """The contents that `_as_json` wrote; ValueError, LookupError, TypeError or AttributeError if it did not."""
     document = json.loads(text)
     looks = {
         name: LookNoise(str(identity), _sealed_integer(noise), above if above is None else bool(above))

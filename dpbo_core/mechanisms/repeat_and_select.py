@@ -47,9 +47,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of a random number K of trials, by the theorem as published or as
-    corrected, rounded up; ∞ where δ = 0 has none.
-    """
+    """The ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
@@ -148,9 +146,7 @@ class RepeatAndSelect:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """Check the price `spend`: a function that runs a sensitive procedure (all trials) with `source` and
-        returns its best trial.
-        """
+        """Check the price `spend`: a function that runs a sensitive procedure, all trials, for its best trial."""
         check_price(self.price(), spend.epsilon_units)
         check_cost(self.delta_units, spend.delta_units)
         return lambda value: value.expose()(source)

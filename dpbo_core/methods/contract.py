@@ -2,12 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.privacy.certified import CertificateRules
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
@@ -143,19 +145,27 @@ class Method(ABC):
         """The method's options of [method], by name."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "kind"}
 
-    @abstractmethod
+    def check_option(self, name: str, remedy: str, *, fine: bool, cause: str = "") -> None:
+        """Refuse the value of the option `name` where it is not `fine`."""
+        if not fine:
+            raise StudyInvalid(f"method.{name} = {getattr(self, name)}", cause=cause, remedy=remedy)
+
     def plan(self, problem: Problem) -> PrivacyPlan:
         """The noise draws of a study and the guarantee that they compose to; deterministic, needs no data.
 
         Raises:
             StudyInvalid: the method has no proof, or no noise, for this study.
         """
+        guarantee = self.guarantee(problem)  # refuses a study that the proof does not cover, before noise is scaled
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+
+    @abstractmethod
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """The guarantee that the draws of the plan compose to, with the proof's standing and assumptions."""
 
     @abstractmethod
     def draws(self, problem: Problem) -> Draws:
-        """The noise draws of the plan, each with its price and the mechanism that will make it, so that noise can
-        be prepared beforehand.
-        """
+        """The noise draws of the plan, so that noise can be prepared: each price, and the mechanism that draws."""
 
     @abstractmethod
     def outlook(self, problem: Problem) -> Outlook:
@@ -202,18 +212,31 @@ class Method(ABC):
         """Indices of the candidates that it trains whatever comes out; by default none is known."""
         return ()
 
+    def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002
+        """How many candidates a search on public data tries before the charge; by default 0, no search."""
+        return 0
+
     def prepare(self, problem: Problem) -> Problem:
-        """The problem with the result of a search on public data, made before anything is charged; by default there
-        is none, and it is the same problem.
+        """The problem with the result of that search; the same problem without one.
 
         Raises:
             StudyInvalid: a public training fails.
         """
-        return problem
+        trials = self.n_cross_validated(problem)
+        if trials == 0:
+            return problem
+        from dpbo_core.methods.public_search import search_on_public_data
 
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:  # noqa: ARG002
-        """Indices of the candidates whose public scores that search needs whatever they are; by default none."""
-        return ()
+        return replace(problem, public_search=search_on_public_data(problem, trials))
+
+    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
+        """Indices of the candidates whose public scores that search needs whatever they are."""
+        trials = self.n_cross_validated(problem)
+        if trials == 0:
+            return ()
+        from dpbo_core.methods.public_search import required_trials
+
+        return required_trials(problem, trials)
 
     def choices(self, problem: Problem) -> tuple[int, ...]:
         """Indices of the candidates that it may choose; by default all of Λ."""

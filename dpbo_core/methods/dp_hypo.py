@@ -34,7 +34,7 @@ from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_s
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import RECORDS, CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.unit import PrivacyUnit
@@ -126,8 +126,8 @@ class DpHypo(Method):
         for name, in_white, in_black in BOXES:  # what is not said is what is best there: docs/evidence/dp_hypo.md
             if getattr(self, name) is None:
                 object.__setattr__(self, name, in_white if white else in_black)
-        if self.base_epsilon is not None and not 0.0 < self.base_epsilon < math.inf:
-            raise StudyInvalid(f"method.base_epsilon = {self.base_epsilon}", remedy="choose a positive ε")
+        fine = self.base_epsilon is None or 0.0 < self.base_epsilon < math.inf
+        self.check_option("base_epsilon", "choose a positive ε", fine=fine)
         if self.calibration == "published" and self.stopping == "poisson":
             raise StudyInvalid(
                 'method.calibration = "published" with stopping = "poisson"',
@@ -148,8 +148,7 @@ class DpHypo(Method):
             ("score_share", self.people == "any" or self.score_share is None, "leave it out: people are disjoint"),
             ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
         ):
-            if not fine:
-                raise StudyInvalid(f"method.{name} = {getattr(self, name)}", remedy=remedy)
+            self.check_option(name, remedy, fine=fine)
 
     @property
     def pure(self) -> bool:
@@ -163,9 +162,7 @@ class DpHypo(Method):
 
     @property
     def share(self) -> float:
-        """The share of a trial's cost for its noised score, the rest being training's: 1 if people are disjoint;
-        where unstated 0.25, or 0.1 for a single training.
-        """
+        """The share of a trial's cost for its score: 0.25, or 0.1 of one training, or as stated; 1 if disjoint."""
         if self.people == "disjoint":
             return 1.0
         usual = 0.1 if self.trains_once else 0.25
@@ -198,26 +195,23 @@ class DpHypo(Method):
         """The number of steps, always 1: that step holds all trials, so that nothing shows how many there were."""
         return 1
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The plan of a study: one noise draw for the whole selection among trials, with its guarantee."""
-        spends = tuple(spend for spend, _ in self.draws(problem))
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """(ε, δ) of the whole selection among trials, pure where all of it is; in the black box its own price."""
+        ((spend, _),) = self.draws(problem)  # refuses a base that does not fit the study
         if self.base_epsilon is not None:
-            problem = replace(problem, epsilon=from_units(spends[0].epsilon_units or 0))
+            problem = replace(problem, epsilon=spend.epsilon)
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         if self.calibration == "published":
             evidence = PRINTED_EVIDENCE
         if self.trains_once:  # nothing is selected
             evidence = ONE_EVIDENCE
-        return PrivacyPlan(
-            guarantee_of(
-                problem,
-                delta=0.0 if self.pure else problem.delta,
-                evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
-                scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
-                assumptions=assumed_of(self.options),
-            ),
-            spends,
+        return guarantee_of(
+            problem,
+            delta=0.0 if self.pure else problem.delta,
+            evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
+            scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
+            assumptions=assumed_of(self.options),
         )
 
     def draws(self, problem: Problem) -> Draws:
@@ -278,9 +272,7 @@ class DpHypo(Method):
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The least noisy trial that (ε, δ) pays for, else refused, and its selection; by `bounds` for (c, C) if
-        given.
-        """
+        """The least noisy trial that (ε, δ) pays for, else refused, and its selection; at `bounds` if given."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         if self.people == "disjoint" and (problem.training is None or problem.training.scored):

@@ -90,8 +90,13 @@ class NoisyGP(pricing.OnThePrior):
     kind: Literal["noisy_gp"] = "noisy_gp"
 
     def __post_init__(self) -> None:
-        pricing.check_prior(self.dataset_similarity, self.noise_variance)
-        _ = self.scale
+        super().__post_init__()
+        self.check_option(
+            "noise_variance",
+            "choose a positive variance on the prior's scale, 0.01 say",
+            fine=0.0 < self.noise_variance < math.inf,
+            cause="Algorithm 1 draws noise onto each observation",
+        )
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
         """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range, and
@@ -115,9 +120,7 @@ class NoisyGP(pricing.OnThePrior):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for each output, and the prior unless the score's range bounds
-        each.
-        """
+        """What a certificate must state: a draw for each output, and the prior where a theorem bounds one."""
         draws, uncapped = pricing.certified_draws(release, "best score")
         return CertificateRules(
             draws,
@@ -228,10 +231,6 @@ class ExactGP(pricing.OnThePrior):
     outputs: pricing.Outputs = "score"
     calibration: Calibration = "corrected"
     kind: Literal["exact_gp"] = "exact_gp"
-
-    def __post_init__(self) -> None:
-        pricing.check_prior(self.dataset_similarity, 1.0)
-        _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
         """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""

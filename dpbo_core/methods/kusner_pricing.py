@@ -37,8 +37,8 @@ from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import only_shows, score_range
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.problem import Problem
 from dpbo_core.theorems import kusner_2015
@@ -148,28 +148,6 @@ class PriorScale:
         return problem.record_steps / problem.range_steps / self.spread
 
 
-def check_prior(dataset_similarity: float, noise_variance: float) -> None:
-    """Refuse constants of the stated prior that are out of range."""
-    if not 0.0 <= dataset_similarity <= 1.0:
-        raise StudyInvalid(
-            f"method.dataset_similarity = {dataset_similarity:g}",
-            cause="it is a correlation between the scores of neighbouring data sets",
-            remedy="choose a number from 0 to 1, 0.99 say",
-        )
-    if not 0.0 < noise_variance < float("inf"):
-        raise StudyInvalid(
-            f"method.noise_variance = {noise_variance:g}",
-            cause="Algorithm 1 draws noise onto each observation",
-            remedy="choose a positive variance on the prior's scale, 0.01 say",
-        )
-
-
-def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """The draw `spend` with the δ up to which its ε holds, and so a zCDP price of ε²/2, rounded up."""
-    epsilon = from_units(spend.epsilon_units or 0)
-    return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
-
-
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
     """The draws that a certificate must state, name → mechanisms (the score's is named `score`), and the names of
     those that rest on the prior.
@@ -247,6 +225,15 @@ class OnThePrior(Method):
     score_spread: float
     outputs: Outputs
 
+    def __post_init__(self) -> None:
+        self.check_option(
+            "dataset_similarity",
+            "choose a number from 0 to 1, 0.99 say",
+            fine=0.0 <= self.dataset_similarity <= 1.0,
+            cause="it is a correlation between the scores of neighbouring data sets",
+        )
+        _ = self.scale
+
     @property
     def scale(self) -> PriorScale:
         """The public map between scores and the prior's units."""
@@ -261,15 +248,12 @@ class OnThePrior(Method):
         """The number T of models that are scored: `[search] steps`."""
         return problem.search.n_steps
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study, at most a selection and a Laplace draw, with their guarantee."""
-        bounds = self.sensitivities(problem)
-        uncapped = [output for output, bound in bounds.items() if not self.scale.binds(bound)]
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """The guarantee of a selection, a Laplace draw or both: pure where the range caps each Δ, else (ε, δ)."""
+        uncapped = [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
         evidence, assumptions = self.proof(problem, uncapped)
-        guarantee = guarantee_of(
-            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
-        )
-        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+        delta = problem.delta if uncapped else 0.0
+        return guarantee_of(problem, delta=delta, evidence=evidence, assumptions=assumptions)
 
     def draws(self, problem: Problem) -> Draws:
         """The noise draws of the plan with their mechanisms, each with a δ where the range does not cap it."""
@@ -285,7 +269,10 @@ class OnThePrior(Method):
                 spend = mechanism.spend("best candidate")
             else:
                 spend, mechanism = self.score_draw(problem, bound, epsilon)
-            draws.append((spend if self.scale.binds(bound) else _up_to(delta, spend), mechanism))
+            if not self.scale.binds(bound):  # ε holds up to δ, and so does the zCDP price of ε²/2, rounded up
+                rho = spent_units(0.5 * spend.epsilon**2 * (1.0 + 1e-12))
+                spend = replace(spend, delta_units=delta, rho_units=rho)
+            draws.append((spend, mechanism))
         return tuple(draws)
 
     def sensitivities(self, problem: Problem) -> dict[Output, float]:

@@ -48,7 +48,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.privacy.assumption import STEP_TIMES_HIDDEN
 from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
-from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -144,13 +144,12 @@ class Lipschitz(Method):
         """Whether each step of a private path trains the model that it chose."""
         return self.train == "step"
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study: one discrete Laplace draw at scale Δ/ε, with its guarantee."""
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """Pure ε-DP of one discrete Laplace draw at scale Δ/ε; refuted as published."""
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
         assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
-        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
-        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+        return guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's one noise draw with its mechanism: on the best score."""

@@ -102,9 +102,7 @@ def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals
 def auc_interval(
     count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float | Reals
 ) -> tuple[Reals, Reals]:
-    """The least and the greatest AUC, in [0, 1], of a count B and a number of pairs D > 0 between these ends, (…,)
-    each.
-    """
+    """The least and greatest AUC, in [0, 1], of a count B and a number of pairs D > 0 within these ends, (…,)."""
     (least, greatest), (few, many) = count, pairs
     low = beside + least / np.where(least < 0.0, few, many)
     high = beside + greatest / np.where(greatest > 0.0, few, many)

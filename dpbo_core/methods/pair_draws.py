@@ -95,9 +95,7 @@ def unit_of(problem: Problem) -> Unit:
 
 
 def unit_drawn(pairs: PairCount, drawn: int, number: DiscreteLaplace | DiscreteGaussian, beside: float) -> Unit:
-    """The map from noised integer to score, where `number` drew D̂ (`drawn`) of at most as many `pairs`, and r is
-    `beside`.
-    """
+    """The map from noised integer to score; `drawn` is D̂, noised by `number`, of `pairs`, and `beside` is r."""
     tail = NoiseTail.of(number)
     stated, low, high = bounds_of_pairs(np.array(drawn, dtype=np.float64), tail, pairs.range_steps)
     n_pairs = min(max(float(drawn), tail.least_shown, 1.0), float(pairs.range_steps))

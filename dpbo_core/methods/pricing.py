@@ -26,9 +26,7 @@ def guarantee_of(
     scope: Scope = Scope.MEANS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """A study's whole guarantee: its ε (∞ if refuted) and `delta`, with `rowwise_predictions` added if needed; a
-    study beyond the proof's `scope` is refused.
-    """
+    """A study's guarantee: its ε (∞ if refuted), `delta`, assumptions; refused beyond the proof's `scope`."""
     if in_pairs(problem) is not None and scope is not Scope.PAIRS:
         raise refused(problem, ())
     if problem.training is not None and scope is not Scope.PRIVATE_TRAINING:

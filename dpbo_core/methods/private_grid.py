@@ -20,7 +20,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -36,19 +35,16 @@ from dpbo_core.methods.pair_draws import (
 from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.public_search import (
     base_measure,
-    check_trials,
     head_start,
     pairing,
     public_shortlist,
-    required_trials,
     search_on_public_data,
-    searched,
 )
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -112,17 +108,10 @@ class PrivateGrid(Method):
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
-        if self.score_share is not None and not 0.0 < self.score_share < 1.0:
-            raise StudyInvalid(
-                f"method.score_share = {self.score_share}",
-                remedy="choose a share of ε between 0 and 1; 0.1 is usual",
-            )
-
-        check_trials(self.public_trials)
-        if self.editions < 1:
-            raise StudyInvalid(
-                f"method.editions = {self.editions}", remedy="give the number that is planned, 1 or more"
-            )
+        fine = self.score_share is None or 0.0 < self.score_share < 1.0
+        self.check_option("score_share", "choose a share of ε between 0 and 1; 0.1 is usual", fine=fine)
+        self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
+        self.check_option("editions", "give the number that is planned, 1 or more", fine=self.editions >= 1)
 
     def n_steps(self, problem: Problem) -> int:
         """The number of candidates that are scored, |Λ′|: one step of the search each."""
@@ -163,14 +152,12 @@ class PrivateGrid(Method):
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study, a selection and a score (of pairs also their number), and its guarantee."""
-        spends = tuple(spend for spend, _ in self.draws(problem))
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """Pure ε-DP: the noise on the selection, on the score, and on the number of pairs if counted."""
         if self.paired:
             check_unpaired(problem)
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
-        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
-        return PrivacyPlan(guarantee, spends)
+        return guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the choice, the number of pairs if any, the score."""
@@ -180,9 +167,7 @@ class PrivateGrid(Method):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw of the choice, one of its score, and one of the pairs' number if
-        any.
-        """
+        """What a certificate must state: a draw of the choice, of its score, and of the number of pairs if any."""
         laplace = tuple(DiscreteLaplace.WORTH)
         made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
@@ -200,20 +185,18 @@ class PrivateGrid(Method):
         )
         error = min(problem.score_range, regret) + scale
         losing = f"an expected regret of at most {regret:.2g}"
-        if self._asks_public:
+        if self.n_cross_validated(problem):
             losing = "what its noise leaves open, the public score decides"
         why = (
             f"scores {n} candidates and chooses once: {losing}, and noise of scale {scale:.2g} on the score; δ = 0"
         )
         return Outlook(scale, error, n, why)
 
-    def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate candidates on the public set, if the method uses that: the problem with the results."""
-        return searched(problem, self._trials(problem)) if self._asks_public else problem
-
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that the public search tries in any case; empty where there is none."""
-        return required_trials(problem, self._trials(problem)) if self._asks_public else ()
+    def n_cross_validated(self, problem: Problem) -> int:
+        """The number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
+        if not (self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired):
+            return 0
+        return max(self.public_trials, self.n_steps(problem) if self.evaluate == "public_shortlist" else 0)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
@@ -226,13 +209,11 @@ class PrivateGrid(Method):
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
         """
-        if not self._asks_public:
+        trials = self.n_cross_validated(problem)
+        if trials == 0:
             listed = self._spread(problem)
             return listed, None, np.zeros(len(listed), dtype=np.int64)
-        public_search, (selection, _) = (
-            search_on_public_data(problem, self._trials(problem)),
-            self._mechanisms(problem),
-        )
+        public_search, (selection, _) = search_on_public_data(problem, trials), self._mechanisms(problem)
         match self.evaluate:
             case "public_shortlist":
                 listed = public_shortlist(problem, self.n_steps(problem), public_search)
@@ -251,17 +232,8 @@ class PrivateGrid(Method):
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, np.rint(start - start.max()).astype(np.int64)
 
-    @property
-    def _asks_public(self) -> bool:
-        return self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired
-
     def _spread(self, problem: Problem) -> tuple[int, ...]:
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
-
-    def _trials(self, problem: Problem) -> int:
-        """The number R of candidates to cross-validate: at least as many as are listed."""
-        listed = self.n_steps(problem) if self.evaluate == "public_shortlist" else 0
-        return max(self.public_trials, listed)
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
         """The mechanism that noises the number of pairs; None where the score is a mean."""

@@ -54,12 +54,12 @@ from dpbo_core.methods.pair_draws import (
     unit_of,
 )
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
-from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
+from dpbo_core.methods.public_search import doubt, search_on_public_data
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
-from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.plan import PrivacyPlan, Spend, step_score
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -123,7 +123,7 @@ class PrivateTrajectory(Method):
 
     def __post_init__(self) -> None:
         check_shares(*self.shares)
-        check_trials(self.public_trials)
+        self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -152,12 +152,10 @@ class PrivateTrajectory(Method):
         records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study with its guarantee: T Gaussian scores, perhaps a choice, and a fresh look."""
-        spends = tuple(spend for spend, _ in self.draws(problem))
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """(ε, δ): the noise on T scores, on a final choice and its fresh look where paid for, all in zCDP."""
         evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
-        guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)
-        return PrivacyPlan(guarantee, spends)
+        return guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: number of pairs, T scores, final choice, fresh look."""
@@ -218,18 +216,12 @@ class PrivateTrajectory(Method):
             why += f"; then permute-and-flip chooses among what was visited, with ε = {epsilon:.3g} of its own"
         return Outlook(sigma, error, T, why)
 
-    def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate candidates on the public set, if they are the prior: the problem with the results."""
-        return searched(problem, self.public_trials) if self.prior == "public" else problem
-
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that the public search tries in any case; empty where the prior is flat."""
-        return required_trials(problem, self.public_trials) if self.prior == "public" else ()
+    def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
+        """The number of candidates to cross-validate: `public_trials` if their scores are the prior, else 0."""
+        return self.public_trials if self.prior == "public" else 0
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public scores as prior mean, (N,), searched for where `problem` lacks them; None where the prior is
-        flat.
-        """
+        """The public scores as prior mean, (N,), searched for if `problem` lacks them; None for a flat prior."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:

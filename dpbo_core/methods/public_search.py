@@ -17,12 +17,10 @@ and may be done again in another process with the same outcome.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.cholesky import JITTER
 from dpbo_core.gp.kernels import Matern52, kernel_named
 from dpbo_core.gp.posterior import Posterior
@@ -43,11 +41,6 @@ PAIRED = 16  # candidates whose differences to the best bound them
 BOUNDED = (0.9, 0.98, 0.995, 0.999, 1.0)  # shares of those differences that a bound may keep
 QUIET = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
-
-
-def searched(problem: Problem, trials: int) -> Problem:
-    """The problem with the results of cross-validating `trials` candidates on public data."""
-    return replace(problem, public_search=search_on_public_data(problem, trials))
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
@@ -88,12 +81,6 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
     if trials >= N:
         return tuple(range(N))
     return sobol_subset(problem.candidates, (trials + 1) // 2, seed=problem.search.seed)
-
-
-def check_trials(trials: int) -> None:
-    """Refuse a number of public trials (candidates to cross-validate) that no search can make."""
-    if trials < 1:
-        raise StudyInvalid(f"method.public_trials = {trials}", remedy="ask for at least 1; 256 is usual")
 
 
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:

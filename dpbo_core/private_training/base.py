@@ -58,7 +58,6 @@ class Base:
             )
 
         def distance(point: Mapping[str, Any]) -> float:
-            """The squared distance of a candidate from the defaults, in logarithms."""
             return sum(math.log(point.get(name, usual) / usual) ** 2 for name, usual in defaults.items())
 
         return min(range(len(points)), key=lambda index: distance(points[index]))

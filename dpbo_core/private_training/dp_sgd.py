@@ -82,7 +82,6 @@ class DpSgd:
 @lru_cache(maxsize=512)
 def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     def step(alpha: float) -> float:
-        """The Rényi cost of one step at order `alpha`."""
         return discrete_replace_one_renyi(
             alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS
         )

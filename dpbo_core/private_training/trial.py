@@ -157,9 +157,7 @@ def _units(amount: float) -> int:
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model's weights as plain JSON, with names of features and classes if its training set is
-    sensitive; None for any other.
-    """
+    """Weights as plain JSON, with names if the training set is sensitive; None for a model without weights."""
     weights = getattr(model, "weights", None)
     if weights is None:
         return None

@@ -136,9 +136,7 @@ class Geometry:
 
 
 def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
-    """The integers that a table's rows become before noise: clipped, projected, on the grid; unreadable: the
-    centre.
-    """
+    """A table's rows as integers before noise, (n, r): clipped, projected, on a grid; the centre if unreadable."""
     raw = np.stack([numbers(column) for column in table.columns.values()], axis=1)
     centre = np.array(geometry.centre or (0.0,) * geometry.n_columns)
     finite = np.isfinite(raw).all(axis=1) & ~table.broken
