@@ -37,15 +37,7 @@ MOST_COMPONENTS, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the p
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Noisy scores, each of one candidate in one edition.
-
-    Attributes:
-        points: X in the unit cube, (u, d).
-        ages: e, (u,).
-        values: ȳ, on the prior's scale, (u,).
-        noise: S, (u,).
-        guess: h there, (u,).
-    """
+    """Noisy scores, each of one candidate in one edition, at points in the unit cube, on the prior's scale."""
 
     points: NDArray[np.float64]
     ages: NDArray[np.int64]

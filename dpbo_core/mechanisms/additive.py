@@ -45,9 +45,5 @@ def rounded(imitated: Sampler) -> Imitation:
 
 
 def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
-    """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of the value.
-
-    Raises:
-        MechanismRefused: a value that is not an exact integer in range.
-    """
+    """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of it."""
     return max(-LARGEST_NOISE, min(LARGEST_NOISE, check_integer(value.expose()) + noise.expose()))

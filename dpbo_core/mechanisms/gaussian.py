@@ -84,11 +84,7 @@ class DiscreteGaussian:
 
 
 def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tuple[float, ...]]:
-    """n draws of N(0, σ²), σ = 0 refused, by `source`, on a grid of 2⁻²⁴; they cost nothing by themselves.
-
-    Raises:
-        ValueError: σ is not positive and finite.
-    """
+    """n draws of N(0, σ²), σ > 0 or refused, by `source`, on a grid of 2⁻²⁴; they cost nothing by themselves."""
     if not 0.0 < sigma < float("inf"):
         raise ValueError("sigma must be positive and finite")
     scale = sigma * GRID

@@ -92,17 +92,7 @@ def selection_epsilon(
 class RepeatAndSelect:
     """(ε, δ)-DP release of the best trial alone. What it draws, it draws through the procedure it is applied to.
 
-    Attributes:
-        stopping: law of K.
-        lower: c.
-        upper: C.
-        trial: what one trial costs.
-        epsilon_units: ε of the whole.
-        delta_units: δ of the whole; 0 for pure.
-        cap: trials always run, or None.
-        sensitivity: of a trial's quality, in units of the score.
-        noise_scale: of a trial's quality, in units of the score.
-        calibration: "corrected", or Theorem 1 as "published".
+    `sensitivity` and `noise_scale` are of a trial's quality, in units of the score; `calibration` is of Theorem 1.
     """
 
     WORTH: ClassVar = {

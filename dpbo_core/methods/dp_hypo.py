@@ -60,13 +60,11 @@ POISSON_EVIDENCE = Evidence(
 )
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
 BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
-BLACK_BETA = (
-    10.0  # inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
-)
+# inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
+BLACK_BETA = 10.0
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
-GAIN = (
-    0.005  # of the score, by the best of 8 trials beside one where noise costs little: benchmarks.private_training
-)
+# of the score, by the best of 8 trials beside one where noise costs little: benchmarks.private_training
+GAIN = 0.005
 
 
 @dataclass(frozen=True)

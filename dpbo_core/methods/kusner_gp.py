@@ -41,9 +41,7 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import Outlook
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import (
-    stated_kernel,
-)
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import MEANS, CertificateRules
@@ -54,39 +52,23 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.theorems import kusner_2015, srinivas_2010
-from dpbo_core.theorems.kusner_2015 import Calibration
 
 
 @dataclass(frozen=True)
 class NoisyGP(pricing.OnThePrior):
     """Algorithm 1 of Kusner et al.: Gaussian-process search on noisy observations, which releases λ̃ and ṽ.
 
+    As "published" with a score among the outputs it is refuted, and runs on a public dataset alone.
+
     Attributes:
-        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
-            refuted, and runs on a public dataset alone.
-        cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
-            paper to the letter.
-        outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.
-        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
         noise_variance: σ² on the prior's scale.
-        score_center: public guess of the score, as a share of its range: the prior's mean.
-        score_spread: public guess of its standard deviation over Λ, likewise.
     """
 
     wants = "Algorithm 1 of Kusner et al."
     gives = "a choice and a score"
     needs = "ε far above 1, or the paper's prior taken on by name"
-    delta_range = "see [errata](docs/evidence/errata.md)"
-    trainings = "one a candidate"
-    observable = "of a private path how long a step searches"
 
-    calibration: Calibration = "corrected"
-    cap_at_range: bool = True
-    outputs: pricing.Outputs = "both"
-    dataset_similarity: float = 0.99
     noise_variance: float = 0.01
-    score_center: float = 0.5
-    score_spread: float = 0.25
     kind: Literal["noisy_gp"] = "noisy_gp"
 
     def __post_init__(self) -> None:
@@ -122,12 +104,7 @@ class NoisyGP(pricing.OnThePrior):
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw for each output, and the prior where a theorem bounds one."""
         draws, uncapped = pricing.certified_draws(release, "best score")
-        return CertificateRules(
-            draws,
-            0.0,
-            (GP_PRIOR.name,) * bool(uncapped),
-            relations=MEANS,
-        )
+        return CertificateRules(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error by Kusner et al.: the score's (Theorem 4) or the choice's loss (2), the larger."""
@@ -204,32 +181,19 @@ class ExactGP(pricing.OnThePrior):
     """Algorithm 2 of Kusner et al.: branch and bound on exact scores, which releases f̃, or λ̃.
 
     Attributes:
+        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", the score at its range, as
+            Theorem 5 does not speak of a search on noised observations.
         rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible. For a score alone.
         decay_constant: τ > 0; likewise.
-        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", each at half of (ε, δ) and
-            the score at its range, as Theorem 5 does not speak of a search on noised observations.
-        cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
-        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
-        score_center: public guess of the score, as a share of its range: the prior's mean.
-        score_spread: public guess of its standard deviation over Λ, likewise.
-        calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
 
     wants = "Algorithm 2 of Kusner et al."
     gives = "a score, or a choice, or both"
     needs = "as above, and for a score two constants that nobody can know"
-    delta_range = "see [errata](docs/evidence/errata.md)"
-    trainings = "one a candidate"
-    observable = "of a private path how long a step searches"
 
+    outputs: pricing.Outputs = "score"
     rate_constant: float = 0.0
     decay_constant: float = 0.0
-    cap_at_range: bool = True
-    dataset_similarity: float = 0.99
-    score_center: float = 0.5
-    score_spread: float = 0.25
-    outputs: pricing.Outputs = "score"
-    calibration: Calibration = "corrected"
     kind: Literal["exact_gp"] = "exact_gp"
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:

@@ -215,15 +215,29 @@ def checked_rate(problem: Problem, A: float, tau: float) -> float:
     )
 
 
+@dataclass(frozen=True)
 class OnThePrior(Method):
-    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path."""
+    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path.
 
-    calibration: Calibration
-    cap_at_range: bool
-    dataset_similarity: float
-    score_center: float
-    score_spread: float
-    outputs: Outputs
+    Attributes:
+        calibration: "corrected", or "published" to reproduce the paper.
+        cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
+        outputs: the "score", the "candidate" λ̃, or "both", each at half of (ε, δ).
+        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
+        score_center: public guess of the score, as a share of its range: the prior's mean.
+        score_spread: public guess of its standard deviation over Λ, likewise.
+    """
+
+    delta_range = "see [errata](docs/evidence/errata.md)"
+    trainings = "one a candidate"
+    observable = "of a private path how long a step searches"
+
+    calibration: Calibration = "corrected"
+    cap_at_range: bool = True
+    outputs: Outputs = "both"
+    dataset_similarity: float = 0.99
+    score_center: float = 0.5
+    score_spread: float = 0.25
 
     def __post_init__(self) -> None:
         self.check_option(

@@ -37,9 +37,7 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Draws, Method, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import (
-    stated_kernel,
-)
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.linear.certificates import default_tolerance
 from dpbo_core.models.linear.losses import initial_loss
 from dpbo_core.models.scorable import ScorableModel
@@ -153,7 +151,8 @@ class Lipschitz(Method):
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's one noise draw with its mechanism: on the best score."""
-        mechanism = self._mechanism(problem)
+        (epsilon,) = split_epsilon(problem, (1.0,))
+        mechanism = DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
         return ((mechanism.spend("best score"), mechanism),)
 
     @staticmethod
@@ -186,12 +185,7 @@ class Lipschitz(Method):
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
         """A search that has scored and drawn nothing yet."""
-        form = WholePath if self.scores_all else LipschitzSearch
-        return form(self, problem, plan, self._mechanism(problem))
-
-    def _mechanism(self, problem: Problem) -> DiscreteLaplace:
-        (epsilon,) = split_epsilon(problem, (1.0,))
-        return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
+        return (WholePath if self.scores_all else LipschitzSearch)(self, problem, plan)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
         """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is refused
@@ -256,16 +250,15 @@ class Lipschitz(Method):
 class BestScore(Opaque):
     """A search for the largest sum. The scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_best", "_method", "_plan", "_problem")
 
-    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
-        self._best = Sensitive(-1)
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan) -> None:
+        self._method, self._problem, self._plan, self._best = method, problem, plan, Sensitive(-1)
 
     def finish(self, noise: Noise) -> Release:
         """Draw the release: the best score with noise, f̃_L = f_BO + Lap(Δ/ε)."""
-        (spend,) = self._plan.spends
-        drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, line 5
+        ((spend, mechanism),) = self._method.draws(self._problem)
+        drawn = noise.release(spend, mechanism, self._best)  # Alg. 3, line 5
         value = {"score": drawn["draw"] * self._problem.score_per_step}  # line 6
         return make_release(self._method, self._problem, self._plan, noise, value, score_bound=_score_bound(spend))
 
@@ -275,8 +268,8 @@ class WholePath(BestScore):
 
     __slots__ = ("_chunks", "_left", "_trained")
 
-    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        super().__init__(method, problem, plan, mechanism)
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan) -> None:
+        super().__init__(method, problem, plan)
         self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
         self._left, self._trained = len(problem.candidates), list[ScorableModel]()
 
@@ -298,8 +291,8 @@ class LipschitzSearch(BestScore):
 
     __slots__ = ("_bo", "_map")
 
-    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        super().__init__(method, problem, plan, mechanism)
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan) -> None:
+        super().__init__(method, problem, plan)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.n_steps)
         self._bo = BayesianSearch(posterior, acquisition_named(search.acquisition, beta=search.beta))

@@ -30,11 +30,8 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 
 Reals = NDArray[np.float64]
 
-LOW, HIGH, COUNT = (
-    0.02,
-    0.01,
-    0.07,
-)  # chances that D is below its interval, or above it, and that B is outside its own
+# chances that D is below its interval, or above it, and that B is outside its own
+LOW, HIGH, COUNT = 0.02, 0.01, 0.07
 STATED = 4.5e-4  # chance that an AUC is stated of a table without one of the classes: S(T)
 UNSEEN = 1e-3
 _HALVINGS = 60

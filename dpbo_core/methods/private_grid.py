@@ -200,7 +200,7 @@ class PrivateGrid(Method):
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
-        return GridSearch(self, problem, plan, *self._mechanisms(problem))
+        return GridSearch(self, problem, plan)
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
         """The candidates to score, what they are compared with (None: nothing), their public head start in steps; a
@@ -273,28 +273,18 @@ class GridSearch(Opaque):
         "_all_pairs",
         "_differences",
         "_head_start",
-        "_laplace",
         "_method",
         "_pairing",
         "_plan",
         "_problem",
         "_reference",
-        "_selection",
         "_subset",
         "_sums",
         "_trained",
     )
 
-    def __init__(
-        self,
-        method: PrivateGrid,
-        problem: Problem,
-        plan: PrivacyPlan,
-        selection: PrivateSelection,
-        laplace: DiscreteLaplace,
-    ) -> None:
+    def __init__(self, method: PrivateGrid, problem: Problem, plan: PrivacyPlan) -> None:
         self._method, self._problem, self._plan = method, problem, plan
-        self._selection, self._laplace = selection, laplace
         self._subset, self._pairing, self._head_start = method.subset(problem)
         self._reference = None if self._pairing is None else problem.train(self._pairing.reference)
         self._trained: list[ScorableModel] = []  # and not yet scored
@@ -324,13 +314,13 @@ class GridSearch(Opaque):
 
     def finish(self, noise: Noise) -> Release:
         """Draw the release: a privately chosen candidate, recorded with a public list, and its noised score."""
-        select = self._plan.spends[0]
+        selection, laplace = self._method._mechanisms(self._problem)
         compared = self._sums if self._pairing is None else self._differences
         sums = np.array([total.expose() for total in compared], dtype=np.int64)
         utilities = Sensitive(sums + self._head_start)
         whole = self._method.evaluate in ("all", "tried") and len(self._subset) == len(self._problem.candidates)
         listed = {} if whole else {f"candidate {i}": at for i, at in enumerate(self._subset)}
-        chosen = noise.release(select, self._selection, utilities, **listed)
+        chosen = noise.release(self._plan.spends[0], selection, utilities, **listed)
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
         number = self._method.number(self._problem)
@@ -338,7 +328,7 @@ class GridSearch(Opaque):
             self._problem,
             noise,
             self._subset[place],
-            (self._plan.spends[-1], self._laplace, self._sums[place]),
+            (self._plan.spends[-1], laplace, self._sums[place]),
             None if number is None or self._all_pairs is None else (self._plan.spends[1], number, self._all_pairs),
         )
         return make_release(self._method, self._problem, self._plan, noise, value)

@@ -77,10 +77,7 @@ EVIDENCE = Evidence(
 )
 LOOK = "score of the choice"
 AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
-SIMULATED_SHARE, SIMULATED_DELTA = (
-    1.0 - USUAL_LOOK,
-    1e-6,
-)  # of ρ* at ε = 1, for the path, in the advice's simulation
+SIMULATED_SHARE, SIMULATED_DELTA = 1.0 - USUAL_LOOK, 1e-6  # of ρ* at ε = 1, for the path, in the simulation
 
 
 @dataclass(frozen=True)
@@ -349,9 +346,7 @@ class TrajectorySearch(Opaque):
             ends = None if self._all_pairs is None else self._unit.interval([draw], NoiseTail.of(self._look))
             deviation = self._look.scale * self._unit.per_step
             score, interval = self._map.with_look(self._unit.score(draw), deviation, (score, interval), ends)
-        elif (
-            self._all_pairs is not None
-        ):  # the posterior's interval is only as good as its prior, which may mislead
+        elif self._all_pairs is not None:  # the posterior's interval is as good as its prior, which may mislead
             draws = [draw for index, draw in self._path if index == chosen]
             interval = self._unit.interval(draws, NoiseTail.of(self._observations[0]), len(self._path))
         value = {

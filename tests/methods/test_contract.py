@@ -109,6 +109,8 @@ def test_every_member_is_covered_and_whole():
         assert fields(cls)[-1].name == "kind"
         assert cls.__dataclass_params__.frozen
         assert isinstance(cls(), Method)
+        assert [other for other in METHODS.values() if issubclass(cls, other)] == [cls]  # none is another's heir
+        assert all((cls.wants, cls.gives, cls.needs, cls.delta_range, cls.trainings, cls.observable))
         assert method_named(kind, {}) == cls()
 
 
