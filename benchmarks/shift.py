@@ -43,7 +43,6 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods import method_named
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.public import Public
 from dpbo_core.problem.problem import Problem
 
 PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
@@ -100,8 +99,8 @@ def permute_and_flip(v: Any) -> Any:
 
 def expected_loss(method: Any, world: Problem, scorer: TableScorer, scores: Any) -> float:
     """What a public choice loses, or one by permute-and-flip on average: by its exact law, without a draw."""
-    if isinstance(method, Public):
-        return float(scores.max() - scores[method.choice(world)])
+    if len(choices := method.choices(world)) == 1:
+        return float(scores.max() - scores[choices[0]])
     listed, pair, head_start = method.subset(world)
     ((_, selection), *_) = method.draws(world)
     sums = [

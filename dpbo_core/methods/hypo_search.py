@@ -30,7 +30,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.bo.adaptive_sampling import Sampler, UniformSampler
+from dpbo_core.bo.adaptive_sampling import Sampler
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.gp.kernels import kernel_named
 from dpbo_core.gp.likelihood import fit
@@ -268,7 +268,7 @@ class HypoSearch(Opaque):
         """
         if self._only is not None:
             return self._only
-        if isinstance(sampler, UniformSampler):
+        if 1.0 in (self._mechanism.lower, self._mechanism.upper):  # the prior is the only density in the box
             return draw_index(self._prior, source)
         whole = sum(self._prior)
         density = attempted(lambda: sampler.density().tolist(), [weight / whole for weight in self._prior])
