@@ -65,12 +65,7 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """Draw noise for all n·r entries, refused above the price: a function, for one call, adding it to a table.
-
-        Raises:
-            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
-                of another shape or with an entry out of range.
-        """
+        """Draw noise for all n·r entries, refused above the price: a function, for one call, that adds it."""
         measurement = discrete_gaussian(self.scale, moves="f64")
         check_price(measurement.map(self.sensitivity), spend.rho_units)
         imitation = rounded(lambda rng, size: rng.normal(scale=self.scale, size=size))

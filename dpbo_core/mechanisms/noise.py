@@ -94,6 +94,10 @@ class Mechanism(Protocol[T]):
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
+
+        Raises:
+            MechanismRefused: a privacy map above the price, and nothing was drawn; or, when it is applied, a value
+                that is not one of exact integers in range.
         """
 
 

@@ -15,9 +15,7 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """A released path's scores: each step's and, if its interval is that of the draw named `look` alone, the
-    interval's middle.
-    """
+    """A released path's scores: each step's and, if its interval is that of the draw named `look`, its middle."""
     value, unit = release.value, release.score_per_unit
     if value["score"] is None:
         return ()

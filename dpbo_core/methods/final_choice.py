@@ -37,15 +37,7 @@ MIXED_EVIDENCE = Evidence(
 
 
 def check_shares(final: float, look: float) -> None:
-    """Refuse budget shares of the final choice and of the look at its score that leave the search's steps none.
-
-    Args:
-        final: s.
-        look: share of the fresh look at the choice's score.
-
-    Raises:
-        StudyInvalid: they are such.
-    """
+    """Refuse budget shares of the final choice and of the look at its score that leave the search's steps none."""
     if not (min(final, look) >= 0.0 and final + look < 1.0):
         raise StudyInvalid(
             f"method.look_share = {look}, final_share = {final}",
@@ -55,15 +47,7 @@ def check_shares(final: float, look: float) -> None:
 
 
 def selection(problem: Problem, share: int) -> "PrivateSelection":
-    """The mechanism of the final private choice, at the largest ε that `share` (ρ in 10⁻¹²) pays for, else refused.
-
-    Args:
-        problem: with the study's (ε, δ).
-        share: s.
-
-    Raises:
-        StudyInvalid: the share is too small for the ledger's unit.
-    """
+    """The mechanism of the final choice, at the largest ε that `share` (ρ in 10⁻¹²) pays for, else refused."""
     alpha = order(allowed_units(problem.epsilon), problem.delta)
 
     from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection

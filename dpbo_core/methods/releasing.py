@@ -1,7 +1,6 @@
 """What the releases of all methods have in common: the value, and the public facts a reader needs beside it."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from dpbo_core.mechanisms.noise import Noise
@@ -33,7 +32,6 @@ def make_release(
     if baseline and problem.n_persons is not None:
         baseline["baseline_by"] = problem.baseline_by
     earlier = [{"edition": item.edition, "release_id": item.release_id} for item in problem.earlier or ()]
-    options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
         guarantee=plan.guarantee.as_drawn(noise.standing),
@@ -44,7 +42,7 @@ def make_release(
         dataset=problem.dataset,
         facts={
             "version": library_version(),
-            "options": options,
+            "options": method.options,
             "estimator": problem.model.estimator,
             "score": problem.model.score_name,
             "score_range": problem.score_range,

@@ -8,7 +8,7 @@
 | K | — | prior covariance k(x_i, x_j) | (t, t) |
 | σ² | `noise_variance` | noise of one observation, at least `JITTER` | scalar |
 | L | — | L Lᵀ = K + σ²I | (t, t) |
-| V | `rows`, `columns` | V = L⁻¹ k(X, Λ) | (t, N) |
+| V | `row` | V = L⁻¹ k(X, Λ) | (t, N) |
 
 Row t of L is V[:t−1, x_t] followed by its pivot, so V holds L: nothing is solved for, and one product of a row
 with V is all that a new observation costs, O(t·N). V is kept in stacks of rows: the first has room for the
@@ -48,17 +48,12 @@ class GrowingCholesky:
         self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
         """Observe candidate `index`, whose covariances with all are `column`, (N,): the new row of V = L⁻¹k, (N,),
-        and the new pivot of L; `scratch`, (N,), is overwritten.
-
-        Args:
-            index: which candidate, from 0 to N − 1.
-            column: k(Λ, x_t), shape (N,).
-            scratch: room for one product, shape (N,); overwritten.
-
-        Returns:
-            The new row of V, shape (N,), not to be written to; and the pivot L[t, t].
+        not to be written to, and the new pivot of L; `scratch`, (N,), is overwritten.
         """
-        V_x = self._column(index)
+        if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
+            V_x = self._stacks[0][: len(self), index].copy()
+        else:
+            V_x = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
         # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
         pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
         row = self._new_row()
@@ -80,14 +75,3 @@ class GrowingCholesky:
             self._starts.append(t)
         row: NDArray[np.float64] = self._stacks[-1][t - self._starts[-1]]
         return row
-
-    def _column(self, index: int) -> NDArray[np.float64]:
-        """The entries of V = L⁻¹k at one candidate, (t,)."""
-        if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
-            return self._stacks[0][: len(self), index].copy()
-        return np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
-
-    def columns(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The columns of V = L⁻¹k at the candidates `chosen`: (m,) indices → (t, m)."""
-        parts = [stack[:, chosen] for stack in self._stacks]
-        return np.concatenate([np.empty((0, len(chosen))), *parts])[: len(self)]

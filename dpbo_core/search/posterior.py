@@ -20,12 +20,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER, GrowingCholesky
+from dpbo_core.search.cholesky import GrowingCholesky
 from dpbo_core.search.kernels import Kernel
 
 
 class Posterior:
-    """A Gaussian process given its observations: mean, variance and joint draws at every candidate.
+    """A Gaussian process given its observations: mean and variance at every candidate.
 
     Memory: 8·N·(t + 8) bytes (2 MB more for a small N), where t is not below what was expected.
 
@@ -107,50 +107,7 @@ class Posterior:
         np.maximum(variance, 0.0, out=variance)
         self._mean, self._variance = _read_only(mean), _read_only(variance)
 
-    def covariance(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Posterior covariance of the scores at some candidates: (m,) indices → (m, m)."""
-        V = self._cholesky.columns(indices)
-        C = self.kernel.matrix(self.candidates[indices], self.candidates[indices])
-        C -= V.T @ V
-        return C
-
-    def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """One joint draw of the scores at m candidates, shape (m,). Costs O(m³ + t·m²) and 24·m² bytes.
-
-        Exact up to an independent error of variance 1e-10 of the prior's (more only where rounding forces it):
-        candidates closer than the kernel can tell apart have a singular covariance.
-        """
-        return joint_normal(rng, self._mean[indices], self.covariance(indices), self.kernel.variance)
-
-
-def joint_normal(
-    rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
-) -> NDArray[np.float64]:
-    """A normal draw of `mean` and covariance C (overwritten), with 1e-10 or more of the variance `prior` (None: C's
-    largest) added to C's diagonal.
-
-    Args:
-        rng: for this draw.
-        mean: (m,).
-        C: covariance, (m, m); overwritten.
-        prior: variance of one entry before anything was observed; the largest of C where None.
-    """
-    prior = float(C.diagonal().max()) if prior is None else prior
-    added, jitter = 0.0, JITTER * prior
-    while True:
-        C[np.diag_indices_from(C)] += jitter - added
-        try:
-            L = np.linalg.cholesky(C)
-        except np.linalg.LinAlgError:
-            added, jitter = jitter, 10.0 * jitter
-            if jitter > prior:
-                raise
-        else:
-            draw: NDArray[np.float64] = mean + L @ rng.standard_normal(len(C))
-            return draw
-
 
 def _read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same array, from now on read-only."""
     array.flags.writeable = False
     return array

@@ -146,7 +146,7 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
         StudyInvalid: it would.
     """
     section = spec.data
-    if not method.traits.hides_evaluations or not isinstance(section, PublicFiles | PersonFiles):
+    if not method.hides_evaluations or not isinstance(section, PublicFiles | PersonFiles):
         return
     if is_address(section.validation) and isinstance(place_of(Path(), section.validation), FolderAddress):
         raise StudyInvalid(
@@ -245,13 +245,13 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
     Raises:
         StudyInvalid: its own method cannot.
     """
-    able = method.traits.scores_ahead and method.public_path
+    able = method.scores_ahead and method.public_path
     if spec.search.one_pass and spec.method != AUTO and not able:
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
             cause="its path is private, or its proof counts what is scored",
             remedy="leave one_pass out, or use one of "
-            + ", ".join(kind for kind, other in METHODS.items() if other.traits.scores_ahead),
+            + ", ".join(kind for kind, other in METHODS.items() if other.scores_ahead),
         )
 
 

@@ -43,7 +43,6 @@ from dpbo_core.study.precomputed import (
     chunks,
     publishing,
     remembering,
-    steps_train,
     trained_first,
 )
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
@@ -121,7 +120,7 @@ class StudyRun(Opaque):
     def _fixed_path(self) -> bool:
         """Whether the candidates of all steps are fixed in public beforehand, whatever is scored."""
         method = self._run.method
-        return method.public_path and method.traits.fixed_path is not None
+        return method.public_path and method.fixed_order
 
     @property
     def rereading_notice(self) -> str:
@@ -144,7 +143,7 @@ class StudyRun(Opaque):
             f"{n_readings} {times}; [data] memory_limit = {whole + 0.05:.1f} keeps them in memory"
         )
         N = len(problem.candidates)
-        if once or not (method.traits.scores_ahead and method.public_path):
+        if once or not (method.scores_ahead and method.public_path):
             return line
         return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
 
@@ -310,7 +309,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     problem = _do_public_work(method, problem, done.trained)
     if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
         check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
-    if steps_train(method):
+    if method.trains_in_steps:
         problem = anew(problem, public.problem.trainer)
     run.data.check(public)
     draws = method.draws(problem)
@@ -412,8 +411,7 @@ def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) ->
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
-    if method.traits.prepare is not None:
-        problem = method.traits.prepare(method, problem)
+    problem = method.prepare(problem)
     first = trained_first(method, problem)
     if first:
         models = {index: uncharged(lambda index=index: problem.train(index)) for index in first}  # type: ignore[misc]

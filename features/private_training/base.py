@@ -34,11 +34,7 @@ class Base:
     why_models: str = ""
 
     def check(self, problem: Problem, instead: str) -> None:
-        """Refuse a study whose model or hyperparameters the algorithm cannot use; `instead` names one that can.
-
-        Raises:
-            StudyInvalid: it is not so; `instead` is a base that trains anything.
-        """
+        """Refuse a study whose model or hyperparameters the algorithm cannot use; `instead` names one that can."""
         if self.models and problem.model.estimator not in self.models:
             raise StudyInvalid(
                 f"{self.name} cannot train {problem.model.estimator}",
@@ -49,11 +45,7 @@ class Base:
             check_axes(self.name, self.axes, problem.candidates.points)
 
     def nearest_to_defaults(self, problem: Problem) -> int:
-        """The index of the candidate nearest in ratio to the defaults; several without defaults are refused.
-
-        Raises:
-            StudyInvalid: the algorithm documents none, and there are several.
-        """
+        """The index of the candidate nearest in ratio to the defaults; several without defaults are refused."""
         points, defaults = (
             problem.candidates.points,
             {name: axis.default for name, axis in (self.axes or {}).items() if axis.default is not None},
@@ -66,7 +58,6 @@ class Base:
             )
 
         def distance(point: Mapping[str, Any]) -> float:
-            """The squared distance of a candidate from the defaults, in logarithms."""
             return sum(math.log(point.get(name, usual) / usual) ** 2 for name, usual in defaults.items())
 
         return min(range(len(points)), key=lambda index: distance(points[index]))

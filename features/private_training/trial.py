@@ -143,9 +143,6 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
     """Refuse a study where data of its sizes cannot be trained on at some hyperparameters in Λ.
 
     Before the training file's header was read the features are not counted: one is the least there is.
-
-    Raises:
-        StudyInvalid: it is not so somewhere.
     """
     if trial.training is None or problem.training is None:
         return
@@ -156,14 +153,11 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
 
 
 def _units(amount: float) -> int:
-    """The amount of ε or ρ in whole ledger units, rounded down, at least 1."""
     return max(1, math.floor(amount * UNITS_PER_ONE))
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model's weights as plain JSON, with names of features and classes if its training set is
-    sensitive; None for any other.
-    """
+    """Weights as plain JSON, with names if the training set is sensitive; None for a model without weights."""
     weights = getattr(model, "weights", None)
     if weights is None:
         return None

@@ -248,7 +248,7 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
     Raises:
         StudyInvalid: DPBO_DASK cannot be used, or Dask is not installed. Sealed: as `on_cluster`.
     """
-    if method is not None and method.traits.hides_evaluations:
+    if method is not None and method.hides_evaluations:
         yield None
         return
     if is_partitioned(study, folder):

@@ -44,7 +44,7 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     # a step that hides how many trials it holds lasts as long as they do: the threat model says so
-    measured = {kind: plain(kind) for kind, cls in METHODS.items() if not cls.traits.hides_evaluations}
+    measured = {kind: plain(kind) for kind, cls in METHODS.items() if not cls.hides_evaluations}
     for kind, method in (measured | {"lipschitz, a path": Lipschitz(evaluate="path")}).items():
         seen = _Seen()
         durations, scored_in, noises = [], [], []

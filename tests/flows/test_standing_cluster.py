@@ -84,7 +84,7 @@ def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, he
     spec = StudySpec.from_dict(with_method(tables, kind))
     method = resolve(spec).method
     with workers(spec, ".", method) as made:
-        assert isinstance(made, NoneType if method.traits.hides_evaluations else DaskWorkers)
+        assert isinstance(made, NoneType if method.hides_evaluations else DaskWorkers)
 
 
 class Cluster:

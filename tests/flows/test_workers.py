@@ -305,7 +305,7 @@ def test_no_worker_counts_the_evaluations_of_who_hides_them(world, here, kind):
     asked = replace(spec, data=replace(spec.data, workers=3))
     assert asked.tuned == spec.tuned
     with workers(asked, ".", resolve(asked).method) as made:
-        assert getattr(made, "n_processes", None) == (None if METHODS[kind].traits.hides_evaluations else 3)
+        assert getattr(made, "n_processes", None) == (None if METHODS[kind].hides_evaluations else 3)
     with workers(spec, ".", resolve(spec).method) as made:
         assert made is None
 
@@ -314,7 +314,7 @@ def test_no_worker_counts_the_evaluations_of_who_hides_them(world, here, kind):
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
     indices = required_trainings(resolve(spec))
-    fixed = METHODS[kind].traits.fixed_path is not None
+    fixed = METHODS[kind].fixed_order
     assert bool(indices) == (fixed or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = pickle.loads(pickle.dumps(train_candidates(spec, here, indices)))

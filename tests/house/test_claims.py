@@ -66,7 +66,7 @@ CLAIMS = {  # how a row begins, and which of its yes and no cells: what the code
         plan_study(study(data=FILES | {"n_validation": 3000})).spends[-1].noise_scale <= 0.004
     ),
     ("a few dozen", 1): lambda _: enough(36),
-    ("the training set is sensitive too", 1): lambda _: any(m.traits.private_forms for m in METHODS.values()),
+    ("the training set is sensitive too", 1): lambda _: any(m.trains_privately for m in METHODS.values()),
     ("somebody else is to search", 1): lambda _: bool(EXCHANGES),
     ("several records a person", 1): lambda _: (
         plan_study(study(data=FILES | {"n_persons": 5000}, person="patient")).guarantee.unit is PrivacyUnit.PERSON

@@ -226,7 +226,7 @@ def test_the_threat_model_speaks_of_every_method_and_exchange():
     text = (ROOT / "docs" / "evidence" / "threat_model.md").read_text()
     sections = [line.removeprefix("### ").strip("`") for line in text.splitlines() if line.startswith("### ")]
     assert {*sections} <= {*METHODS, *EXCHANGES}
-    assert all(f"| `{kind}` | {cls.traits.observable} |" in text for kind, cls in {**METHODS, **EXCHANGES}.items())
+    assert all(f"| `{kind}` | {cls.observable} |" in text for kind, cls in {**METHODS, **EXCHANGES}.items())
     actors = "dpbo serve", "PrivateSearch", "Dask", "final model", "dashboard viewer", "orchestrator", "curator"
     assert [name for name in actors if name not in text] == []
 

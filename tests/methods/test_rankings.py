@@ -334,7 +334,7 @@ def test_an_estimator_that_ranks_nothing_is_refused_before_anything_is_charged(u
     assert [entry for account in PrivacyLedger(url).accounts() for entry in account.entries] == []
 
 
-@pytest.mark.parametrize("kind", [kind for kind, cls in METHODS.items() if cls.traits.scope is not Scope.PAIRS])
+@pytest.mark.parametrize("kind", [kind for kind, cls in METHODS.items() if cls.scope is not Scope.PAIRS])
 def test_a_study_by_another_method_says_which_methods_count_pairs(kind):
     from worlds import with_method
 

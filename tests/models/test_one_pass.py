@@ -266,7 +266,7 @@ def test_a_line_says_what_is_read_again_and_what_would_end_it(world, here, monke
 def test_only_a_public_path_can_be_scored_at_once(world, here, method):
     spec = world(method=method)
     spec = replace(spec, search=replace(spec.search, one_pass=True))
-    if METHODS[method].traits.scores_ahead:
+    if METHODS[method].scores_ahead:
         check_one_pass(spec, plain(method))
     else:
         with pytest.raises(StudyInvalid, match="one_pass"):

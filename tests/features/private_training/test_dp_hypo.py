@@ -28,6 +28,7 @@ from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
+from dpbo_core.search.adaptive_sampling import UniformSampler
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.resolve import advise_study, plan_study, planning_problem
 from dpbo_core.study.tuning import run_study
@@ -438,7 +439,7 @@ def test_equal_bests_are_chosen_alike(monkeypatch):
     search, table = DpHypo().start(world, DpHypo().plan(world)), Table(np.full((4, 10), 0.5))
     source = InjectedNoise(np.random.default_rng(0), 0.0)
     first = []
-    monkeypatch.setattr(HypoSearch, "_tell", lambda self, sampler, index, quality: first.append(index))
+    monkeypatch.setattr(UniformSampler, "tell", lambda self, index, quality: first.append(index))
     won = []
     for _ in range(200):
         first.clear()
