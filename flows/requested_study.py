@@ -11,7 +11,6 @@ budget, so it may change with the time only if the validation file changes with 
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -93,12 +92,12 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
     edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
     data = spec.data
     if isinstance(data, PublicFiles | PersonFiles | SensitiveFiles):
-        data = replace(data, training=filled(data.training), validation=filled(data.validation))
+        data = data.replace(training=filled(data.training), validation=filled(data.validation))
     elif isinstance(data, PredictionTable):
         public = None if data.public is None else filled(data.public)
-        data = replace(data, predictions=filled(data.predictions), public=public)
-    privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
-    return replace(planned_for_schedule(spec), edition=edition, data=data, privacy=privacy)
+        data = data.replace(predictions=filled(data.predictions), public=public)
+    privacy = spec.privacy.replace(dataset=filled(spec.privacy.dataset))
+    return planned_for_schedule(spec).replace(edition=edition, data=data, privacy=privacy)
 
 
 def check_fields(spec: StudySpec) -> None:

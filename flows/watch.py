@@ -15,7 +15,6 @@ from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import look, prepare_look, publish_looks
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.problem.reading import read_section
 from dpbo_core.queries.watch.recorded_looks import Look
 from dpbo_core.study_file import StudySpec, WatchSection
 
@@ -66,8 +65,7 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
     if section is None or isinstance(section, WatchSection):
         return section
     stated = {key: value for key, value in section.items() if value is not None}
-    read: WatchSection = read_section(WatchSection, stated, "[watch]")
-    return read
+    return WatchSection.read(stated)
 
 
 def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None) -> Watched:

@@ -32,7 +32,6 @@ from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.problem.reading import to_table
 from dpbo_core.queries.watch.recorded_looks import WatchOver
 from dpbo_core.queries.watch.watching import plan_watch, why_drowned
 from dpbo_core.study_file import WatchSection
@@ -95,6 +94,6 @@ def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule) -> 
     plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
     useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
     consent(spec, useless, may_ask=False)
-    section = None if wanted is None else to_table(wanted)
+    section = None if wanted is None else wanted.to_table()
     parameters = {"study": os.path.relpath(path), "wanted": section}
     served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

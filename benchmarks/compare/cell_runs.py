@@ -154,7 +154,7 @@ def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
 
 def with_seed(problem: Problem, seed: int) -> Problem:
     """The problem with another seed of its search."""
-    return replace(problem, search=replace(problem.search, seed=seed))
+    return replace(problem, search=problem.search.replace(seed=seed))
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:

@@ -168,7 +168,7 @@ def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Proble
     """The problem and its scorer with every training looked up in the table; `search` replaces search settings."""
     places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
     tabled = replace(
-        problem, trainer=TableTrainer(places, table, problem.n_training), search=replace(problem.search, **search)
+        problem, trainer=TableTrainer(places, table, problem.n_training), search=problem.search.replace(**search)
     )
     return tabled, TableScorer(places, table)
 

@@ -155,12 +155,12 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     match spec.data:
         case PublicFiles(validation=validation) | PersonFiles(validation=validation):
             return (place_source(place_of(folder, validation), "records"), *public)
-        case PredictionTable(predictions):
+        case PredictionTable(predictions=predictions):
             return (place_source(place_of(folder, predictions), "records"), *public)
-        case SensitiveFiles(training, validation):
+        case SensitiveFiles(training=training, validation=validation):
             records = place_source(place_of(folder, validation), "records")
             return (records, file_source(folder / training, "training records"))
-        case SensitiveTraining(training):
+        case SensitiveTraining(training=training):
             return (file_source(folder / training, "training records"),)
 
 
@@ -317,7 +317,7 @@ def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
     files = spec.data
     if not isinstance(files, PublicFiles | PersonFiles) or not names:
         return (spec,)
-    return tuple(replace(spec, data=replace(files, validation=name)) for name in names)
+    return tuple(spec.replace(data=files.replace(validation=name)) for name in names)
 
 
 def sensitive_half(

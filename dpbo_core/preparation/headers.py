@@ -201,7 +201,10 @@ def n_validation(spec: StudySpec) -> int | None:
     match spec.data:
         case PersonFiles():
             return None
-        case BundledData(source, share) | SensitiveBundled(source, share):
+        case (
+            BundledData(source=source, validation_share=share)
+            | SensitiveBundled(source=source, validation_share=share)
+        ):
             return data.bundled.validation_size(source, share)
         case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m) | PredictionTable(n_validation=m):
             return m
@@ -212,7 +215,7 @@ def n_validation(spec: StudySpec) -> int | None:
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
     """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
     match spec.data:
-        case BundledData(source, share):
+        case BundledData(source=source, validation_share=share):
             return data.bundled.n_records(source) - data.bundled.validation_size(source, share)
         case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
             if files_of(Path(folder) / public):  # they are counted when they are read

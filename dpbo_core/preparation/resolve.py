@@ -260,7 +260,7 @@ def facts_of(data: SensitiveData) -> TrainingFacts:
     match data:
         case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
             return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))
-        case SensitiveBundled(source, share, labels=classes):
+        case SensitiveBundled(source=source, validation_share=share, labels=classes):
             n = bundled.n_records(source) - bundled.validation_size(source, share)
             return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])
 

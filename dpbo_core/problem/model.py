@@ -8,13 +8,13 @@
 """
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, cast, get_args
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import MARGIN_SCORES, OF_CLASSES, OF_MARGINS, PAIR_SCORES
-from dpbo_core.problem.reading import one_of, require, typed_values, union_hints
+from dpbo_core.problem.reading import one_of, refuse_unknown, require
 from dpbo_core.problem.written_model import (
     LINEAR_ESTIMATORS,
     OUR_ESTIMATORS,
@@ -30,12 +30,10 @@ from dpbo_core.problem.written_model import (
 PREDICTIONS = "predictions"
 
 
-@dataclass(frozen=True)
 class EstimatorSection(ByPath, ByName):
     """Any scikit-learn estimator by import path, under a score that has a name."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FunctionSection(ByPath):
     """Any scikit-learn estimator by import path, under a user's function of one record.
 
@@ -50,14 +48,15 @@ class FunctionSection(ByPath):
     score_high: float
     own_score: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse a score that is no import path, and ends that are no range."""
         require("." in self.score, f"model.score = {self.score!r} is no import path of a function")
         require(
             math.isfinite(self.score_high - self.score_low) and self.score_high > self.score_low,
             f"the score runs from {self.score_low} to {self.score_high}",
             remedy="give two finite numbers, score_low below score_high",
         )
-        super().__post_init__()
+        super().check()
 
     @property
     def regression(self) -> bool:
@@ -65,14 +64,14 @@ class FunctionSection(ByPath):
         return self.task == "regression"
 
 
-@dataclass(frozen=True)
 class LinearSection(Written):
     """A binary linear model of ours, trained with a certificate and scored by its margin."""
 
     linear: ClassVar[bool] = True
     ours: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse another estimator, and a score that is not of margins."""
         one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
         if self.score is not None and "." not in self.score:
             check_score_name(self.score)
@@ -82,7 +81,7 @@ class LinearSection(Written):
                 f"model.score = {self.score!r} does not fit a {self.estimator} model, scored by its margin",
                 remedy=f"choose one of {names}, or an estimator by its import path",
             )
-        super().__post_init__()
+        super().check()
 
     @property
     def score_name(self) -> str:
@@ -90,13 +89,13 @@ class LinearSection(Written):
         return self.score or OF_MARGINS
 
 
-@dataclass(frozen=True)
 class SoftmaxSection(Written):
     """Our softmax model, which is trained privately and whose classes are compared."""
 
     ours: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse another estimator, and a score that does not compare classes."""
         one_of("model.estimator", self.estimator, ("softmax",))
         if self.score is not None and "." not in self.score:
             check_score_name(self.score)
@@ -106,25 +105,26 @@ class SoftmaxSection(Written):
             f"model.score = {self.score!r} does not fit a {self.estimator} model, whose classes are compared",
             remedy=f'use score = "{OF_CLASSES}"',
         )
-        super().__post_init__()
+        super().check()
 
 
-@dataclass(frozen=True)
 class PredictionsSection(ByName):
     """No model: what others predicted is scored, under a score that has a name."""
 
     trained: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse another estimator, and parameters."""
         one_of("model.estimator", self.estimator, (PREDICTIONS,))
         require(
             not self.params, "model.params are given, and predictions have none", remedy="remove [model.params]"
         )
-        super().__post_init__()
+        super().check()
 
 
 RecordModel = SoftmaxSection | EstimatorSection | FunctionSection | PredictionsSection
 ModelSection = LinearSection | RecordModel
+KINDS: tuple[type[ModelSection], ...] = get_args(ModelSection)
 
 
 def read_model(table: Any) -> ModelSection:
@@ -133,41 +133,43 @@ def read_model(table: Any) -> ModelSection:
     Raises:
         StudyInvalid: a key or a value does not fit.
     """
-    values = typed_values(union_hints(get_args(ModelSection)), table, "[model]")
-    values = {key: value for key, value in values.items() if value is not None}
-    require("estimator" in values, "[model] lacks estimator", remedy="add estimator to [model]")
-    kind = _section_type(values["estimator"], values.get("score", ""))
-    keys = {item.name for item in fields(kind)}
+    if isinstance(table, Written):
+        return cast("ModelSection", table)
+    require(isinstance(table, Mapping), "[model] is not a table")
+    refuse_unknown(table, tuple(dict.fromkeys(key for kind in KINDS for key in kind.model_fields)), "[model]")
+    values = {key: value for key, value in table.items() if value is not None}
+    kind = _section_type(values.get("estimator"), values.get("score"))
     if kind is FunctionSection:
         for key in FUNCTION.needs:
             if key not in values:
                 raise needed(key, values["score"])
-    model = kind(**{key: value for key, value in values.items() if key in keys})
-    for key in values:
+    model = kind.read({key: value for key, value in values.items() if key in kind.model_fields})
+    for key, value in values.items():
         if key == "rowwise":
             require(
-                not (model.ours or isinstance(model, PredictionsSection)),
+                kind in (EstimatorSection, FunctionSection),
                 f"model.rowwise is given, and {model.estimator} "
                 + ("is ours and scores each record by itself" if model.ours else "were made elsewhere"),
                 remedy="remove rowwise",
             )
-        elif key == "columns" and not values[key]:
-            continue
-        elif key == "columns" and key not in keys:
-            raise StudyInvalid(
+        elif key == "columns" and key not in kind.model_fields:
+            require(
+                not value,
                 f"model.columns is given, but {model.estimator} is ours and computes on numbers",
                 remedy='remove it, or name an estimator: "sklearn.ensemble.HistGradientBoostingClassifier", say',
             )
-        elif key not in keys:
+        elif key not in kind.model_fields:
             raise unused(key, model.score_name)
     return model
 
 
-def _section_type(estimator: str, score: str) -> type[ModelSection]:
+def _section_type(estimator: Any, score: Any) -> type[ModelSection]:
     """The class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
+    if not isinstance(estimator, str):
+        return EstimatorSection  # which says that it is missing, or no text
     if "." not in estimator and ":" not in estimator:
         one_of("model.estimator", estimator, (*OUR_ESTIMATORS, PREDICTIONS))
         if estimator == PREDICTIONS:
             return PredictionsSection
         return LinearSection if estimator in LINEAR_ESTIMATORS else SoftmaxSection
-    return FunctionSection if "." in score else EstimatorSection
+    return FunctionSection if isinstance(score, str) and "." in score else EstimatorSection

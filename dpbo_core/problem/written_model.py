@@ -1,20 +1,18 @@
 """What every [model] has, whatever kind it is: its keys, and the checks that several kinds share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.union import OF_CLASSES, PAIR_SCORES, RECORD_SCORES, SCORES, other_score
-from dpbo_core.problem.reading import Section, among, limit, one_of, positive, require
-from dpbo_core.space.search_space import Value
+from dpbo_core.problem.reading import one_of, require
+from dpbo_core.problem.section import PlainTable, Section, limited
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
-TASKS = ("classification", "regression")
 
 
-@dataclass(frozen=True)
 class Written(Section):
     """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
@@ -34,23 +32,21 @@ class Written(Section):
     heading: ClassVar[str] = "model"
     estimator: str
     score: str | None = None
-    steepness: Annotated[float, positive("give a positive number; 10 is a good start")] = 10.0
-    params: Mapping[str, Value] = field(default_factory=dict)
-    bias: Annotated[float, limit(lambda bias: 0.0 <= bias < 1.0, "choose 0 (no bias) or 0.7071, say")] = 0.0
+    steepness: Annotated[float, limited("give a positive number; 10 is a good start", gt=0)] = 10.0
+    params: PlainTable = Field(default_factory=dict)
+    bias: Annotated[float, limited("choose 0 (no bias) or 0.7071, say", ge=0, lt=1)] = 0.0
     standardize: bool = True
-    clip_quantile: Annotated[
-        float, limit(lambda share: 0.0 < share <= 1.0, "choose a quantile in (0, 1], 0.9 say")
-    ] = 0.9
-    tolerance: Annotated[float | None, positive("give a positive distance, or leave it out")] = None
-    task: Annotated[str | None, among(*TASKS)] = None
+    clip_quantile: Annotated[float, limited("choose a quantile in (0, 1], 0.9 say", gt=0, le=1)] = 0.9
+    tolerance: Annotated[float | None, limited("give a positive distance, or leave it out", gt=0)] = None
+    task: Literal["classification", "regression"] | None = None
 
     linear: ClassVar[bool] = False  # one of ours, trained with a certificate
     ours: ClassVar[bool] = False  # one of our own, which predict each record from that record alone
     trained: ClassVar[bool] = True  # false where others made the predictions, and there is no model
     own_score: ClassVar[bool] = False  # scored by a user's function
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse parameters of a model of ours, and a task that does not fit the score."""
         require(
             not (self.ours and self.params),
             f"model.params are given, but {self.estimator} takes none",
@@ -88,7 +84,6 @@ class Written(Section):
         return False
 
 
-@dataclass(frozen=True)
 class ByName(Written):
     """What anybody's model says, under a score that has a name.
 
@@ -97,16 +92,15 @@ class ByName(Written):
         error_bound: E for an error (in the target's unit) or the log-loss (in nats): what is worse counts as E.
     """
 
-    class_shares: Mapping[str, Value] | None = None
-    error_bound: Annotated[float | None, limit(lambda bound: 1e-100 < bound < 1e100, "give a positive number")] = (
-        None
-    )
+    class_shares: PlainTable | None = None
+    error_bound: Annotated[float | None, limited("give a positive number", gt=1e-100, lt=1e100)] = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse a score that there is not, or of margins; and a number that the score lacks or does not use."""
         if self.score is not None:
             check_score_name(self.score)
         check_outcome(self.estimator, self.score_name)
-        super().__post_init__()
+        super().check()
         score = SCORES[self.score_name]
         for key, value in (("class_shares", self.class_shares), ("error_bound", self.error_bound)):
             if value is not None and key not in (*score.needs, *score.allows):
@@ -120,7 +114,6 @@ class ByName(Written):
         return SCORES[self.score_name].regression
 
 
-@dataclass(frozen=True, kw_only=True)
 class ByPath(Written):
     """Any scikit-learn estimator, by its import path.
 
@@ -129,16 +122,17 @@ class ByPath(Written):
         columns: whether it is given the table's own columns; as for "module:name" where None.
     """
 
-    rowwise: Annotated[str | None, among("enforced")] = None
+    rowwise: Literal["enforced"] | None = None
     columns: bool | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse an estimator that is named without an import path."""
         if "." not in self.estimator and ":" not in self.estimator:
             one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
             raise StudyInvalid(
                 f"{self.estimator} is ours", remedy="name a scikit-learn estimator by its import path"
             )
-        super().__post_init__()
+        super().check()
 
     @property
     def enforced(self) -> bool:

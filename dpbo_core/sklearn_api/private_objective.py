@@ -92,7 +92,8 @@ class PrivateObjective(ObjectiveHandle):
 
     def __post_init__(self) -> None:
         self.section = ObjectiveSection(
-            whole_number_of("n_scores", self.n_scores), number_of("choice_share", self.choice_share)
+            scores=whole_number_of("n_scores", self.n_scores),
+            choice_share=number_of("choice_share", self.choice_share),
         )
         # of a search of ours, which there is none of
         self.search_space: dict[str, Any] = {}

@@ -374,9 +374,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         released = split.spec
         if isinstance(released.data, PublicFiles):
             m = self.release_.facts["n_validation"]
-            released = replace(released, data=replace(released.data, n_validation=m))
+            released = released.replace(data=released.data.replace(n_validation=m))
         study = resolve(released, unlisted=split.prototype.unlisted())
-        split = replace(split, spec=replace(split.spec, evaluation=section))
+        split = replace(split, spec=split.spec.replace(evaluation=section))
         return evaluate_search(study, split, QueryContext(ledger))
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]

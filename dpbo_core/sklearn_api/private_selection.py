@@ -189,7 +189,11 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return described(
             self,
             data=PredictionTable(
-                "X", n_validation, TARGET, None if self.labels is None else _labels_of(self.labels), public
+                predictions="X",
+                n_validation=n_validation,
+                target=TARGET,
+                labels=None if self.labels is None else _labels_of(self.labels),
+                public=public,
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},

@@ -318,11 +318,11 @@ def _data(n_persons: int | None, target: str, n_validation: int | None) -> Publi
     """The study's [data] for tables in memory, by a public number of persons, else of records; refused without."""
     if n_persons is not None:
         people = whole_number_of("n_persons", n_persons)
-        return PersonFiles("X", "X_validation", n_persons=people, target=target, missing="mean")
+        return PersonFiles(training="X", validation="X_validation", n_persons=people, target=target, missing="mean")
     if n_validation is None:
         raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
     n = whole_number_of("n_validation", n_validation)
-    return PublicFiles("X", "X_validation", n_validation=n, target=target, missing="mean")
+    return PublicFiles(training="X", validation="X_validation", n_validation=n, target=target, missing="mean")
 
 
 def described(
@@ -360,7 +360,9 @@ def described(
             max_records_per_person=whole_number_of("max_records_per_person", estimator.max_records_per_person),
             person=estimator.person,
         ),
-        budget=None if cap is None else BudgetSection(number_of("budget", cap[0]), number_of("budget", cap[1])),
+        budget=None
+        if cap is None
+        else BudgetSection(epsilon=number_of("budget", cap[0]), delta=number_of("budget", cap[1])),
         data=data,
         model=model,
         space=space,

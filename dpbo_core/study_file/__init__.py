@@ -1,4 +1,4 @@
-"""A study as people write it: one frozen dataclass a section, read strictly, written back unchanged.
+"""A study as people write it: one Pydantic model a section, read strictly, written back unchanged.
 
 Every key a study may hold is a field here; every default is the one shown in the documentation. An unknown key,
 a wrong type or an impossible number is a message that names the key and the nearest valid one.

@@ -1,98 +1,36 @@
 """[data] with a PUBLIC training set: two files, two files of persons, or a share of a bundled set; or without any.
 
 Where others made the predictions nothing is trained: the columns of their table are the candidates.
-
-The checks of single keys hold for every way of giving data.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from dpbo_core.data.addresses import address_of, is_address
-from dpbo_core.problem.reading import Section, among, at_least, limit, require
-from dpbo_core.space.search_space import Value
+from dpbo_core.problem.reading import require
+from dpbo_core.problem.section import LISTED, limited
+from dpbo_core.study_file.data_section import (
+    BUNDLED_ALONE,
+    DataKind,
+    Foreign,
+    Labels,
+    NRecords,
+    Place,
+    Share,
+    check_places,
+    check_target,
+    count_of,
+)
 
-FILES = ("training", "validation", "n_validation", "target")
-PERSON_FILES = ("training", "validation", "n_persons", "target")
-PUBLIC_FACTS = ("n_training", "labels", "bounds")
-MISSING = ("refuse", "mean")
-
-MAX_RECORDS = 2**53  # every count up to it is a double
-NRecords = Annotated[
-    int,
-    limit(lambda n: 1 <= n <= MAX_RECORDS, "give the public number of records of the validation file, at least 1"),
-]
-Share = Annotated[float, limit(lambda share: 0.0 < share < 1.0, "choose a share between 0 and 1, 0.5 say")]
-Labels = Annotated[
-    tuple[Value, ...],
-    limit(lambda labels: len(set(labels)) == len(labels) >= 2, "give at least two different labels"),
-]
-
-
-def require_files(table: Mapping[str, Any], needed: Sequence[str]) -> None:
-    """Refuse a [data] that lacks a key of `needed`.
-
-    Raises:
-        StudyInvalid: one is not.
-    """
-    lacking = [key for key in needed if key not in table]
-    require(
-        not lacking,
-        f"[data] lacks {', '.join(lacking)}",
-        cause="a study needs its training file, its validation file, its number of records (of persons, where each "
-        "person's mean is to count once: n_persons) and the target",
-        remedy='add the missing keys, or use a bundled set: source = "breast_cancer"',
-    )
+Names = Annotated[tuple[str, ...], LISTED]
+PUBLIC_FACTS = Foreign(
+    ("n_training", "labels", "bounds"),
+    "[data] gives n_training, labels or bounds for a public training set",
+    "they replace what would otherwise be read from the training file",
+    'add sensitive = "training", or remove them',
+)
 
 
-def refuse_files(table: Mapping[str, Any]) -> None:
-    """Refuse keys of files (paths, sizes, target, workers) in the [data] of a bundled set.
-
-    Raises:
-        StudyInvalid: it is.
-    """
-    require(
-        not any(key in table for key in (*FILES, "memory_limit", "workers")),
-        "[data] names both a bundled source and files, or memory_limit or workers, which are of files",
-        remedy="keep source and validation_share, or training, validation, n_validation and target",
-    )
-
-
-def check_places(training: str, validation: str = "") -> None:
-    """Refuse training data at an address, a validation address with a password, or a path that no file can have.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
-    if is_address(validation):
-        address_of(validation)
-    require(
-        not is_address(training),
-        "data.training is an address",
-        cause="the validation table may lie in a database or a store; what models are trained on is a file",
-        remedy="export it to CSV or Parquet",
-    )
-    require(
-        all(place.isprintable() for place in (training, validation) if not is_address(place)),
-        "[data] names a file by characters that no name holds",
-        remedy="write its path in letters, digits and signs",
-    )
-
-
-def check_target(target: str, ignore: Sequence[str] | None) -> None:
-    """Refuse a target that is among the ignored columns.
-
-    Raises:
-        StudyInvalid: it is.
-    """
-    require(
-        target not in (ignore or ()), f"[data] ignores its own target {target!r}", remedy="take it off the list"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublicSection(Section):
+class PublicSection(DataKind):
     """What every [data] with a public training set may say.
 
     Attributes:
@@ -101,13 +39,13 @@ class PublicSection(Section):
         missing: what becomes of gaps in the others, "refuse" or "mean".
     """
 
-    heading: ClassVar[str] = "data"
-    sensitive: Annotated[str | None, among("validation")] = None
-    ignore: tuple[str, ...] | None = None
-    missing: Annotated[str | None, among(*MISSING)] = None
+    foreign: ClassVar[tuple[Foreign, ...]] = (PUBLIC_FACTS,)
+
+    sensitive: Literal["validation"] | None = None
+    ignore: Names | None = None
+    missing: Literal["refuse", "mean"] | None = None
 
 
-@dataclass(frozen=True)
 class TwoFiles(PublicSection):
     """Two files, of which the training file is PUBLIC.
 
@@ -121,22 +59,20 @@ class TwoFiles(PublicSection):
             a study's key either.
     """
 
-    training: str
-    validation: str
-    _: KW_ONLY
+    training: Place
+    validation: Place
     target: str
     memory_limit: Annotated[
-        float | None, at_least(0, "give the GB of validation records that may be kept in memory, 0 for none")
+        float | None, limited("give the GB of validation records that may be kept in memory, 0 for none", ge=0)
     ] = None
-    workers: Annotated[int | None, at_least(1, "give a number of processes, one for each core, say")] = None
+    workers: Annotated[int | None, limited("give a number of processes, one for each core, say", ge=1)] = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a target that is ignored, and files that cannot be where they are said to be."""
         check_target(self.target, self.ignore)
         check_places(self.training, self.validation)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PublicFiles(TwoFiles):
     """Two files: the training file is PUBLIC, and of the validation file the number of records is.
 
@@ -148,8 +84,12 @@ class PublicFiles(TwoFiles):
     n_validation: NRecords
     validation_share: float = 0.5
 
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] is of two files: what no other way of giving public data claims."""
+        return table.get("sensitive") != "training"
 
-@dataclass(frozen=True, kw_only=True)
+
 class PersonFiles(TwoFiles):
     """Two files: the training file is PUBLIC, and of the validation file the number of persons is, on the caller's
     word. How many records it has is as sensitive as what they hold.
@@ -158,15 +98,29 @@ class PersonFiles(TwoFiles):
         n_persons: n_p, what the sum of the persons' means is divided by.
     """
 
-    n_persons: Annotated[
-        int,
-        limit(
-            lambda n: 1 <= n <= MAX_RECORDS, "give the public number of persons of the validation file, at least 1"
+    foreign: ClassVar[tuple[Foreign, ...]] = (
+        Foreign(
+            ("n_validation", "source"),
+            "[data] gives n_persons beside n_validation, or for a bundled set",
+            "where each person's mean counts once, the number of records is private: nothing is divided by it",
+            "remove n_validation; or remove n_persons, and at most max_records_per_person records of each count",
         ),
-    ]
+        Foreign(
+            ("validation_share",),
+            "[data] gives validation_share beside n_persons",
+            "it divides a bundled set, and says nothing of files",
+        ),
+        PUBLIC_FACTS,
+    )
+
+    n_persons: Annotated[int, count_of("persons")]
+
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] states a number of persons for a public training set."""
+        return "n_persons" in table and table.get("sensitive") != "training"
 
 
-@dataclass(frozen=True)
 class BundledData(PublicSection):
     """A bundled set by name, of which a share is the validation set; the training records are public.
 
@@ -175,54 +129,18 @@ class BundledData(PublicSection):
         validation_share: in (0, 1).
     """
 
+    foreign: ClassVar[tuple[Foreign, ...]] = (PUBLIC_FACTS, BUNDLED_ALONE)
+
     source: str
     validation_share: Share = 0.5
 
-
-PublicData = PublicFiles | PersonFiles | BundledData
-
-
-def read_public(table: Mapping[str, Any]) -> PublicData:
-    """The [data] section, checked, of a study whose training set is public: files, persons' files or bundled.
-
-    Raises:
-        StudyInvalid: together they are none of its three kinds.
-    """
-    if "n_persons" in table:
-        return _person_files(table)
-    require(
-        not any(key in table for key in PUBLIC_FACTS),
-        "[data] gives n_training, labels or bounds for a public training set",
-        cause="they replace what would otherwise be read from the training file",
-        remedy='add sensitive = "training", or remove them',
-    )
-    if "source" in table:
-        refuse_files(table)
-        return BundledData(**table)
-    require_files(table, FILES)
-    return PublicFiles(**table)
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] names a bundled set for a public training set."""
+        return "source" in table and table.get("sensitive") != "training"
 
 
-def _person_files(table: Mapping[str, Any]) -> PersonFiles:
-    """The checked [data] of two files whose number of persons is public; n_validation beside it is refused."""
-    require(
-        "n_validation" not in table and "source" not in table,
-        "[data] gives n_persons beside n_validation, or for a bundled set",
-        cause="where each person's mean counts once, the number of records is private: nothing is divided by it",
-        remedy="remove n_validation; or remove n_persons, and at most max_records_per_person records of each count",
-    )
-    require(
-        "validation_share" not in table,
-        "[data] gives validation_share beside n_persons",
-        cause="it divides a bundled set, and says nothing of files",
-        remedy="remove it",
-    )
-    require_files(table, PERSON_FILES)
-    return PersonFiles(**table)
-
-
-@dataclass(frozen=True)
-class PredictionTable(Section):
+class PredictionTable(DataKind):
     """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
     nothing is trained.
 
@@ -235,38 +153,42 @@ class PredictionTable(Section):
         ignore: columns that are no predictions.
     """
 
-    heading: ClassVar[str] = "data"
+    lacking: ClassVar[tuple[str, str]] = (
+        "a table of predictions has a public number of records, and a column that says what is right",
+        "add the missing keys",
+    )
+
     predictions: str
     n_validation: NRecords
     target: str
     labels: Labels | None = None
     public: str | None = None
-    ignore: tuple[str, ...] | None = None
+    ignore: Names | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a target that is ignored."""
         check_target(self.target, self.ignore)
 
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] names a table of predictions."""
+        return "predictions" in table
 
-def read_predictions(table: Mapping[str, Any]) -> PredictionTable:
-    """The [data] section, checked, of a study of predictions that were made elsewhere.
+    @classmethod
+    def read(cls, table: Mapping[str, Any]) -> Self:
+        """The section that a [data] with predictions states.
 
-    Raises:
-        StudyInvalid: one is missing, or belongs to another way of giving data.
-    """
-    keys = [item.name for item in fields(PredictionTable)]
-    other = [key for key in table if key not in keys]
-    require(
-        not other,
-        f"[data] gives {', '.join(other)} beside predictions",
-        cause="of a table of predictions nothing is trained, and there is one sensitive file",
-        remedy=f"keep {', '.join(keys)}",
-    )
-    lacking = [key for key in ("n_validation", "target") if key not in table]
-    require(
-        not lacking,
-        f"[data] lacks {', '.join(lacking)}",
-        cause="a table of predictions has a public number of records, and a column that says what is right",
-        remedy="add the missing keys",
-    )
-    return PredictionTable(**table)
+        Raises:
+            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
+        """
+        other = [key for key in table if key not in cls.model_fields]
+        require(
+            not other,
+            f"[data] gives {', '.join(other)} beside predictions",
+            cause="of a table of predictions nothing is trained, and there is one sensitive file",
+            remedy=f"keep {', '.join(cls.model_fields)}",
+        )
+        return super().read(table)
+
+
+PublicData = PublicFiles | PersonFiles | BundledData

@@ -1,45 +1,52 @@
 """[data] with a SENSITIVE training set: nothing is fitted to it, and what is public of it is said here."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.problem.reading import Section, require
-from dpbo_core.study_file.public_data import (
-    FILES,
+from dpbo_core.problem.reading import require
+from dpbo_core.problem.section import checked
+from dpbo_core.study_file.data_section import (
+    BUNDLED_ALONE,
     MAX_RECORDS,
+    Bounds,
+    DataKind,
+    Foreign,
     Labels,
     NRecords,
+    Place,
     Share,
     check_places,
-    refuse_files,
-    require_files,
+)
+
+FOREIGN = (
+    Foreign(
+        ("n_persons",),
+        "[data] gives n_persons for a sensitive training set",
+        "private training protects one record of the training set and one of the validation set",
+        "leave one record a person in each file, and leave n_persons out",
+    ),
+    Foreign(
+        ("ignore", "missing"),
+        "[data] gives ignore or missing for a sensitive training set",
+        "nothing may be fitted to it, not even the mean that would fill a gap",
+        "drop the columns from the files, or fill the gaps there",
+    ),
+    Foreign(
+        ("memory_limit", "workers"),
+        "[data] gives memory_limit or workers for a sensitive training set",
+        "they are of validation records in a folder of files, and private training keeps its in memory",
+    ),
 )
 
 
-def _check_n_training(_: str, n_training: int) -> None:
+def _check_n_training(n_training: int) -> None:
     """Refuse a number of training records below 1, or above what can be counted."""
     if not 1 <= n_training <= MAX_RECORDS:
         raise _bad_n_training(n_training)
 
 
-def _check_bounds(key: str, bounds: Mapping[str, tuple[float, ...]]) -> None:
-    """Refuse bounds on columns that are not two finite numbers in order."""
-    for name, ends in bounds.items():
-        require(
-            len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],
-            f"{key} {name!r} = {list(ends)}",
-            remedy="give the public [low, high] of the column, low below high",
-        )
-
-
-Bounds = Annotated[Mapping[str, tuple[float, ...]], _check_bounds]
-
-
-@dataclass(frozen=True)
-class SensitiveSection(Section):
+class SensitiveSection(DataKind):
     """A sensitive training file. Nothing is fitted to it: what is public of it is said here.
 
     Attributes:
@@ -52,19 +59,36 @@ class SensitiveSection(Section):
         sensitive: "training".
     """
 
-    heading: ClassVar[str] = "data"
-    training: str
-    _: KW_ONLY
+    foreign: ClassVar[tuple[Foreign, ...]] = FOREIGN
+
+    training: Place
     target: str
-    n_training: Annotated[int, _check_n_training]
+    n_training: Annotated[int, checked(_check_n_training)]
     labels: Labels
     bounds: Bounds
     validation_share: float = 0.5
     sensitive: Literal["training"] = "training"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a training file at an address."""
         check_places(self.training)
+
+    @classmethod
+    def read(cls, table: Mapping[str, Any]) -> Self:
+        """The section that a [data] with a sensitive training file states.
+
+        Raises:
+            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
+        """
+        if "n_training" not in table:
+            raise _bad_n_training(None)
+        require(
+            "labels" in table and "bounds" in table,
+            "[data] lacks labels or bounds",
+            cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
+            remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
+        )
+        return super().read(table)
 
     @property
     def named_columns(self) -> frozenset[str]:
@@ -72,7 +96,6 @@ class SensitiveSection(Section):
         return frozenset({self.target, *self.bounds})
 
 
-@dataclass(frozen=True)
 class SensitiveFiles(SensitiveSection):
     """Two files, both sensitive.
 
@@ -81,20 +104,29 @@ class SensitiveFiles(SensitiveSection):
         n_validation: m.
     """
 
-    validation: str
+    validation: Place
     n_validation: NRecords
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a training file at an address, and a validation address with a password."""
         check_places(self.training, self.validation)
+
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] is of a sensitive training file and a validation file."""
+        return table.get("sensitive") == "training" and ("validation" in table or "n_validation" in table)
 
 
 class SensitiveTraining(SensitiveSection):
     """One sensitive file: models are trained on its records and scored on them."""
 
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] is of a sensitive training file alone: what no other sensitive training set claims."""
+        return table.get("sensitive") == "training"
 
-@dataclass(frozen=True)
-class SensitiveBundled(Section):
+
+class SensitiveBundled(DataKind):
     """A bundled set whose training records are taken for sensitive too.
 
     Attributes:
@@ -105,56 +137,32 @@ class SensitiveBundled(Section):
         sensitive: "training".
     """
 
-    heading: ClassVar[str] = "data"
+    foreign: ClassVar[tuple[Foreign, ...]] = (*FOREIGN, BUNDLED_ALONE)
+
     source: str
     validation_share: Share = 0.5
     labels: Labels | None = None
     bounds: Bounds | None = None
     sensitive: Literal["training"] = "training"
 
+    @classmethod
+    def claims(cls, table: Mapping[str, Any]) -> bool:
+        """Whether a [data] names a bundled set for a sensitive training set."""
+        return table.get("sensitive") == "training" and "source" in table
+
+    @classmethod
+    def read(cls, table: Mapping[str, Any]) -> Self:
+        """The section that a [data] states of a bundled set.
+
+        Raises:
+            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
+        """
+        if "n_training" in table:
+            raise _bad_n_training(table["n_training"])
+        return super().read(table)
+
 
 SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
-
-
-def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
-    """The [data] section, checked, of a study whose training set is sensitive.
-
-    Raises:
-        StudyInvalid: together they are none of its three kinds.
-    """
-    require(
-        "n_persons" not in table,
-        "[data] gives n_persons for a sensitive training set",
-        cause="private training protects one record of the training set and one of the validation set",
-        remedy="leave one record a person in each file, and leave n_persons out",
-    )
-    require(
-        "ignore" not in table and "missing" not in table,
-        "[data] gives ignore or missing for a sensitive training set",
-        cause="nothing may be fitted to it, not even the mean that would fill a gap",
-        remedy="drop the columns from the files, or fill the gaps there",
-    )
-    require(
-        "memory_limit" not in table and "workers" not in table,
-        "[data] gives memory_limit or workers for a sensitive training set",
-        cause="they are of validation records in a folder of files, and private training keeps its in memory",
-        remedy="remove it",
-    )
-    bundled = "source" in table
-    if bundled == ("n_training" in table):
-        raise _bad_n_training(table.get("n_training"))
-    if bundled:
-        refuse_files(table)
-        return SensitiveBundled(**table)
-    require(
-        "labels" in table and "bounds" in table,
-        "[data] lacks labels or bounds",
-        cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
-        remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
-    )
-    alone = "validation" not in table and "n_validation" not in table
-    require_files(table, ("training", "target") if alone else FILES)
-    return SensitiveTraining(**table) if alone else SensitiveFiles(**table)
 
 
 def _bad_n_training(n_training: int | None) -> StudyInvalid:

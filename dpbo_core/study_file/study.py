@@ -7,43 +7,32 @@ set that is public, or predictions that were made elsewhere (`public_data`), or 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Annotated, Any, ClassVar, cast
 
+from pydantic import Field, PlainValidator
+
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.problem.model import ModelSection, PredictionsSection, read_model
-from dpbo_core.problem.reading import (
-    check_name,
-    check_numbers,
-    check_texts,
-    one_of,
-    read_section,
-    refuse_unknown,
-    require,
-    to_table,
-    typed_values,
-    union_hints,
-)
+from dpbo_core.problem.reading import check_numbers, check_texts, one_of, refuse_unknown, require
 from dpbo_core.problem.search import SearchSection
+from dpbo_core.problem.section import LISTED, Name, Section
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
+from dpbo_core.study_file.data_section import DataKind
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study_file.public_data import (
-    BundledData,
-    PersonFiles,
-    PredictionTable,
-    PublicData,
-    PublicFiles,
-    read_predictions,
-    read_public,
-)
+from dpbo_core.study_file.public_data import BundledData, PersonFiles, PredictionTable, PublicData, PublicFiles
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
-from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, read_sensitive
+from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
 
+DataSection = PublicData | SensitiveData | PredictionTable
 SENSITIVE = ("validation", "training")
+KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do not
+    PredictionTable, SensitiveBundled, SensitiveFiles, SensitiveTraining, PersonFiles, BundledData, PublicFiles
+)  # fmt: skip
+CANDIDATE = "candidate"  # the one axis of a study of predictions
 
 Bundled = BundledData | SensitiveBundled
-DataSection = PublicData | SensitiveData | PredictionTable
 
 
 def read_data(table: Any) -> DataSection:
@@ -52,44 +41,61 @@ def read_data(table: Any) -> DataSection:
     Raises:
         StudyInvalid: they are none.
     """
-    settings = typed_values(union_hints(get_args(DataSection)), table, "[data]")
-    settings = {key: value for key, value in settings.items() if value is not None}
-    if "predictions" in settings:
-        return read_predictions(settings)
-    require("public" not in settings, "[data] gives public without predictions", remedy="remove it")
-    if "sensitive" in settings:
-        one_of("data.sensitive", settings["sensitive"], SENSITIVE)
-    return read_sensitive(settings) if settings.get("sensitive") == "training" else read_public(settings)
+    if isinstance(table, DataKind):
+        return cast("DataSection", table)
+    require(isinstance(table, Mapping), "[data] is not a table")
+    keys = dict.fromkeys(key for kind in reversed(KINDS) for key in kind.model_fields)
+    refuse_unknown(table, tuple(keys), "[data]")
+    settings = {key: value for key, value in table.items() if value is not None}
+    if "predictions" not in settings:
+        require("public" not in settings, "[data] gives public without predictions", remedy="remove it")
+        if isinstance(settings.get("sensitive"), str):
+            one_of("data.sensitive", settings["sensitive"], SENSITIVE)
+    return next(kind for kind in KINDS if kind.claims(settings)).read(settings)
 
 
-CANDIDATE = "candidate"  # the one axis of a study of predictions
+def _read_axes(axes: Any) -> dict[str, AxisSection]:
+    """The axes of [space] by name, at least one; an error names the axis."""
+    require(isinstance(axes, Mapping), "[space] is not a table")
+    read = {}
+    for name, axis in axes.items():
+        try:
+            read[name] = AxisSection.read(axis)
+        except StudyInvalid as error:
+            what = error.what.replace("[space]", f"[space] {name}", 1)
+            raise StudyInvalid(what, cause=error.cause, remedy=error.remedy) from None
+    return read
 
 
-@dataclass(frozen=True)
-class StudySpec:
+class StudyHead(Section):
+    """[study]: the study's name, its edition, its method, and the assumptions that it accepts."""
+
+    heading: ClassVar[str] = "study"
+    name: Name
+    edition: Name = "1"
+    method: str
+    accepts: Annotated[tuple[str, ...], LISTED] = ()
+
+
+class StudySpec(StudyHead):
     """A whole study. `space` maps an axis name to its section; `options` are those of the chosen method."""
 
-    name: str
-    method: str
-    privacy: PrivacySection
-    data: DataSection
-    model: ModelSection
-    space: Mapping[str, AxisSection]
-    edition: str = "1"
-    accepts: tuple[str, ...] = ()
-    budget: BudgetSection | None = None
-    search: SearchSection = field(default_factory=SearchSection)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    evaluation: EvaluationSection | None = None
-    watch: WatchSection | None = None
-    objective: ObjectiveSection | None = None
+    privacy: Annotated[PrivacySection, PlainValidator(PrivacySection.read)]
+    data: Annotated[DataSection, PlainValidator(read_data)]
+    model: Annotated[ModelSection, PlainValidator(read_model)]
+    space: Annotated[Mapping[str, AxisSection], PlainValidator(_read_axes)]
+    budget: Annotated[BudgetSection, PlainValidator(BudgetSection.read)] | None = None
+    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = SearchSection()
+    options: dict[str, Any] = Field(default_factory=dict)
+    evaluation: Annotated[EvaluationSection, PlainValidator(EvaluationSection.read)] | None = None
+    watch: Annotated[WatchSection, PlainValidator(WatchSection.read)] | None = None
+    objective: Annotated[ObjectiveSection, PlainValidator(ObjectiveSection.read)] | None = None
 
-    def __post_init__(self) -> None:
-        check_name("study.name", self.name)
-        check_name("study.edition", self.edition)
-        check_numbers(self.to_dict(), "")
-        check_texts(self.to_dict(), "")
-        require(all(isinstance(name, str) for name in self.accepts), "study.accepts is not a list of names")
+    def check(self) -> None:
+        """Refuse sections that do not fit one another, and what a ledger could not write down."""
+        tables = self.to_dict()
+        check_numbers(tables, "")
+        check_texts(tables, "")
         if isinstance(self.data, SensitiveData):
             self._check_private_training(self.data)
             return
@@ -204,14 +210,14 @@ class StudySpec:
     def to_dict(self) -> dict[str, Any]:
         """The study as plain tables, as in a study file; None is left out."""
         study = {"name": self.name, "edition": self.edition, "method": self.method, "accepts": list(self.accepts)}
-        tables: dict[str, Any] = {"study": study, "privacy": to_table(self.privacy)}
-        if self.budget is not None:
-            tables["budget"] = to_table(self.budget)
-        tables |= {"data": to_table(self.data), "model": to_table(self.model)}
-        tables["space"] = {name: to_table(axis) for name, axis in self.space.items()}
-        tables |= {"search": to_table(self.search), "method": dict(self.options)}
-        asked = {"evaluation": self.evaluation, "watch": self.watch, "objective": self.objective}
-        return tables | {name: to_table(section) for name, section in asked.items() if section is not None}
+        tables: dict[str, Any] = {"study": study}
+        for name in TABLES:
+            section = getattr(self, name)
+            if isinstance(section, Section):
+                tables[name] = section.to_table()
+            elif section is not None:
+                tables[name] = {name: axis.to_table() for name, axis in section.items()}
+        return tables | {"method": dict(self.options)}
 
     @property
     def asks_for_evaluation(self) -> bool:
@@ -221,69 +227,34 @@ class StudySpec:
     @property
     def tuned(self) -> "StudySpec":
         """The study without evaluation, watch, objective, editions, memory_limit, workers, one_pass and anyway."""
-        budget = None if self.budget is None else replace(self.budget, editions=None)
         data = self.data
         if isinstance(data, PublicFiles | PersonFiles):
-            data = replace(data, memory_limit=None, workers=None)
-        search, privacy = replace(self.search, one_pass=None), replace(self.privacy, anyway=None)
-        return replace(
-            self,
+            data = data.replace(memory_limit=None, workers=None)
+        return self.replace(
             evaluation=None,
             watch=None,
             objective=None,
-            budget=budget,
+            budget=None if self.budget is None else self.budget.replace(editions=None),
             data=data,
-            search=search,
-            privacy=privacy,
+            search=self.search.replace(one_pass=None),
+            privacy=self.privacy.replace(anyway=None),
         )
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
-        sections = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
-        queries = ("evaluation", "watch", "objective")
-        refuse_unknown(tables, (*sections, *queries), "the study")
+        refuse_unknown(tables, ("study", *TABLES, "method"), "the study")
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():
             require(isinstance(table, Mapping), f"{name} is not a table", remedy=f"write it as [{name}]")
         check_numbers(tables, "")  # before a number becomes a double
-        head = dict(tables["study"])
-        refuse_unknown(head, ("name", "edition", "method", "accepts"), "[study]")
-        for key in ("name", "method"):
-            require(isinstance(head.get(key), str), f"[study] has no {key}, or it is not text", remedy=f"add {key}")
-        edition, accepts = head.get("edition", "1"), head.get("accepts", [])
-        quoted = edition if type(edition) is int and 0 <= edition < 10**9 else 1
-        require(isinstance(edition, str), "study.edition is not text", remedy=f'write edition = "{quoted}"')
-        ok = isinstance(accepts, list | tuple) and all(isinstance(item, str) for item in accepts)
-        require(ok, "study.accepts is not a list of names", remedy='write accepts = ["gp_prior"]')
         require(bool(tables["space"]), "[space] has no axis", remedy="name at least one hyperparameter")
-        space = {
-            name: read_section(AxisSection, axis, f"[space] {name}") for name, axis in dict(tables["space"]).items()
-        }
-
-        def optional(kind: type, name: str) -> Any:
-            """The section `name`, checked; None where the study has none."""
-            return read_section(kind, tables[name], f"[{name}]") if name in tables else None
-
-        return cls(
-            name=head["name"],
-            method=head["method"],
-            edition=edition,
-            accepts=tuple(accepts),
-            privacy=read_section(PrivacySection, tables["privacy"], "[privacy]"),
-            budget=optional(BudgetSection, "budget"),
-            data=read_data(tables["data"]),
-            model=read_model(tables["model"]),
-            space=space,
-            search=read_section(SearchSection, tables.get("search", {}), "[search]"),
-            options=dict(tables.get("method", {})),
-            evaluation=optional(EvaluationSection, "evaluation"),
-            watch=optional(WatchSection, "watch"),
-            objective=optional(ObjectiveSection, "objective"),
-        )
+        sections = {name: table for name, table in tables.items() if name not in ("study", "method")}
+        return cls(**dict(StudyHead.read(tables["study"])), **sections, options=dict(tables.get("method", {})))
 
 
+TABLES = ("privacy", "budget", "data", "model", "space", "search", "evaluation", "watch", "objective")
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 

@@ -49,7 +49,7 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
 
     def advised(epsilon: float) -> Advice:
-        asked = replace(spec, privacy=replace(spec.privacy, epsilon=epsilon))
+        asked = spec.replace(privacy=spec.privacy.replace(epsilon=epsilon))
         return advise_study(asked, folder, **read, n_public=n)
 
     def is_good(epsilon: float) -> bool:

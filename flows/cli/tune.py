@@ -115,7 +115,7 @@ def run(
     if workers is not None:
         if not isinstance(study.data, PublicFiles | PersonFiles):
             raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
-        study = replace(study, data=replace(study.data, workers=workers))
+        study = study.replace(data=study.data.replace(workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)

@@ -38,7 +38,7 @@ class Correlation:
 def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     """The correlations of every method over `runs` runs on the bundled study."""
     public = data_split.public_half(spec, ".")
-    problem = replace(public.problem, search=replace(public.problem.search, steps=10))
+    problem = replace(public.problem, search=public.problem.search.replace(steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
     records = data_split.validation_table(spec.data, ".")

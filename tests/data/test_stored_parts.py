@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -270,7 +269,7 @@ def test_what_a_store_lists_beside_the_folder_or_twice_is_no_part(store, monkeyp
 def test_workers_read_objects_themselves(here, study, store):
     spec = study(store[0])
     (files, _), models = halves(study("parts"), spec, here)
-    asked = replace(spec, data=replace(spec.data, workers=2))
+    asked = spec.replace(data=spec.data.replace(workers=2))
     with workers(asked, str(here)) as pool:
         assert os.environ["AWS_ACCESS_KEY_ID"] == KEY  # they take it from whoever starts them
         public = data_split.public_half(spec, here)

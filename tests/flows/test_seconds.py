@@ -205,10 +205,10 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     out = capsys.readouterr().out
     assert 0 < out.index("nothing was drawn") < out.index("clinic/evaluation · edition 1")
     assert reported(spec, ".", epsilon=0.25) is None  # another question
-    other = replace(spec, evaluation=replace(spec.evaluation, edition="2"))
+    other = spec.replace(evaluation=spec.evaluation.replace(edition="2"))
     assert reported(other, ".") is None
     assert replayed(run_of(other)) is None  # its last step is not there yet
-    alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
+    alone = spec.replace(evaluation=spec.evaluation.replace(group=None, groups=None))
     assert reported(alone, ".") is None
     monkeypatch.setattr("dpbo.flows.cli.running.shown_before", lambda *_: None)  # MLflow lost it: shown anew
     assert reported(spec, ".") is None

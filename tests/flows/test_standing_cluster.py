@@ -5,7 +5,6 @@ import signal
 import tempfile
 import threading
 from collections import UserDict
-from dataclasses import replace
 from pathlib import Path
 from types import NoneType, SimpleNamespace
 
@@ -186,7 +185,7 @@ class Search:
     """A study with noise of our own, on a dataset declared public."""
 
     def __init__(self, spec, name):
-        self.spec, self.noise = replace(spec, budget=None), InjectedNoise(np.random.default_rng(3))
+        self.spec, self.noise = spec.replace(budget=None), InjectedNoise(np.random.default_rng(3))
         self.ledger = PrivacyLedger(f"sqlite:///{name}.db")
         self.ledger.set_budget(PrivacyBudget.without_limit("people"))
         self.steps = []

@@ -303,7 +303,7 @@ def test_an_answer_is_as_wide_as_any_other(answer):
 @pytest.mark.parametrize("kind", METHODS)
 def test_no_worker_counts_the_evaluations_of_who_hides_them(world, here, kind):
     spec = world("parts", method=kind)
-    asked = replace(spec, data=replace(spec.data, workers=3))
+    asked = spec.replace(data=spec.data.replace(workers=3))
     assert asked.tuned == spec.tuned
     with workers(asked, ".", resolve(asked).method) as made:
         assert getattr(made, "n_processes", None) == (None if METHODS[kind].traits.hides_evaluations else 3)

@@ -214,7 +214,7 @@ def test_a_part_that_changes_under_way_is_refused(world, here):
 def test_what_needs_its_records_in_memory_says_so(world, here):
     forest = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy", "bias": 0.0}
     spec = world("train3")
-    spec = replace(spec, model=StudySpec.from_dict(spec.to_dict() | {"model": forest, "space": TREE}).model)
+    spec = spec.replace(model=StudySpec.from_dict(spec.to_dict() | {"model": forest, "space": TREE}).model)
     with pytest.raises(StudyInvalid, match="is trained in memory"):
         data_split.public_half(spec, here)
     half = data_split.public_half(world("train3"), here)

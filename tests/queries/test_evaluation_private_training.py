@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -115,7 +114,7 @@ def test_a_validation_record_moves_it_by_two_and_a_training_record_not_at_all(tm
     monkeypatch.setattr(LaplaceHistogram, "prepare", prepare)
 
     def released(edition):
-        asked = replace(spec, evaluation=replace(spec.evaluation, edition=edition))
+        asked = spec.replace(evaluation=spec.evaluation.replace(edition=edition))
         return evaluate_study(asked, ledger=a_ledger(tmp_path), folder=tmp_path).release.value
 
     first = released("1")

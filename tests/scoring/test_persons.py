@@ -4,7 +4,6 @@ import itertools
 import json
 import logging
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -426,9 +425,7 @@ def test_nor_with_records_or_with_another_columns_persons(tmp_path):
     with pytest.raises(BudgetRefused, match="'ward'"):
         run_study(study(study={"edition": "2"}, privacy={"person": "ward"}), ledger=book, folder=tmp_path)
     plain = by_slots(study(study={"edition": "3"}), k=1)
-    records = replace(
-        plain, privacy=replace(plain.privacy, person=None), data=replace(plain.data, ignore=("ward",))
-    )
+    records = plain.replace(privacy=plain.privacy.replace(person=None), data=plain.data.replace(ignore=("ward",)))
     with pytest.raises(BudgetRefused, match="guarantees about each person"):
         run_study(records, ledger=book, folder=tmp_path)
 
@@ -478,7 +475,7 @@ def test_without_a_column_there_are_no_persons():
 @pytest.mark.parametrize(("method", "options"), [("lipschitz", {"evaluate": "path"}), ("dp_hypo", {})])
 def test_methods_without_a_proof_refuse(method, options):
     with pytest.raises(StudyInvalid, match=f"{method} cannot be used where each person's mean counts once"):
-        plan_study(replace(study(method=method), options=options))
+        plan_study(study(method=method).replace(options=options))
     lines = {line.kind: line.verdict for line in advise_study(study(method="auto")).methods}
     assert lines["dp_hypo"] == "refused"
     assert lines["lipschitz"] != "refused"
@@ -491,7 +488,7 @@ def test_all_of_a_path_moves_by_the_range_of_its_models(tmp_path):
     gentle = {"estimator": "logistic", "score": "sigmoid", "steepness": 0.5}
     spec = study(5, method="lipschitz", model=gentle, space={"lambda": {"low": 1.0, "high": 9.0, "points": 3}})
     (spend,) = plan_study(spec).spends
-    records = by_slots(replace(spec, privacy=replace(spec.privacy)), m=5, k=1)
+    records = by_slots(spec.replace(privacy=spec.privacy.replace()), m=5, k=1)
     assert spend.sensitivity == plan_study(records).spends[0].sensitivity < 0.5 / 5
     text = (tmp_path / "validation.csv").read_text()
     header, *lines = text.splitlines()

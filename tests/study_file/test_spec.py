@@ -4,7 +4,6 @@ import copy
 import itertools
 import json
 import tomllib
-from dataclasses import replace
 
 import pytest
 import tomli_w
@@ -159,9 +158,9 @@ def test_estimators_and_scores_must_fit(tables):
     spec = StudySpec.from_dict(tables)
     with pytest.raises(StudyInvalid, match="margin"):
         StudySpec.from_dict(tables | {"model": {"estimator": "sklearn.svm.SVC", "score": "sigmoid"}})
-    for model in (replace(spec.model, score="accuracy"), EstimatorSection("sklearn.svm.SVC")):
+    for model in (spec.model.replace(score="accuracy"), EstimatorSection(estimator="sklearn.svm.SVC")):
         with pytest.raises(StudyInvalid, match="lipschitz cannot"):
-            plan_study(replace(spec, model=model, method="lipschitz", options={}))
+            plan_study(spec.replace(model=model, method="lipschitz", options={}))
 
 
 def test_a_path_that_no_file_can_have_is_refused_as_the_study_is_read(tables):

@@ -10,7 +10,7 @@ version would bin or report.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing
@@ -96,7 +96,7 @@ class EvaluationQuery:
             StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
         """
         section = spec.evaluation or EvaluationSection()
-        section = section if epsilon is None else replace(section, epsilon=float(epsilon))
+        section = section if epsilon is None else section.replace(epsilon=float(epsilon))
         if section.epsilon is None:
             raise no_epsilon()
         if isinstance(spec.data, SensitiveTraining):

@@ -6,7 +6,7 @@ Nothing else of a table can be a reason to refuse it.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import glob
 from itertools import chain
 from pathlib import Path
@@ -78,7 +78,7 @@ def todays_table(
     if terms.pool > 1 and isinstance(files, PublicFiles | PersonFiles):
         return _pool(spec, folder, public, section, terms, read_before)
     if isinstance(files, PublicFiles | PersonFiles) and named is not None:
-        files = replace(files, validation=named)
+        files = files.replace(validation=named)
     elif named is not None:
         raise StudyInvalid(
             "watch.table names a file, and the study's data are no files",
@@ -86,8 +86,8 @@ def todays_table(
             remedy="leave table out",
         )
     if isinstance(files, PublicFiles):
-        files = replace(files, n_validation=_n_records(files, folder))
-    today = replace(spec, data=files)
+        files = files.replace(n_validation=_n_records(files, folder))
+    today = spec.replace(data=files)
     check_presence(today, folder, public)
     return TodaysTable(today, folder, stated_size(today))
 
@@ -119,16 +119,16 @@ def _pool(
     for one in each_file(spec, names):
         files = one.data
         if isinstance(files, PublicFiles):
-            files = replace(files, n_validation=_n_records(files, folder))
+            files = files.replace(n_validation=_n_records(files, folder))
             n += files.n_validation
-        check_presence(replace(one, data=files), folder, public)
+        check_presence(one.replace(data=files), folder, public)
     check_distinct((), tuple(Path(folder) / name for name in names), shown_as="the pool")
     files = spec.data
     if isinstance(files, PersonFiles):
-        files = replace(files, n_persons=terms.least_records)
+        files = files.replace(n_persons=terms.least_records)
     elif isinstance(files, PublicFiles):
-        files = replace(files, n_validation=n)
-    today = replace(spec, data=files)
+        files = files.replace(n_validation=n)
+    today = spec.replace(data=files)
     return TodaysTable(today, folder, stated_size(today), names)
 
 

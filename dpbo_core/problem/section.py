@@ -1,0 +1,208 @@
+"""A section of a study: a strict Pydantic model. Its errors become our messages here, and nowhere else.
+
+A field's limits are its type's, and what to do about a value beyond them is its remedy:
+
+    steps: Annotated[int | None, limited("ask for at least 1 step", ge=1)] = None
+
+A validator of a single field raises `StudyInvalid`, in which "{key}" stands for the field ("search.steps") and
+"{where}" for it as a table's entry ("[search] steps").
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.problem.reading import check_name, require, unknown_key, unknown_name
+from dpbo_core.space.search_space import Value
+
+MAX_SHOWN = 60  # characters of a value in a message
+FINITE = "give a finite number"
+T = TypeVar("T")
+
+
+class Section(BaseModel):
+    """A table of a study file. Integers are taken for floats and lists for tuples; nothing else is converted."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
+    heading: ClassVar[str]
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        else:
+            self.check()
+            return
+        raise _letter(errors, type(self))
+
+    @classmethod
+    def read(cls, table: Any) -> Self:
+        """The section that a table of a study states; a section as it is.
+
+        Raises:
+            StudyInvalid: a key is unknown or missing, or a value does not fit.
+        """
+        if isinstance(table, cls):
+            return table
+        require(isinstance(table, Mapping), f"[{cls.heading}] is not a table")
+        return cls(**{str(key): value for key, value in table.items()})
+
+    def check(self) -> None:
+        """Refuse fields that do not fit one another; a section without such fields has nothing to refuse."""
+
+    def replace(self, **changes: Any) -> Self:
+        """The section with other values of some fields, checked as a new one is."""
+        return type(self)(**dict(self) | changes)
+
+    __replace__ = replace
+
+    def to_table(self) -> dict[str, Any]:
+        """The section as a plain table, without what is None."""
+        return {key: _listed(value) for key, value in self if value is not None}
+
+
+def limited(remedy: str = FINITE, **bounds: Any) -> Any:
+    """The limits of a field as Pydantic takes them (gt, ge, lt, le, allow_inf_nan), and what to do beyond them."""
+    return Field(json_schema_extra={"remedy": remedy}, **bounds)
+
+
+def checked(check: Callable[[T], None]) -> AfterValidator:
+    """A validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
+
+    def validated(value: T) -> T:
+        """The value, once it was checked."""
+        if value is not None:
+            check(value)
+        return value
+
+    return AfterValidator(validated)
+
+
+def _plain_list(value: Any) -> tuple[Any, ...] | None:
+    """A list of texts, numbers and truth values as a tuple."""
+    if value is None:
+        return None
+    require(_is_plain_list(value), "{where} is not a list of plain values")
+    return tuple(value)
+
+
+def _plain_table(value: Any) -> dict[str, Any] | None:
+    """A table of texts, numbers and truth values."""
+    if value is None:
+        return None
+    require(isinstance(value, Mapping), "{where} is not a table of plain values")
+    for key, item in value.items():
+        require(
+            type(item) in PLAIN,
+            f"{{where}} is not a table of plain values: {str(key)[:MAX_SHOWN]} is a {type(item).__name__}",
+            cause="a study file states numbers, texts and truth values there",
+            remedy=f"write one; {AN_OBJECT}",
+        )
+    return dict(value)
+
+
+def _stated_list(value: Any) -> tuple[Any, ...] | None:
+    """The values of an axis, as a study file states them, as a tuple."""
+    if value is None:
+        return None
+    require(isinstance(value, list | tuple), "{where} is not a list of plain values")
+    for item in value:
+        require(
+            _is_stated(item),
+            f"{{where}} is not a list of plain values: {str(item)[:MAX_SHOWN]} is a {type(item).__name__}",
+            cause="a study file states numbers, texts, truth values, and lists and tables of them",
+            remedy=f"write one of these; {AN_OBJECT}",
+        )
+    return tuple(value)
+
+
+def _stated_table(value: Any) -> dict[str, Any] | None:
+    """A condition on an axis, as a study file states it, its lists as tuples."""
+    if value is None:
+        return None
+    require(isinstance(value, Mapping) and _is_stated(value), "{where} is not a table of values")
+    return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in value.items()}
+
+
+def _is_stated(value: Any) -> bool:
+    """Whether a value of a hyperparameter is plain, or a list or table of such, as a study file can state it."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_stated, value))
+    if isinstance(value, Mapping):
+        return all(map(_is_stated, value.values()))
+    return type(value) in PLAIN
+
+
+def _is_plain_list(value: Any) -> bool:
+    """Whether a value is a list of texts, numbers or truth values alone."""
+    return isinstance(value, list | tuple) and all(type(item) in PLAIN for item in value)
+
+
+PLAIN = (str, int, float, bool)
+AN_OBJECT = 'an object in a file beside the study (estimator = "module:name") takes it'
+Name = Annotated[str, checked(lambda name: check_name("{key}", name))]
+PlainList = Annotated[tuple[Value, ...], PlainValidator(_plain_list)]
+PlainTable = Annotated[Mapping[str, Value], PlainValidator(_plain_table)]
+StatedList = Annotated[tuple[Any, ...], PlainValidator(_stated_list)]
+StatedTable = Annotated[Mapping[str, Any], PlainValidator(_stated_table)]
+LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+
+
+def _listed(value: Any) -> Any:
+    """A value with tuples replaced by lists, as TOML and JSON have them."""
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return list(map(_listed, value)) if isinstance(value, list | tuple) else value
+
+
+_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+_TYPES = ("string_type", "bool_type", "int_type", "float_type", "tuple_type")
+
+
+def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
+    """Our message for what Pydantic refused in a section: an unknown key first, then a type, then the rest."""
+    order = {"extra_forbidden": 0, **dict.fromkeys(_TYPES, 1), "missing": 2}
+    first = min(errors, key=lambda one: order.get(one["type"], 3))
+    name, value = str(first["loc"][0]), first["input"]
+    if first["type"] == "extra_forbidden":
+        return unknown_key(name, tuple(section.model_fields), f"[{section.heading}]")
+    if first["type"] == "missing":
+        return StudyInvalid(f"[{section.heading}] lacks {name}", remedy=f"add {name} to [{section.heading}]")
+    key, where, field = f"{section.heading}.{name}", f"[{section.heading}] {name}", section.model_fields[name]
+    parts = (*_parts(field.annotation), field)
+    kinds = [part for part in parts if isinstance(part, type)]
+    beyond = next((one for one in errors if one["loc"][0] == name and one["type"] not in _TYPES), None)
+    refused = (beyond or first).get("ctx", {}).get("error")
+    if isinstance(refused, StudyInvalid):
+        what = refused.what.replace("{key}", key).replace("{where}", where)
+        return StudyInvalid(what, cause=refused.cause, remedy=refused.remedy)
+    names = tuple(part for part in parts if isinstance(part, str))
+    if names and isinstance(value, str):
+        return unknown_name(key, value, names)
+    if beyond is None or names:
+        wanted = " or ".join(word for kind, word in _WORDS.items() if kind in (*kinds, *map(type, names)))
+        wanted = "a list of texts" if tuple in kinds else wanted
+        shown = str(value)[:MAX_SHOWN]
+        return StudyInvalid(f"{where} = {shown!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}")
+    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE)
+    text = repr(float(value) if float in kinds and type(value) is int else value)
+    return StudyInvalid(f"{key} = {text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}…'}", remedy=remedy)
+
+
+def _has_remedy(part: Any) -> bool:
+    """Whether a part of a field's annotation is `limited`."""
+    return isinstance(getattr(part, "json_schema_extra", None), dict)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The types, literal values and metadata that a field's annotation is made of."""
+    if get_origin(annotation) in (None, tuple):
+        yield get_origin(annotation) or annotation
+    else:
+        for inner in get_args(annotation):
+            yield from _parts(inner)
