@@ -25,7 +25,7 @@ from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.privacy.release import Release
 from dpbo_core.problem.model import PREDICTIONS
-from dpbo_core.study_file import LinearSection, StudySpec
+from dpbo_core.study_file import StudySpec
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
@@ -164,7 +164,7 @@ class FinalModel:
         return cls(
             public.preprocessing,
             public.problem.trainer.train(release.value["hyperparameters"]),
-            loss=spec.model.estimator if isinstance(spec.model, LinearSection) else None,
+            loss=spec.model.loss,
             training=public.fingerprint,
         )
 

@@ -12,7 +12,7 @@ from dpbo_core.advice.advise import why_useless
 from dpbo_core.preparation.data_split import public_half
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import resolve
-from dpbo_core.study_file import SensitiveData, StudySpec
+from dpbo_core.study_file import StudySpec
 
 
 def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
@@ -21,7 +21,7 @@ def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
     Raises:
         StudyInvalid: the file cannot be used as the study says.
     """
-    if isinstance(spec.data, SensitiveData) or spec.model.own_score:  # of a function there is none
+    if spec.data.sensitive_training or spec.model.own_score:  # of a function there is none
         return None
     return public_half(spec, folder)
 

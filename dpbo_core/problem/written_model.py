@@ -1,5 +1,6 @@
 """What every [model] has, whatever kind it is: its keys, and the checks that several kinds share."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -8,6 +9,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.union import OF_CLASSES, PAIR_SCORES, RECORD_SCORES, SCORES, other_score
 from dpbo_core.problem.reading import one_of, require
 from dpbo_core.problem.section import PlainTable, Section, limited
+from dpbo_core.space.search_space import Value
 
 LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
@@ -64,6 +66,16 @@ class Written(Section):
         return self.score or OF_CLASSES
 
     @property
+    def loss(self) -> str | None:
+        """The loss that a linear model of ours is trained by; None for another model."""
+        return self.estimator if self.linear else None
+
+    @property
+    def stated_shares(self) -> Mapping[str, Value] | None:
+        """The public share of each class that the study states; None where it states none."""
+        return None
+
+    @property
     def regression(self) -> bool:
         """Whether the study is a regression, its target a number; False unless the kind of model says otherwise."""
         return False
@@ -107,6 +119,11 @@ class ByName(Written):
                 raise unused(key, self.score_name)
             if value is None and key in score.needs:
                 raise needed(key, self.score_name)
+
+    @property
+    def stated_shares(self) -> Mapping[str, Value] | None:
+        """The public share of each class, for balanced accuracy."""
+        return self.class_shares
 
     @property
     def regression(self) -> bool:

@@ -45,7 +45,7 @@ from dpbo_core.sklearn_api.search_study import (
     study_of,
     two_tables,
 )
-from dpbo_core.study_file import EvaluationSection, PublicFiles
+from dpbo_core.study_file import EvaluationSection
 
 NO_BEST = (
     "the chosen candidate, {}, cannot be trained on these public rows: it scored what a constant answer does. The "
@@ -372,9 +372,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             threshold=threshold,
         )
         released = split.spec
-        if isinstance(released.data, PublicFiles):
-            m = self.release_.facts["n_validation"]
-            released = released.replace(data=released.data.replace(n_validation=m))
+        if released.data.person_count is None:
+            released = released.replace(data=released.data.with_records(self.release_.facts["n_validation"]))
         study = resolve(released, unlisted=split.prototype.unlisted())
         split = replace(split, spec=split.spec.replace(evaluation=section))
         return evaluate_search(study, split, QueryContext(ledger))

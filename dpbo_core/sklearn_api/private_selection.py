@@ -32,7 +32,7 @@ from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, predict
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.study_file import AxisSection, PredictionTable, SearchSection, StudySpec
-from dpbo_core.study_file.study import CANDIDATE
+from dpbo_core.study_file.public_data import CANDIDATE
 
 TARGET = "the target"
 

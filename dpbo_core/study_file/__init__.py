@@ -12,16 +12,16 @@ from dpbo_core.problem.model import (
     PredictionsSection,
 )
 from dpbo_core.problem.search import SearchSection
+from dpbo_core.study_file.data_section import DataSection
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study_file.public_data import BundledData, PersonFiles, PredictionTable, PublicData, PublicFiles
+from dpbo_core.study_file.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
-from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
-from dpbo_core.study_file.study import Bundled, DataSection, StudySpec
+from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveFiles, SensitiveTraining
+from dpbo_core.study_file.study import StudySpec
 
 __all__ = [
     "AxisSection",
     "BudgetSection",
-    "Bundled",
     "BundledData",
     "DataSection",
     "EstimatorSection",
@@ -34,11 +34,9 @@ __all__ = [
     "PredictionTable",
     "PredictionsSection",
     "PrivacySection",
-    "PublicData",
     "PublicFiles",
     "SearchSection",
     "SensitiveBundled",
-    "SensitiveData",
     "SensitiveFiles",
     "SensitiveTraining",
     "StudySpec",

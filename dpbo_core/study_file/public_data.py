@@ -4,23 +4,28 @@ Where others made the predictions nothing is trained: the columns of their table
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from dpbo_core.problem.reading import require
 from dpbo_core.problem.section import LISTED, limited
 from dpbo_core.study_file.data_section import (
     BUNDLED_ALONE,
-    DataKind,
+    NO_PREDICTIONS,
+    BundledSection,
+    DataSection,
     Foreign,
     Labels,
     NRecords,
     Place,
-    Share,
     check_places,
     check_target,
     count_of,
 )
 
+if TYPE_CHECKING:
+    from dpbo_core.study_file.study import StudySpec
+
+CANDIDATE = "candidate"  # the one axis of a study of predictions
 Names = Annotated[tuple[str, ...], LISTED]
 PUBLIC_FACTS = Foreign(
     ("n_training", "labels", "bounds"),
@@ -30,7 +35,7 @@ PUBLIC_FACTS = Foreign(
 )
 
 
-class PublicSection(DataKind):
+class PublicSection(DataSection):
     """What every [data] with a public training set may say.
 
     Attributes:
@@ -44,6 +49,16 @@ class PublicSection(DataKind):
     sensitive: Literal["validation"] | None = None
     ignore: Names | None = None
     missing: Literal["refuse", "mean"] | None = None
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The columns that are no features, which the study ignores."""
+        return self.ignore or ()
+
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether gaps are filled with the mean of the training records."""
+        return self.missing == "mean"
 
 
 class TwoFiles(PublicSection):
@@ -59,6 +74,8 @@ class TwoFiles(PublicSection):
             a study's key either.
     """
 
+    paths: ClassVar[tuple[str, ...]] = ("training", "validation")
+
     training: Place
     validation: Place
     target: str
@@ -71,6 +88,31 @@ class TwoFiles(PublicSection):
         """Refuse a target that is ignored, and files that cannot be where they are said to be."""
         check_target(self.target, self.ignore)
         check_places(self.training, self.validation)
+
+    @property
+    def training_file(self) -> str:
+        """The path of the training file or folder."""
+        return self.training
+
+    @property
+    def validation_file(self) -> str:
+        """The path or address of the validation file or folder."""
+        return self.validation
+
+    @property
+    def target_column(self) -> str:
+        """The column to predict."""
+        return self.target
+
+    @property
+    def divided(self) -> "TwoFiles":
+        """The section itself: both files may be folders of files."""
+        return self
+
+    @property
+    def lasting(self) -> Self:
+        """The section without memory_limit and workers."""
+        return self.replace(memory_limit=None, workers=None)
 
 
 class PublicFiles(TwoFiles):
@@ -88,6 +130,15 @@ class PublicFiles(TwoFiles):
     def claims(cls, table: Mapping[str, Any]) -> bool:
         """Whether a [data] is of two files: what no other way of giving public data claims."""
         return table.get("sensitive") != "training"
+
+    @property
+    def n_scored(self) -> int:
+        """The stated number m of validation records."""
+        return self.n_validation
+
+    def with_records(self, n_records: int) -> Self:
+        """The section with another number of validation records."""
+        return self.replace(n_validation=n_records)
 
 
 class PersonFiles(TwoFiles):
@@ -120,27 +171,51 @@ class PersonFiles(TwoFiles):
         """Whether a [data] states a number of persons for a public training set."""
         return "n_persons" in table and table.get("sensitive") != "training"
 
+    @property
+    def n_scored(self) -> None:
+        """None: how many records the persons have is private."""
+        return None
 
-class BundledData(PublicSection):
-    """A bundled set by name, of which a share is the validation set; the training records are public.
+    @property
+    def person_count(self) -> int:
+        """The stated number n_p of persons."""
+        return self.n_persons
 
-    Attributes:
-        source: its name.
-        validation_share: in (0, 1).
-    """
+    def check_study(self, study: "StudySpec") -> None:
+        """Refuse a study without a column of persons, or with a limit of records per person."""
+        super().check_study(study)
+        privacy = study.privacy
+        require(
+            privacy.person is not None,
+            f"data.n_persons = {self.n_persons} without privacy.person",
+            cause="each person's mean counts once, and no column says whose a record is",
+            remedy='add person = "column" to [privacy], or give n_validation in the place of n_persons',
+        )
+        require(
+            privacy.max_records_per_person == 1,
+            f"privacy.max_records_per_person = {privacy.max_records_per_person} beside data.n_persons",
+            cause="all records of a person count, as their mean, so nothing limits their number",
+            remedy="leave max_records_per_person out; or give n_validation, and at most so many of each count",
+        )
+
+
+class BundledData(BundledSection, PublicSection):
+    """A bundled set by name, of which a share is the validation set; the training records are public."""
 
     foreign: ClassVar[tuple[Foreign, ...]] = (PUBLIC_FACTS, BUNDLED_ALONE)
-
-    source: str
-    validation_share: Share = 0.5
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
         """Whether a [data] names a bundled set for a public training set."""
         return "source" in table and table.get("sensitive") != "training"
 
+    @property
+    def n_public(self) -> int:
+        """The number of PUBLIC training records."""
+        return self.n_trained
 
-class PredictionTable(DataKind):
+
+class PredictionTable(DataSection):
     """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and
     nothing is trained.
 
@@ -158,6 +233,8 @@ class PredictionTable(DataKind):
         "add the missing keys",
     )
 
+    paths: ClassVar[tuple[str, ...]] = ("predictions", "public")
+
     predictions: str
     n_validation: NRecords
     target: str
@@ -168,6 +245,58 @@ class PredictionTable(DataKind):
     def check(self) -> None:
         """Refuse a target that is ignored."""
         check_target(self.target, self.ignore)
+
+    @property
+    def n_scored(self) -> int:
+        """The stated number m of records that predictions were made for."""
+        return self.n_validation
+
+    @property
+    def training_file(self) -> str:
+        """The path of the public predictions, "" where there are none."""
+        return self.public or ""
+
+    @property
+    def validation_file(self) -> str:
+        """The path or address of the table of predictions."""
+        return self.predictions
+
+    @property
+    def has_public_records(self) -> bool:
+        """Whether the study names public predictions."""
+        return self.public is not None
+
+    @property
+    def target_column(self) -> str:
+        """The column that was to be predicted."""
+        return self.target
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The columns that are no predictions."""
+        return self.ignore or ()
+
+    def check_study(self, study: "StudySpec") -> None:
+        """Refuse a study whose estimator, candidates' names or labels do not fit the table."""
+        what, cause, remedy = NO_PREDICTIONS
+        require(not study.model.trained, what, cause=cause, remedy=remedy)
+        axis = study.space.get(CANDIDATE)
+        names = axis.values if axis is not None and len(study.space) == 1 and axis.when is None else None
+        require(
+            names is not None
+            and all(isinstance(name, str) and name.strip() == name != "" for name in names)
+            and len(set(names)) == len(names),
+            "[space] of a table of predictions names its candidates, and this one does not",
+            cause="its one axis is `candidate`, whose values are the candidates' names, each once",
+            remedy=f'write {CANDIDATE} = {{ values = ["small", "large"] }}',
+        )
+        require(
+            study.model.regression == (self.labels is None),
+            f"the score {study.model.score_name!r} "
+            + ("is of numbers, and data.labels names classes" if self.labels else "is of classes"),
+            cause="nothing is read from a sensitive table, so that the classes must be said",
+            remedy="remove labels" if self.labels else 'add labels = ["no", "yes"] to [data]',
+        )
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
@@ -189,6 +318,3 @@ class PredictionTable(DataKind):
             remedy=f"keep {', '.join(cls.model_fields)}",
         )
         return super().read(table)
-
-
-PublicData = PublicFiles | PersonFiles | BundledData

@@ -1,7 +1,7 @@
 """[data] with a SENSITIVE training set: nothing is fitted to it, and what is public of it is said here."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.problem.reading import require
@@ -10,14 +10,18 @@ from dpbo_core.study_file.data_section import (
     BUNDLED_ALONE,
     MAX_RECORDS,
     Bounds,
-    DataKind,
+    BundledSection,
+    DataSection,
     Foreign,
     Labels,
     NRecords,
     Place,
-    Share,
     check_places,
 )
+
+if TYPE_CHECKING:
+    from dpbo_core.problem.problem import TrainingFacts
+    from dpbo_core.study_file.study import StudySpec
 
 FOREIGN = (
     Foreign(
@@ -46,7 +50,51 @@ def _check_n_training(n_training: int) -> None:
         raise _bad_n_training(n_training)
 
 
-class SensitiveSection(DataKind):
+class SensitiveTrainingSet(DataSection):
+    """A training set that is sensitive: private training protects its records, one by one."""
+
+    foreign: ClassVar[tuple[Foreign, ...]] = FOREIGN
+    sensitive_training: ClassVar[bool] = True
+    names_people: ClassVar[bool] = False
+
+    labels: Labels | None = None
+    bounds: Bounds | None = None
+
+    @property
+    def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
+        """What the study says of the range of each column."""
+        return self.bounds or {}
+
+    def check_study(self, study: "StudySpec") -> None:
+        """Refuse a model without private training, and anything about persons."""
+        require(
+            study.model.estimator in ("logistic", "softmax"),
+            f"{study.model.estimator} cannot be trained privately here",
+            cause="the training set is sensitive, so training itself must be differentially private",
+            remedy='use estimator = "logistic" (two classes) or "softmax"',
+        )
+        two = self.labels is None or len(self.labels) == 2
+        require(
+            study.model.estimator == "softmax" or two,
+            f"a logistic model separates two classes, and data.labels names {len(self.labels or ())}",
+            remedy='use estimator = "softmax"',
+        )
+        privacy, cause = study.privacy, FOREIGN[0].cause
+        require(
+            privacy.person is None,
+            f"privacy.person = {privacy.person!r} with a sensitive training set",
+            cause=cause,
+            remedy="leave person out, and leave one record a person in each file",
+        )
+        require(
+            privacy.max_records_per_person == 1,
+            f"privacy.max_records_per_person = {privacy.max_records_per_person} with a sensitive training set",
+            cause=cause,
+            remedy="leave one record a person in each file, and leave the key out",
+        )
+
+
+class SensitiveSection(SensitiveTrainingSet):
     """A sensitive training file. Nothing is fitted to it: what is public of it is said here.
 
     Attributes:
@@ -59,7 +107,7 @@ class SensitiveSection(DataKind):
         sensitive: "training".
     """
 
-    foreign: ClassVar[tuple[Foreign, ...]] = FOREIGN
+    paths: ClassVar[tuple[str, ...]] = ("training",)
 
     training: Place
     target: str
@@ -72,6 +120,23 @@ class SensitiveSection(DataKind):
     def check(self) -> None:
         """Refuse a training file at an address."""
         check_places(self.training)
+
+    @property
+    def training_file(self) -> str:
+        """The path of the sensitive training file."""
+        return self.training
+
+    @property
+    def target_column(self) -> str:
+        """The column to predict."""
+        return self.target
+
+    @property
+    def facts(self) -> "TrainingFacts":
+        """The stated size and classes of the training file."""
+        from dpbo_core.problem.problem import TrainingFacts
+
+        return TrainingFacts(self.n_training, self.labels, scored=not self.has_validation)
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
@@ -104,12 +169,24 @@ class SensitiveFiles(SensitiveSection):
         n_validation: m.
     """
 
+    paths: ClassVar[tuple[str, ...]] = ("training", "validation")
+
     validation: Place
     n_validation: NRecords
 
     def check(self) -> None:
         """Refuse a training file at an address, and a validation address with a password."""
         check_places(self.training, self.validation)
+
+    @property
+    def n_scored(self) -> int:
+        """The stated number m of validation records."""
+        return self.n_validation
+
+    @property
+    def validation_file(self) -> str:
+        """The path or address of the validation file."""
+        return self.validation
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
@@ -120,18 +197,23 @@ class SensitiveFiles(SensitiveSection):
 class SensitiveTraining(SensitiveSection):
     """One sensitive file: models are trained on its records and scored on them."""
 
+    has_validation: ClassVar[bool] = False
+
+    @property
+    def n_scored(self) -> int:
+        """The stated number of training records, which are scored."""
+        return self.n_training
+
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
         """Whether a [data] is of a sensitive training file alone: what no other sensitive training set claims."""
         return table.get("sensitive") == "training"
 
 
-class SensitiveBundled(DataKind):
+class SensitiveBundled(BundledSection, SensitiveTrainingSet):
     """A bundled set whose training records are taken for sensitive too.
 
     Attributes:
-        source: its name.
-        validation_share: in (0, 1).
         labels: the classes; the set's own where None.
         bounds: [low, high] of each column; the set's own where None.
         sensitive: "training".
@@ -139,11 +221,23 @@ class SensitiveBundled(DataKind):
 
     foreign: ClassVar[tuple[Foreign, ...]] = (*FOREIGN, BUNDLED_ALONE)
 
-    source: str
-    validation_share: Share = 0.5
-    labels: Labels | None = None
-    bounds: Bounds | None = None
     sensitive: Literal["training"] = "training"
+
+    @property
+    def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
+        """The range of each column, as the study says or else as is known of the bundled set."""
+        from dpbo_core.data import bundled
+
+        return self.bounds or bundled.public_facts(self.source)[1]
+
+    @property
+    def facts(self) -> "TrainingFacts":
+        """The size, classes and feature names of the bundled set's training records."""
+        from dpbo_core.data import bundled
+        from dpbo_core.problem.problem import TrainingFacts
+
+        classes = self.labels or bundled.public_facts(self.source)[0]
+        return TrainingFacts(self.n_trained, classes, bundled.FEATURES[self.source])
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
@@ -160,9 +254,6 @@ class SensitiveBundled(DataKind):
         if "n_training" in table:
             raise _bad_n_training(table["n_training"])
         return super().read(table)
-
-
-SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
 
 
 def _bad_n_training(n_training: int | None) -> StudyInvalid:

@@ -7,32 +7,28 @@ set that is public, or predictions that were made elsewhere (`public_data`), or 
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PlainValidator
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
-from dpbo_core.problem.model import ModelSection, PredictionsSection, read_model
+from dpbo_core.problem.model import ModelSection, read_model
 from dpbo_core.problem.reading import check_numbers, check_texts, one_of, refuse_unknown, require
 from dpbo_core.problem.search import SearchSection
 from dpbo_core.problem.section import LISTED, Name, Section
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
-from dpbo_core.study_file.data_section import DataKind
+from dpbo_core.study_file.data_section import DataSection
 from dpbo_core.study_file.evaluation import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study_file.public_data import BundledData, PersonFiles, PredictionTable, PublicData, PublicFiles
+from dpbo_core.study_file.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study_file.sections import AxisSection, BudgetSection, PrivacySection
-from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
+from dpbo_core.study_file.sensitive_data import SensitiveBundled, SensitiveFiles, SensitiveTraining
 
-DataSection = PublicData | SensitiveData | PredictionTable
 SENSITIVE = ("validation", "training")
 KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do not
     PredictionTable, SensitiveBundled, SensitiveFiles, SensitiveTraining, PersonFiles, BundledData, PublicFiles
 )  # fmt: skip
-CANDIDATE = "candidate"  # the one axis of a study of predictions
-
-Bundled = BundledData | SensitiveBundled
 
 
 def read_data(table: Any) -> DataSection:
@@ -41,8 +37,8 @@ def read_data(table: Any) -> DataSection:
     Raises:
         StudyInvalid: they are none.
     """
-    if isinstance(table, DataKind):
-        return cast("DataSection", table)
+    if isinstance(table, DataSection):
+        return table
     require(isinstance(table, Mapping), "[data] is not a table")
     keys = dict.fromkeys(key for kind in reversed(KINDS) for key in kind.model_fields)
     refuse_unknown(table, tuple(keys), "[data]")
@@ -96,10 +92,9 @@ class StudySpec(StudyHead):
         tables = self.to_dict()
         check_numbers(tables, "")
         check_texts(tables, "")
-        if isinstance(self.data, SensitiveData):
-            self._check_private_training(self.data)
+        self.data.check_study(self)
+        if self.data.sensitive_training:
             return
-        self._check_predictions()
         require(
             self.model.estimator != "softmax",
             "softmax is trained privately only, and the training set of this study is public",
@@ -109,84 +104,10 @@ class StudySpec(StudyHead):
             self._require_lambda_axis()
         person = self.privacy.person
         require(
-            person is None
-            or (isinstance(self.data, PublicFiles | PersonFiles | PredictionTable) and person != self.data.target),
+            person is None or (self.data.names_people and person != self.data.target_column),
             f"privacy.person = {person!r} is the target, or there is no such column",
             cause="a bundled data set has no column of persons",
             remedy="name the column of the validation file that says whose record it is",
-        )
-        if isinstance(self.data, PersonFiles):
-            self._require_person_column(self.data)
-
-    def _check_predictions(self) -> None:
-        """Refuse a study of predictions whose estimator, candidates' names or labels do not fit its table."""
-        table, scored = isinstance(self.data, PredictionTable), isinstance(self.model, PredictionsSection)
-        require(
-            table == scored,
-            'estimator = "predictions" and [data] predictions go together, and the study has one of them',
-            cause="a table of predictions is scored as it is; a model is trained on a training file",
-            remedy='write [data] predictions = "file.csv" and [model] estimator = "predictions", or neither',
-        )
-        if not isinstance(self.data, PredictionTable):
-            return
-        axis = self.space.get(CANDIDATE)
-        names = axis.values if axis is not None and len(self.space) == 1 and axis.when is None else None
-        require(
-            names is not None
-            and all(isinstance(name, str) and name.strip() == name != "" for name in names)
-            and len(set(names)) == len(names),
-            "[space] of a table of predictions names its candidates, and this one does not",
-            cause="its one axis is `candidate`, whose values are the candidates' names, each once",
-            remedy=f'write {CANDIDATE} = {{ values = ["small", "large"] }}',
-        )
-        require(
-            self.model.regression == (self.data.labels is None),
-            f"the score {self.model.score_name!r} "
-            + ("is of numbers, and data.labels names classes" if self.data.labels else "is of classes"),
-            cause="nothing is read from a sensitive table, so that the classes must be said",
-            remedy="remove labels" if self.data.labels else 'add labels = ["no", "yes"] to [data]',
-        )
-
-    def _require_person_column(self, data: PersonFiles) -> None:
-        """Refuse n_persons without a column of persons, or beside a limit of records per person."""
-        require(
-            self.privacy.person is not None,
-            f"data.n_persons = {data.n_persons} without privacy.person",
-            cause="each person's mean counts once, and no column says whose a record is",
-            remedy='add person = "column" to [privacy], or give n_validation in the place of n_persons',
-        )
-        require(
-            self.privacy.max_records_per_person == 1,
-            f"privacy.max_records_per_person = {self.privacy.max_records_per_person} beside data.n_persons",
-            cause="all records of a person count, as their mean, so nothing limits their number",
-            remedy="leave max_records_per_person out; or give n_validation, and at most so many of each count",
-        )
-
-    def _check_private_training(self, data: SensitiveData) -> None:
-        """Refuse, for a sensitive training set, a model without private training and anything about persons."""
-        require(
-            self.model.estimator in ("logistic", "softmax"),
-            f"{self.model.estimator} cannot be trained privately here",
-            cause="the training set is sensitive, so training itself must be differentially private",
-            remedy='use estimator = "logistic" (two classes) or "softmax"',
-        )
-        two = data.labels is None or len(data.labels) == 2
-        require(
-            self.model.estimator == "softmax" or two,
-            f"a logistic model separates two classes, and data.labels names {len(data.labels or ())}",
-            remedy='use estimator = "softmax"',
-        )
-        require(
-            self.privacy.person is None,
-            f"privacy.person = {self.privacy.person!r} with a sensitive training set",
-            cause="private training protects one record of the training set and one of the validation set",
-            remedy="leave person out, and leave one record a person in each file",
-        )
-        require(
-            self.privacy.max_records_per_person == 1,
-            f"privacy.max_records_per_person = {self.privacy.max_records_per_person} with a sensitive training set",
-            cause="private training protects one record of the training set and one of the validation set",
-            remedy="leave one record a person in each file, and leave the key out",
         )
 
     def _require_lambda_axis(self) -> None:
@@ -227,15 +148,12 @@ class StudySpec(StudyHead):
     @property
     def tuned(self) -> "StudySpec":
         """The study without evaluation, watch, objective, editions, memory_limit, workers, one_pass and anyway."""
-        data = self.data
-        if isinstance(data, PublicFiles | PersonFiles):
-            data = data.replace(memory_limit=None, workers=None)
         return self.replace(
             evaluation=None,
             watch=None,
             objective=None,
             budget=None if self.budget is None else self.budget.replace(editions=None),
-            data=data,
+            data=self.data.lasting,
             search=self.search.replace(one_pass=None),
             privacy=self.privacy.replace(anyway=None),
         )
@@ -285,13 +203,12 @@ def _axis(section: AxisSection) -> Axis:
 
 def unit_of(spec: StudySpec) -> PrivacyUnit:
     """Whom the study protects: a sensitive training record; else a person or, without `person`, a record."""
-    if isinstance(spec.data, SensitiveData):
+    if spec.data.sensitive_training:
         return PrivacyUnit.TRAINING_RECORD
     return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
     """Which data sets are neighbours: with one person replaced, where n_persons is stated; else one `unit_of`."""
-    if isinstance(spec.data, PersonFiles):
-        return NeighboringRelation.REPLACE_ONE_PERSON
-    return NeighboringRelation.REPLACE_ONE
+    averages_persons = spec.data.person_count is not None
+    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE

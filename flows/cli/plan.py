@@ -27,7 +27,7 @@ from dpbo_core.preparation.trial_trainings import check_trainable
 from dpbo_core.queries.evaluation.request import of_a_candidate
 from dpbo_core.queries.evaluation.run import EvaluationPlan, planned
 from dpbo_core.queries.tuning.schedule import planned_if_scheduled, price_of
-from dpbo_core.study_file import Bundled, StudySpec
+from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.toml_file import read_study
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
@@ -295,7 +295,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
     """A sentence about which files were read for the advice: the public training set's at most."""
-    if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
+    if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]

@@ -41,7 +41,6 @@ from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, was_charged
 from dpbo_core.queries.tuning.schedule import price_of
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
@@ -113,7 +112,7 @@ def run(
     """
     study = study_of_one_run(path, anyway=anyway, read=read)
     if workers is not None:
-        if not isinstance(study.data, PublicFiles | PersonFiles):
+        if study.data.divided is None:
             raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
         study = study.replace(data=study.data.replace(workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder

@@ -21,11 +21,10 @@ import numpy as np
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.preparation.data_split import is_partitioned, validation_parts
+from dpbo_core.preparation.records import is_partitioned, validation_parts
 from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 from dpbo_core.scoring.processes import Processes, answers_of_all
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 from dpbo_core.study_file.toml_file import read_study
 
 if TYPE_CHECKING:
@@ -259,8 +258,8 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
             with on_cluster(cluster) as joined:
                 yield joined
             return
-    asked = study.data.workers if isinstance(study.data, PublicFiles | PersonFiles) else None
-    with closing(Processes(asked or 1)) as own:
+    files = study.data.divided
+    with closing(Processes((files and files.workers) or 1)) as own:
         yield own if own.n_processes > 1 else None
 
 

@@ -34,9 +34,9 @@ from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.regression_error import as_numbers
-from dpbo_core.preparation.data_split import training_table
 from dpbo_core.preparation.headers import training_parts
 from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.training_set import training_table
 from dpbo_core.privacy.release import Release
 from dpbo_core.queries.evaluation.binary import Binary
 from dpbo_core.queries.evaluation.counting import Counter

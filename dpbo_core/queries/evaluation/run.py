@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.preparation.context import OS_NOISE, QueryContext
-from dpbo_core.preparation.data_split import check_headers, identified_sources
+from dpbo_core.preparation.data_split import halves_of, identified_sources
 from dpbo_core.preparation.preconditions import check_accepted, paying_account
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.plan import PrivacyPlan
@@ -48,7 +48,7 @@ from dpbo_core.queries.evaluation.request import (
 )
 from dpbo_core.queries.query import PrivateQuery, charged, replay
 from dpbo_core.queries.tuning.run import ReplayedStudy, ready_study
-from dpbo_core.study_file import LinearSection, StudySpec
+from dpbo_core.study_file import StudySpec
 
 ENOUGH = 20_000  # public records that an ε is looked for with: every so many of more
 OPTIMISTIC = (
@@ -175,7 +175,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
     query = EvaluationQuery.of(study, problem, epsilon)
     if model is None and run.ledger.study_as_released(study.privacy.dataset, study.name, study.edition) is None:
         raise not_released(study, run.ledger)
-    check_headers(study, run.folder, problem)
+    halves_of(study, run.folder).check_headers(problem)
     if run.ledger.editions(f"{study.name}/{KIND}", edition=query.edition):
         return
     unlisted = problem.unlisted if model is None else ""
@@ -316,7 +316,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     mended = repair(noised, evaluated.public, query.section.threshold)
     if mended.nothing_changed(noised):
         return replace(result, repair=mended)
-    linear = query.spec.model.estimator if isinstance(query.spec.model, LinearSection) else None
+    linear = query.spec.model.loss
     loss = request.model.loss if isinstance(request.model, FinalModel) else linear
     return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 

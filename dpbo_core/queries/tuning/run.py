@@ -21,12 +21,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.preparation.context import OS_NOISE, QueryContext
-from dpbo_core.preparation.data_split import (
-    FileSplit,
-    check_headers,
-    identified_sources,
-    is_partitioned,
-)
+from dpbo_core.preparation.data_split import FileSplit, halves_of, identified_sources
 from dpbo_core.preparation.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.preparation.precomputed import (
     Chunks,
@@ -41,6 +36,7 @@ from dpbo_core.preparation.precomputed import (
 )
 from dpbo_core.preparation.preconditions import check_accepted, check_step_times, opening_cap
 from dpbo_core.preparation.public_half import PublicHalf
+from dpbo_core.preparation.records import is_partitioned
 from dpbo_core.preparation.resolve import check_one_pass
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit
@@ -52,7 +48,7 @@ from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.scoring.partitioned import bytes_a_record
-from dpbo_core.study_file import PublicFiles, StudySpec
+from dpbo_core.study_file import StudySpec
 
 MOST_UNTRAINED = 20  # candidates that a release names
 
@@ -130,10 +126,10 @@ class StudyRun(Opaque):
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
         spec, problem, method = self._run.spec, self._public.problem, self._run.method
-        if not isinstance(spec.data, PublicFiles) or not is_partitioned(spec, self._run.folder):
+        if spec.data.n_scored is None or not is_partitioned(spec, self._run.folder):
             return ""
         limit, together = memory_limit(spec), problem.scored_together
-        size = spec.data.n_validation * bytes_a_record(self._public.preprocessing)
+        size = spec.data.n_scored * bytes_a_record(self._public.preprocessing)
         once = self._fixed_path or problem.search.one_pass
         n_readings = -(-self.n_steps // together) if once else self.n_steps
         if size <= limit or n_readings < 2:
@@ -210,7 +206,7 @@ def check_first(run: Run) -> None:
     Raises: as `open_study`; nothing was charged.
     """
     spec, plan = run.spec, run.plan
-    check_headers(spec, run.folder, run.problem)
+    halves_of(spec, run.folder).check_headers(run.problem)
     if was_charged(run):
         return
     check_accepted(spec, plan, run.problem.unlisted)
