@@ -1,7 +1,7 @@
 """[data]: what every way of giving data is, and the checks that several of them share."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, PlainValidator
@@ -24,8 +24,8 @@ NO_PREDICTIONS = (
 MAX_RECORDS = 2**53  # every count up to it is a double
 
 
-class Foreign(NamedTuple):
-    """Keys of [data] that a way of giving data refuses, and its message."""
+class Refusal(NamedTuple):
+    """What a way of giving data says where one of `keys` is given, or is missing."""
 
     keys: tuple[str, ...]
     what: str
@@ -34,35 +34,36 @@ class Foreign(NamedTuple):
 
 
 class DataSection(Section):
-    """A way of giving data: a class with the keys that it has. `claims` says which table is its own.
-
-    What follows `read` is what others ask of a way of giving data; here it is answered as most would.
+    """A way of giving data: a class with the keys that it has. Most answers follow from the keys' names.
 
     Attributes:
-        paths: the fields that hold a path, in which a schedule may fill the time.
+        marks: keys of which one says that [data] is given this way; empty for the usual way.
+        foreign: keys of other ways that it refuses, in this order.
+        needed: keys that it needs, in this order.
+        training_key: of the path of the training file, or of public predictions; "" for neither.
+        validation_key: of the path or address of the sensitive records; "" where no file holds them.
+        size_key: of the number m of records that are scored; "" where it is private.
         sensitive_training: whether the training records are sensitive too.
         names_people: whether a column of the records may say whose they are.
         has_validation: whether the records that are scored are others than those that models are trained on.
-        foreign: keys of other ways that it refuses, in this order.
-        lacking: the cause and the remedy where it lacks a key.
     """
 
     heading: ClassVar[str] = "data"
-    paths: ClassVar[tuple[str, ...]] = ()
+    marks: ClassVar[tuple[str, ...]] = ()
+    foreign: ClassVar[tuple[Refusal, ...]] = ()
+    needed: ClassVar[tuple[Refusal, ...]] = ()
+    training_key: ClassVar[str] = "training"
+    validation_key: ClassVar[str] = "validation"
+    size_key: ClassVar[str] = "n_validation"
     sensitive_training: ClassVar[bool] = False
     names_people: ClassVar[bool] = True
     has_validation: ClassVar[bool] = True
-    foreign: ClassVar[tuple[Foreign, ...]] = ()
-    lacking: ClassVar[tuple[str, str]] = (
-        "a study needs its training file, its validation file, its number of records (of persons, where each "
-        "person's mean is to count once: n_persons) and the target",
-        'add the missing keys, or use a bundled set: source = "breast_cancer"',
-    )
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] with these keys is given this way."""
-        raise NotImplementedError
+        """Whether a [data] with these keys is given this way, and not in one of the ways before it."""
+        alike = "predictions" in table or (table.get("sensitive") == "training") == cls.sensitive_training
+        return alike and (not cls.marks or any(key in table for key in cls.marks))
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
@@ -72,28 +73,49 @@ class DataSection(Section):
             StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
         """
         for refused in cls.foreign:
-            present = any(key in table for key in refused.keys)
-            require(not present, refused.what, cause=refused.cause, remedy=refused.remedy)
-        fields = cls.model_fields.items()
-        lacking = [key for key, field in fields if field.is_required() and key not in table]
-        cause, remedy = cls.lacking
-        require(not lacking, f"[data] lacks {', '.join(lacking)}", cause=cause, remedy=remedy)
+            given = [key for key in refused.keys if key in table]
+            what = refused.what.replace("{keys}", ", ".join(given))
+            require(not given, what, cause=refused.cause, remedy=refused.remedy)
+        for needed in cls.needed:
+            lacking = [key for key in needed.keys if key not in table]
+            what = needed.what.replace("{keys}", ", ".join(lacking))
+            require(not lacking, what, cause=needed.cause, remedy=needed.remedy)
         return super().read(table)
+
+    def check(self) -> None:
+        """Refuse a target that is ignored, training data at an address, and an address that holds a password."""
+        what = f"[data] ignores its own target {self.target_column!r}"
+        ignored = not self.bundled_name and self.target_column in self.ignored
+        require(not ignored, what, remedy="take it off the list")
+        if is_address(self.validation_file):
+            address_of(self.validation_file)
+        require(
+            not is_address(self.training_file),
+            f"data.{self.training_key} is an address",
+            cause="the validation table may lie in a database or a store; what models are trained on is a file",
+            remedy="export it to CSV or Parquet",
+        )
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a study whose other sections do not fit this way of giving data."""
         what, cause, remedy = NO_PREDICTIONS
         require(study.model.trained, what, cause=cause, remedy=remedy)
 
+    def _stated(self, key: str) -> Any:
+        """The value of a key that some ways of giving data have; None where this one has not."""
+        return getattr(self, key) if key in type(self).model_fields else None
+
     @property
     def n_scored(self) -> int | None:
-        """The stated number m of records that are scored; None where persons are averaged: then m is private."""
-        raise NotImplementedError
+        """The number m of records that are scored; None where persons are averaged: then m is private."""
+        number: int | None = self._stated(self.size_key)
+        return number
 
     @property
     def person_count(self) -> int | None:
         """The stated number n_p of persons, each of whom counts once; None where records are averaged."""
-        return None
+        number: int | None = self._stated("n_persons")
+        return number
 
     @property
     def n_public(self) -> int | None:
@@ -103,12 +125,12 @@ class DataSection(Section):
     @property
     def training_file(self) -> str:
         """The path of the training file, or of public predictions; "" for neither."""
-        return ""
+        return self._stated(self.training_key) or ""
 
     @property
     def validation_file(self) -> str:
         """The path or address of the sensitive records that are scored; "" where no file holds them."""
-        return ""
+        return self._stated(self.validation_key) or ""
 
     @property
     def public_file(self) -> str:
@@ -118,37 +140,37 @@ class DataSection(Section):
     @property
     def has_public_records(self) -> bool:
         """Whether there are public records to score candidates on."""
-        return True
-
-    @property
-    def target_column(self) -> str:
-        """The column to predict."""
-        raise NotImplementedError
+        return bool(self.bundled_name or self.training_file)
 
     @property
     def bundled_name(self) -> str:
         """The name of a bundled set; "" where the data are in files."""
-        return ""
+        return self._stated("source") or ""
+
+    @property
+    def target_column(self) -> str:
+        """The column to predict."""
+        return self._stated("target") or ""
 
     @property
     def ignored(self) -> tuple[str, ...]:
         """The columns that are no features."""
-        return ()
+        return self._stated("ignore") or ()
 
     @property
     def fills_gaps(self) -> bool:
         """Whether gaps are filled with the mean of the public training records."""
-        return False
+        return bool(self._stated("missing") == "mean")
+
+    @property
+    def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
+        """What the study says of the range of each column of a SENSITIVE training set, by its name."""
+        return self._stated("bounds") or {}
 
     @property
     def named_columns(self) -> frozenset[str] | None:
         """The columns of a sensitive header that the study names and messages may repeat; None if it is public."""
-        return None
-
-    @property
-    def divided(self) -> "TwoFiles | None":
-        """The section itself where its files may be folders, whose parts are read one by one; else None."""
-        return None
+        return frozenset({self.target_column, *self.public_bounds}) if self.sensitive_training else None
 
     @property
     def facts(self) -> "TrainingFacts | None":
@@ -156,35 +178,28 @@ class DataSection(Section):
         return None
 
     @property
-    def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
-        """What the study says of the range of each column of a SENSITIVE training set, by its name."""
-        return {}
-
-    @property
-    def lasting(self) -> Self:
-        """The section without what is no part of the study's fingerprint."""
-        return self
+    def divided(self) -> "TwoFiles | None":
+        """The section itself where its files may be folders, whose parts are read one by one; else None."""
+        return None
 
     def tables(self) -> "tuple[Table, Table] | None":
         """The training and the validation records of a bundled set, read; None where they are in files."""
         return None
 
+    @property
+    def lasting(self) -> Self:
+        """The section without what is no part of the study's fingerprint: memory_limit and workers."""
+        files = {"memory_limit", "workers"} & type(self).model_fields.keys()
+        return self.replace(**dict.fromkeys(files))
+
     def filled(self, fill: Callable[[str], str]) -> Self:
         """The section with its paths as `fill` gives them."""
-        paths = {name: getattr(self, name) for name in self.paths}
-        return self.replace(**{name: fill(path) for name, path in paths.items() if path is not None})
+        paths = {key: self._stated(key) for key in (self.training_key, self.validation_key)}
+        return self.replace(**{key: fill(path) for key, path in paths.items() if path is not None})
 
-    def with_records(self, _: int) -> Self:
-        """The section with another public number of records; as it is where it states none of a file."""
-        return self
-
-
-BUNDLED_ALONE = Foreign(
-    ("training", "validation", "n_validation", "target", "memory_limit", "workers"),
-    "[data] names both a bundled source and files, or memory_limit or workers, which are of files",
-    "",
-    "keep source and validation_share, or training, validation, n_validation and target",
-)
+    def with_records(self, n_records: int) -> Self:
+        """The section with another public number of records that are scored; it must state one of a file."""
+        return self.replace(**{self.size_key: n_records})
 
 
 class BundledSection(DataSection):
@@ -195,6 +210,7 @@ class BundledSection(DataSection):
         validation_share: in (0, 1).
     """
 
+    marks: ClassVar[tuple[str, ...]] = ("source",)
     names_people: ClassVar[bool] = False
 
     source: str
@@ -221,16 +237,25 @@ class BundledSection(DataSection):
 
         return bundled.TARGET
 
-    @property
-    def bundled_name(self) -> str:
-        """The name of the bundled set."""
-        return self.source
-
     def tables(self) -> "tuple[Table, Table]":
-        """The training and the validation records of the bundled set, read."""
+        """The training and the validation records, read."""
         from dpbo_core.data import bundled
 
         return bundled.load(self.source, self.validation_share)
+
+
+FILES_NEEDED = (
+    "[data] lacks {keys}",
+    "a study needs its training file, its validation file, its number of records (of persons, where each person's "
+    "mean is to count once: n_persons) and the target",
+    'add the missing keys, or use a bundled set: source = "breast_cancer"',
+)
+BUNDLED_ALONE = Refusal(
+    ("training", "validation", "n_validation", "target", "memory_limit", "workers"),
+    "[data] names both a bundled source and files, or memory_limit or workers, which are of files",
+    "",
+    "keep source and validation_share, or training, validation, n_validation and target",
+)
 
 
 def _check_place(place: Any) -> Any:
@@ -279,30 +304,3 @@ Place = Annotated[str, BeforeValidator(_check_place)]
 NRecords = Annotated[int, count_of("records")]
 Labels = Annotated[PlainList, checked(_check_labels)]
 Bounds = Annotated[Mapping[str, tuple[float, ...]], PlainValidator(_pairs), checked(_check_bounds)]
-
-
-def check_places(training: str, validation: str = "") -> None:
-    """Refuse training data at an address, and a validation address with a password.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
-    if is_address(validation):
-        address_of(validation)
-    require(
-        not is_address(training),
-        "data.training is an address",
-        cause="the validation table may lie in a database or a store; what models are trained on is a file",
-        remedy="export it to CSV or Parquet",
-    )
-
-
-def check_target(target: str, ignore: Sequence[str] | None) -> None:
-    """Refuse a target that is among the ignored columns.
-
-    Raises:
-        StudyInvalid: it is.
-    """
-    require(
-        target not in (ignore or ()), f"[data] ignores its own target {target!r}", remedy="take it off the list"
-    )

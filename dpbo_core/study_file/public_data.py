@@ -3,22 +3,20 @@
 Where others made the predictions nothing is trained: the columns of their table are the candidates.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from dpbo_core.problem.reading import require
 from dpbo_core.problem.section import LISTED, limited
 from dpbo_core.study_file.data_section import (
     BUNDLED_ALONE,
+    FILES_NEEDED,
     NO_PREDICTIONS,
     BundledSection,
     DataSection,
-    Foreign,
     Labels,
     NRecords,
     Place,
-    check_places,
-    check_target,
+    Refusal,
     count_of,
 )
 
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
 CANDIDATE = "candidate"  # the one axis of a study of predictions
 Names = Annotated[tuple[str, ...], LISTED]
-PUBLIC_FACTS = Foreign(
+PUBLIC_FACTS = Refusal(
     ("n_training", "labels", "bounds"),
     "[data] gives n_training, labels or bounds for a public training set",
     "they replace what would otherwise be read from the training file",
@@ -44,21 +42,11 @@ class PublicSection(DataSection):
         missing: what becomes of gaps in the others, "refuse" or "mean".
     """
 
-    foreign: ClassVar[tuple[Foreign, ...]] = (PUBLIC_FACTS,)
+    foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS,)
 
     sensitive: Literal["validation"] | None = None
     ignore: Names | None = None
     missing: Literal["refuse", "mean"] | None = None
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """The columns that are no features, which the study ignores."""
-        return self.ignore or ()
-
-    @property
-    def fills_gaps(self) -> bool:
-        """Whether gaps are filled with the mean of the training records."""
-        return self.missing == "mean"
 
 
 class TwoFiles(PublicSection):
@@ -74,8 +62,6 @@ class TwoFiles(PublicSection):
             a study's key either.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("training", "validation")
-
     training: Place
     validation: Place
     target: str
@@ -84,35 +70,10 @@ class TwoFiles(PublicSection):
     ] = None
     workers: Annotated[int | None, limited("give a number of processes, one for each core, say", ge=1)] = None
 
-    def check(self) -> None:
-        """Refuse a target that is ignored, and files that cannot be where they are said to be."""
-        check_target(self.target, self.ignore)
-        check_places(self.training, self.validation)
-
-    @property
-    def training_file(self) -> str:
-        """The path of the training file or folder."""
-        return self.training
-
-    @property
-    def validation_file(self) -> str:
-        """The path or address of the validation file or folder."""
-        return self.validation
-
-    @property
-    def target_column(self) -> str:
-        """The column to predict."""
-        return self.target
-
     @property
     def divided(self) -> "TwoFiles":
         """The section itself: both files may be folders of files."""
         return self
-
-    @property
-    def lasting(self) -> Self:
-        """The section without memory_limit and workers."""
-        return self.replace(memory_limit=None, workers=None)
 
 
 class PublicFiles(TwoFiles):
@@ -123,22 +84,12 @@ class PublicFiles(TwoFiles):
         validation_share: says nothing of files; it is part of every study's fingerprint.
     """
 
+    needed: ClassVar[tuple[Refusal, ...]] = (
+        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED),
+    )
+
     n_validation: NRecords
     validation_share: float = 0.5
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] is of two files: what no other way of giving public data claims."""
-        return table.get("sensitive") != "training"
-
-    @property
-    def n_scored(self) -> int:
-        """The stated number m of validation records."""
-        return self.n_validation
-
-    def with_records(self, n_records: int) -> Self:
-        """The section with another number of validation records."""
-        return self.replace(n_validation=n_records)
 
 
 class PersonFiles(TwoFiles):
@@ -149,37 +100,25 @@ class PersonFiles(TwoFiles):
         n_persons: n_p, what the sum of the persons' means is divided by.
     """
 
-    foreign: ClassVar[tuple[Foreign, ...]] = (
-        Foreign(
+    marks: ClassVar[tuple[str, ...]] = ("n_persons",)
+    size_key: ClassVar[str] = ""
+    foreign: ClassVar[tuple[Refusal, ...]] = (
+        Refusal(
             ("n_validation", "source"),
             "[data] gives n_persons beside n_validation, or for a bundled set",
             "where each person's mean counts once, the number of records is private: nothing is divided by it",
             "remove n_validation; or remove n_persons, and at most max_records_per_person records of each count",
         ),
-        Foreign(
+        Refusal(
             ("validation_share",),
             "[data] gives validation_share beside n_persons",
             "it divides a bundled set, and says nothing of files",
         ),
         PUBLIC_FACTS,
     )
+    needed: ClassVar[tuple[Refusal, ...]] = (Refusal(("training", "validation", "target"), *FILES_NEEDED),)
 
     n_persons: Annotated[int, count_of("persons")]
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] states a number of persons for a public training set."""
-        return "n_persons" in table and table.get("sensitive") != "training"
-
-    @property
-    def n_scored(self) -> None:
-        """None: how many records the persons have is private."""
-        return None
-
-    @property
-    def person_count(self) -> int:
-        """The stated number n_p of persons."""
-        return self.n_persons
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a study without a column of persons, or with a limit of records per person."""
@@ -202,12 +141,7 @@ class PersonFiles(TwoFiles):
 class BundledData(BundledSection, PublicSection):
     """A bundled set by name, of which a share is the validation set; the training records are public."""
 
-    foreign: ClassVar[tuple[Foreign, ...]] = (PUBLIC_FACTS, BUNDLED_ALONE)
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] names a bundled set for a public training set."""
-        return "source" in table and table.get("sensitive") != "training"
+    foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS, BUNDLED_ALONE)
 
     @property
     def n_public(self) -> int:
@@ -228,12 +162,28 @@ class PredictionTable(DataSection):
         ignore: columns that are no predictions.
     """
 
-    lacking: ClassVar[tuple[str, str]] = (
-        "a table of predictions has a public number of records, and a column that says what is right",
-        "add the missing keys",
+    marks: ClassVar[tuple[str, ...]] = ("predictions",)
+    training_key: ClassVar[str] = "public"
+    validation_key: ClassVar[str] = "predictions"
+    foreign: ClassVar[tuple[Refusal, ...]] = (
+        Refusal(
+            (
+                *("training", "validation", "n_training", "n_persons", "source", "validation_share", "sensitive"),
+                *("bounds", "missing", "memory_limit", "workers"),
+            ),
+            "[data] gives {keys} beside predictions",
+            "of a table of predictions nothing is trained, and there is one sensitive file",
+            "keep predictions, n_validation, target, labels, public, ignore",
+        ),
     )
-
-    paths: ClassVar[tuple[str, ...]] = ("predictions", "public")
+    needed: ClassVar[tuple[Refusal, ...]] = (
+        Refusal(
+            ("n_validation", "target"),
+            "[data] lacks {keys}",
+            "a table of predictions has a public number of records, and a column that says what is right",
+            "add the missing keys",
+        ),
+    )
 
     predictions: str
     n_validation: NRecords
@@ -241,40 +191,6 @@ class PredictionTable(DataSection):
     labels: Labels | None = None
     public: str | None = None
     ignore: Names | None = None
-
-    def check(self) -> None:
-        """Refuse a target that is ignored."""
-        check_target(self.target, self.ignore)
-
-    @property
-    def n_scored(self) -> int:
-        """The stated number m of records that predictions were made for."""
-        return self.n_validation
-
-    @property
-    def training_file(self) -> str:
-        """The path of the public predictions, "" where there are none."""
-        return self.public or ""
-
-    @property
-    def validation_file(self) -> str:
-        """The path or address of the table of predictions."""
-        return self.predictions
-
-    @property
-    def has_public_records(self) -> bool:
-        """Whether the study names public predictions."""
-        return self.public is not None
-
-    @property
-    def target_column(self) -> str:
-        """The column that was to be predicted."""
-        return self.target
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """The columns that are no predictions."""
-        return self.ignore or ()
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a study whose estimator, candidates' names or labels do not fit the table."""
@@ -297,24 +213,3 @@ class PredictionTable(DataSection):
             cause="nothing is read from a sensitive table, so that the classes must be said",
             remedy="remove labels" if self.labels else 'add labels = ["no", "yes"] to [data]',
         )
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] names a table of predictions."""
-        return "predictions" in table
-
-    @classmethod
-    def read(cls, table: Mapping[str, Any]) -> Self:
-        """The section that a [data] with predictions states.
-
-        Raises:
-            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
-        """
-        other = [key for key in table if key not in cls.model_fields]
-        require(
-            not other,
-            f"[data] gives {', '.join(other)} beside predictions",
-            cause="of a table of predictions nothing is trained, and there is one sensitive file",
-            remedy=f"keep {', '.join(cls.model_fields)}",
-        )
-        return super().read(table)

@@ -1,69 +1,76 @@
 """[data] with a SENSITIVE training set: nothing is fitted to it, and what is public of it is said here."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.problem.reading import require
-from dpbo_core.problem.section import checked
+from dpbo_core.problem.section import limited
 from dpbo_core.study_file.data_section import (
     BUNDLED_ALONE,
+    FILES_NEEDED,
     MAX_RECORDS,
     Bounds,
     BundledSection,
     DataSection,
-    Foreign,
     Labels,
     NRecords,
     Place,
-    check_places,
+    Refusal,
 )
 
 if TYPE_CHECKING:
     from dpbo_core.problem.problem import TrainingFacts
     from dpbo_core.study_file.study import StudySpec
 
+ONE_RECORD = "private training protects one record of the training set and one of the validation set"
+SIZE = "give the number of records of the training file, at least 1"
 FOREIGN = (
-    Foreign(
+    Refusal(
         ("n_persons",),
         "[data] gives n_persons for a sensitive training set",
-        "private training protects one record of the training set and one of the validation set",
+        ONE_RECORD,
         "leave one record a person in each file, and leave n_persons out",
     ),
-    Foreign(
+    Refusal(
         ("ignore", "missing"),
         "[data] gives ignore or missing for a sensitive training set",
         "nothing may be fitted to it, not even the mean that would fill a gap",
         "drop the columns from the files, or fill the gaps there",
     ),
-    Foreign(
+    Refusal(
         ("memory_limit", "workers"),
         "[data] gives memory_limit or workers for a sensitive training set",
         "they are of validation records in a folder of files, and private training keeps its in memory",
     ),
 )
-
-
-def _check_n_training(n_training: int) -> None:
-    """Refuse a number of training records below 1, or above what can be counted."""
-    if not 1 <= n_training <= MAX_RECORDS:
-        raise _bad_n_training(n_training)
+OWN_SIZE = Refusal(("n_training",), "data.n_training is given for a bundled set", "a bundled set has its own")
+NEEDED = (
+    Refusal(("n_training",), "data.n_training is missing", "how many records are trained on is public", SIZE),
+    Refusal(
+        ("labels", "bounds"),
+        "[data] lacks labels or bounds",
+        "nothing is fitted to a sensitive training set, so what is public of it must be said",
+        'add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
+    ),
+)
 
 
 class SensitiveTrainingSet(DataSection):
-    """A training set that is sensitive: private training protects its records, one by one."""
+    """A training set that is sensitive: private training protects its records, one by one.
 
-    foreign: ClassVar[tuple[Foreign, ...]] = FOREIGN
+    Attributes:
+        sensitive: "training".
+        labels: the classes; a bundled set's own where None.
+        bounds: [low, high] of each column, "*" for all others; a bundled set's own where None.
+    """
+
+    foreign: ClassVar[tuple[Refusal, ...]] = FOREIGN
     sensitive_training: ClassVar[bool] = True
     names_people: ClassVar[bool] = False
 
+    sensitive: Literal["training"] = "training"
     labels: Labels | None = None
     bounds: Bounds | None = None
-
-    @property
-    def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
-        """What the study says of the range of each column."""
-        return self.bounds or {}
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a model without private training, and anything about persons."""
@@ -79,17 +86,17 @@ class SensitiveTrainingSet(DataSection):
             f"a logistic model separates two classes, and data.labels names {len(self.labels or ())}",
             remedy='use estimator = "softmax"',
         )
-        privacy, cause = study.privacy, FOREIGN[0].cause
+        privacy = study.privacy
         require(
             privacy.person is None,
             f"privacy.person = {privacy.person!r} with a sensitive training set",
-            cause=cause,
+            cause=ONE_RECORD,
             remedy="leave person out, and leave one record a person in each file",
         )
         require(
             privacy.max_records_per_person == 1,
             f"privacy.max_records_per_person = {privacy.max_records_per_person} with a sensitive training set",
-            cause=cause,
+            cause=ONE_RECORD,
             remedy="leave one record a person in each file, and leave the key out",
         )
 
@@ -101,35 +108,15 @@ class SensitiveSection(SensitiveTrainingSet):
         training: path.
         target: the column to predict.
         n_training: n.
-        labels: the classes.
-        bounds: [low, high] of each column; "*" for all others.
         validation_share: says nothing of files; it is part of every study's fingerprint.
-        sensitive: "training".
     """
-
-    paths: ClassVar[tuple[str, ...]] = ("training",)
 
     training: Place
     target: str
-    n_training: Annotated[int, checked(_check_n_training)]
+    n_training: Annotated[int, limited(SIZE, ge=1, le=MAX_RECORDS)]
     labels: Labels
     bounds: Bounds
     validation_share: float = 0.5
-    sensitive: Literal["training"] = "training"
-
-    def check(self) -> None:
-        """Refuse a training file at an address."""
-        check_places(self.training)
-
-    @property
-    def training_file(self) -> str:
-        """The path of the sensitive training file."""
-        return self.training
-
-    @property
-    def target_column(self) -> str:
-        """The column to predict."""
-        return self.target
 
     @property
     def facts(self) -> "TrainingFacts":
@@ -137,28 +124,6 @@ class SensitiveSection(SensitiveTrainingSet):
         from dpbo_core.problem.problem import TrainingFacts
 
         return TrainingFacts(self.n_training, self.labels, scored=not self.has_validation)
-
-    @classmethod
-    def read(cls, table: Mapping[str, Any]) -> Self:
-        """The section that a [data] with a sensitive training file states.
-
-        Raises:
-            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
-        """
-        if "n_training" not in table:
-            raise _bad_n_training(None)
-        require(
-            "labels" in table and "bounds" in table,
-            "[data] lacks labels or bounds",
-            cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
-            remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
-        )
-        return super().read(table)
-
-    @property
-    def named_columns(self) -> frozenset[str]:
-        """The columns that the study names, which messages about a sensitive header may repeat."""
-        return frozenset({self.target, *self.bounds})
 
 
 class SensitiveFiles(SensitiveSection):
@@ -169,59 +134,28 @@ class SensitiveFiles(SensitiveSection):
         n_validation: m.
     """
 
-    paths: ClassVar[tuple[str, ...]] = ("training", "validation")
+    marks: ClassVar[tuple[str, ...]] = ("validation", "n_validation")
+    needed: ClassVar[tuple[Refusal, ...]] = (
+        *NEEDED,
+        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED),
+    )
 
     validation: Place
     n_validation: NRecords
-
-    def check(self) -> None:
-        """Refuse a training file at an address, and a validation address with a password."""
-        check_places(self.training, self.validation)
-
-    @property
-    def n_scored(self) -> int:
-        """The stated number m of validation records."""
-        return self.n_validation
-
-    @property
-    def validation_file(self) -> str:
-        """The path or address of the validation file."""
-        return self.validation
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] is of a sensitive training file and a validation file."""
-        return table.get("sensitive") == "training" and ("validation" in table or "n_validation" in table)
 
 
 class SensitiveTraining(SensitiveSection):
     """One sensitive file: models are trained on its records and scored on them."""
 
+    needed: ClassVar[tuple[Refusal, ...]] = (*NEEDED, Refusal(("training", "target"), *FILES_NEEDED))
+    size_key: ClassVar[str] = "n_training"
     has_validation: ClassVar[bool] = False
-
-    @property
-    def n_scored(self) -> int:
-        """The stated number of training records, which are scored."""
-        return self.n_training
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] is of a sensitive training file alone: what no other sensitive training set claims."""
-        return table.get("sensitive") == "training"
 
 
 class SensitiveBundled(BundledSection, SensitiveTrainingSet):
-    """A bundled set whose training records are taken for sensitive too.
+    """A bundled set whose training records are taken for sensitive too."""
 
-    Attributes:
-        labels: the classes; the set's own where None.
-        bounds: [low, high] of each column; the set's own where None.
-        sensitive: "training".
-    """
-
-    foreign: ClassVar[tuple[Foreign, ...]] = (*FOREIGN, BUNDLED_ALONE)
-
-    sensitive: Literal["training"] = "training"
+    foreign: ClassVar[tuple[Refusal, ...]] = (*FOREIGN, OWN_SIZE, BUNDLED_ALONE)
 
     @property
     def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
@@ -238,28 +172,3 @@ class SensitiveBundled(BundledSection, SensitiveTrainingSet):
 
         classes = self.labels or bundled.public_facts(self.source)[0]
         return TrainingFacts(self.n_trained, classes, bundled.FEATURES[self.source])
-
-    @classmethod
-    def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] names a bundled set for a sensitive training set."""
-        return table.get("sensitive") == "training" and "source" in table
-
-    @classmethod
-    def read(cls, table: Mapping[str, Any]) -> Self:
-        """The section that a [data] states of a bundled set.
-
-        Raises:
-            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
-        """
-        if "n_training" in table:
-            raise _bad_n_training(table["n_training"])
-        return super().read(table)
-
-
-def _bad_n_training(n_training: int | None) -> StudyInvalid:
-    """The error for a public number of training records that is missing, below 1, or stated of a bundled set."""
-    return StudyInvalid(
-        f"data.n_training = {n_training}",
-        cause="a sensitive training file needs its public number of records; a bundled set has its own",
-        remedy="give the number of records of the training file, at least 1",
-    )
