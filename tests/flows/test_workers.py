@@ -33,6 +33,7 @@ from dpbo_core.preparation.precomputed import (
     required_trainings,
     train_candidates,
 )
+from dpbo_core.preparation.records import validation_table
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive
@@ -161,7 +162,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
         public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
     )
     parts = parts_of(here / "parts")
-    table = data_split.validation_table(whole.data, here)
+    table = validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
     assert one.sum() == 500
     for where in (None, pool):
