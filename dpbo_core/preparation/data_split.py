@@ -20,40 +20,26 @@ from dpbo_core.ledger.sources import PUBLIC, Source, file_source, inode_of
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.halves import Halves
 from dpbo_core.preparation.headers import PublicHeader, training_parts
-from dpbo_core.preparation.prediction_half import PredictionHalves
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.resolve import planning_problem
-from dpbo_core.preparation.sensitive_halves import SensitiveHalves
 from dpbo_core.preparation.training_set import TrainingReading, training_digest
 from dpbo_core.problem.problem import Problem
 from dpbo_core.scoring.in_memory import Scorer
 from dpbo_core.scoring.partitioned import Workers
-from dpbo_core.study_file import (
-    BundledData,
-    DataSection,
-    PersonFiles,
-    PredictionTable,
-    PublicFiles,
-    SensitiveBundled,
-    SensitiveFiles,
-    SensitiveTraining,
-    StudySpec,
-)
-
-HALVES: dict[type[DataSection], type[Halves]] = {
-    PublicFiles: Halves,
-    PersonFiles: Halves,
-    BundledData: Halves,
-    PredictionTable: PredictionHalves,
-    SensitiveFiles: SensitiveHalves,
-    SensitiveTraining: SensitiveHalves,
-    SensitiveBundled: SensitiveHalves,
-}
+from dpbo_core.study_file import StudySpec
 
 
 def halves_of(spec: StudySpec, folder: str | Path, **others: Any) -> Halves:
     """The two halves of a study's data, of the class of its kind of data, with `others` of that class's fields."""
-    return HALVES[type(spec.data)](spec, Path(folder), **others)
+    if spec.data.sensitive_training:
+        from dpbo_core.preparation.sensitive_halves import SensitiveHalves
+
+        return SensitiveHalves(spec, Path(folder), **others)
+    if not spec.model.trained:
+        from dpbo_core.preparation.prediction_half import PredictionHalves
+
+        return PredictionHalves(spec, Path(folder), **others)
+    return Halves(spec, Path(folder), **others)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dpbo_core.data import Table
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.preparation.headers import left_out, training_parts
-from dpbo_core.problem.reading import require
+from dpbo_core.problem.section import require
 from dpbo_core.study_file import StudySpec
 from dpbo_core.study_file.study import space_of
 

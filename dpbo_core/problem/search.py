@@ -2,8 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from dpbo_core.problem.reading import one_of, require
-from dpbo_core.problem.section import Section, checked, limited
+from dpbo_core.problem.section import Section, checked, limited, one_of, require
 
 USUAL_STEPS, MOST_STEPS = 20, 100_000
 

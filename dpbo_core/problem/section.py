@@ -8,15 +8,17 @@ A validator of a single field raises `StudyInvalid`, in which "{key}" stands for
 "{where}" for it as a table's entry ("[search] steps").
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.problem.reading import check_name, require, unknown_key, unknown_name
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.privacy.json_values import is_unicode
 from dpbo_core.space.search_space import Value
 
+LARGEST_NUMBER = int(sys.float_info.max)
 MAX_SHOWN = 60  # characters of a value in a message
 FINITE = "give a finite number"
 T = TypeVar("T")
@@ -206,3 +208,96 @@ def _parts(annotation: Any) -> Iterator[Any]:
     else:
         for inner in get_args(annotation):
             yield from _parts(inner)
+
+
+def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
+    """Raise `StudyInvalid` with this message unless `condition` holds."""
+    if not condition:
+        raise StudyInvalid(what, cause=cause, remedy=remedy)
+
+
+def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
+    """Refuse a `value` that is not one of `valid`, with the nearest in the message."""
+    if value not in valid:  # the nearest is looked for then alone: it takes longer than a study's reading
+        raise unknown_name(key, value, valid)
+
+
+def unknown_name(key: str, value: str, valid: tuple[str, ...]) -> StudyInvalid:
+    """The error for a `value` of `key` that is not one of `valid`."""
+    return StudyInvalid(
+        f"{key} = {value!r} is not known{suggestion(value, valid)}",
+        cause="a misspelt name",
+        remedy=f"choose one of {', '.join(valid)}",
+    )
+
+
+def check_name(key: str, value: str) -> None:
+    """Refuse a `value` of `key` that is empty, over 100 characters, unprintable, or begins or ends in a space."""
+    ok = isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
+    require(
+        ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
+    )
+
+
+def no_number(key: str) -> StudyInvalid:
+    """The error for a value of `key` that cannot be computed with, which the message does not repeat."""
+    return StudyInvalid(
+        f"{key} is no number that can be computed with",
+        cause="a text, a fraction where a whole number is due, or a number of hundreds of digits",
+        remedy="give a number below 1e308",
+    )
+
+
+def check_numbers(value: Any, where: str) -> None:
+    """Refuse, at any depth of a study's tables, a whole number that no double reaches; `where` names its place.
+
+    Raises:
+        StudyInvalid: there is one.
+    """
+    for place, item in _plain_values(value, where):
+        if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
+            raise no_number(place)
+
+
+def check_texts(value: Any, where: str) -> None:
+    """Refuse, at any depth of a study's tables, a text that UTF-8 cannot write; `where` names its place.
+
+    Raises:
+        StudyInvalid: there is one.
+    """
+    for place, item in _plain_values(value, where):
+        if isinstance(item, str) and not item.isascii() and not is_unicode(item):
+            raise StudyInvalid(
+                f"{place or 'the study'} holds a text that UTF-8 cannot write",
+                cause="a lone half of a surrogate pair",
+                remedy="write another text",
+            )
+
+
+def _plain_values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every key and value in tables and lists, at any depth, with the place of each."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield where, key
+            yield from _plain_values(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _plain_values(item, where)
+    else:
+        yield where, value
+
+
+def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    """Refuse a key of `table` that is not in `keys`, with the nearest in the message; `where` names the table."""
+    for key in table:
+        if key not in keys:
+            raise unknown_key(key, keys, where)
+
+
+def unknown_key(key: str, keys: tuple[str, ...], where: str) -> StudyInvalid:
+    """The error for a `key` of the table `where` that is not in `keys`."""
+    return StudyInvalid(
+        f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), keys)}",
+        cause="a misspelt key, or one that belongs to another table",
+        remedy=f"the keys are {', '.join(keys)}",
+    )

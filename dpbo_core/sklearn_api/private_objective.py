@@ -17,9 +17,9 @@ from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import planning_problem
 from dpbo_core.privacy.sealing import without_frames
-from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.objective_for_a_loop.objective_handle import ObjectiveHandle, StudyObjective, open_objective
 from dpbo_core.queries.objective_for_a_loop.score_session import ScoreSession
+from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study_file.evaluation import ObjectiveSection
 

@@ -31,8 +31,8 @@ from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sealing import attempted, without_frames
 from dpbo_core.problem.problem import DEFAULT_DELTA
-from dpbo_core.problem.reading import number_of, number_or_none, whole_number_of
 from dpbo_core.queries.evaluation.run import EvaluationResult
+from dpbo_core.sklearn_api.arguments import number_of, number_or_none, whole_number_of
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder

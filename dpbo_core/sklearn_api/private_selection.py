@@ -26,8 +26,8 @@ from dpbo_core.preparation.resolve import planning_problem, resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sealing import without_frames
 from dpbo_core.problem.model import PREDICTIONS, read_model
-from dpbo_core.problem.reading import number_of, whole_number_of
 from dpbo_core.queries.tuning.run import open_study
+from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described

@@ -24,8 +24,8 @@ from dpbo_core.preparation.headers import check_n_validation, check_names
 from dpbo_core.preparation.public_half import OwnParts, PublicHalf, fitted_half, fitted_map, named_map, sealed_half
 from dpbo_core.problem.model import read_model
 from dpbo_core.problem.problem import Problem
-from dpbo_core.problem.reading import number_of
 from dpbo_core.scoring.in_memory import Scorer
+from dpbo_core.sklearn_api.arguments import number_of
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.study_file import ModelSection, StudySpec
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 from pydantic import BeforeValidator, PlainValidator
 
 from dpbo_core.data.addresses import address_of, is_address
-from dpbo_core.problem.reading import require
-from dpbo_core.problem.section import PlainList, Section, checked, limited
+from dpbo_core.problem.section import PlainList, Section, checked, limited, require
 
 if TYPE_CHECKING:
     from dpbo_core.data import Table

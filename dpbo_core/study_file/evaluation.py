@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.problem.reading import require
-from dpbo_core.problem.section import Name, PlainList, Section, limited
+from dpbo_core.problem.section import Name, PlainList, Section, limited, require
 from dpbo_core.study_file.sections import Epsilon
 
 MOST_BINS, MOST_GROUPS, MOST_SCORES, MOST_POOLED = 256, 50, 100_000, 366

@@ -5,8 +5,7 @@ Where others made the predictions nothing is trained: the columns of their table
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpbo_core.problem.reading import require
-from dpbo_core.problem.section import LISTED, limited
+from dpbo_core.problem.section import LISTED, limited, require
 from dpbo_core.study_file.data_section import (
     BUNDLED_ALONE,
     FILES_NEEDED,

@@ -3,8 +3,7 @@
 import math
 from typing import Annotated, Any, ClassVar
 
-from dpbo_core.problem.reading import require
-from dpbo_core.problem.section import Name, Section, StatedList, StatedTable, checked, limited
+from dpbo_core.problem.section import Name, Section, StatedList, StatedTable, checked, limited, require
 
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpbo_core.problem.reading import require
-from dpbo_core.problem.section import limited
+from dpbo_core.problem.section import limited, require
 from dpbo_core.study_file.data_section import (
     BUNDLED_ALONE,
     FILES_NEEDED,

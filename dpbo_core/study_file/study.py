@@ -1,6 +1,6 @@
 """The whole study: its sections together, and its plain form in TOML and JSON.
 
-[data] is a closed union, one frozen dataclass for each way of giving data, each with the keys it has: a training
+[data] is a closed union, one class for each way of giving data, each with the keys it has: a training
 set that is public, or predictions that were made elsewhere (`public_data`), or one that is sensitive
 (`sensitive_data`).
 """
@@ -14,9 +14,17 @@ from pydantic import Field, PlainValidator
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.problem.model import ModelSection, read_model
-from dpbo_core.problem.reading import check_numbers, check_texts, one_of, refuse_unknown, require
 from dpbo_core.problem.search import SearchSection
-from dpbo_core.problem.section import LISTED, Name, Section
+from dpbo_core.problem.section import (
+    LISTED,
+    Name,
+    Section,
+    check_numbers,
+    check_texts,
+    one_of,
+    refuse_unknown,
+    require,
+)
 from dpbo_core.space.candidates import CandidateSet, grid, sobol
 from dpbo_core.space.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study_file.data_section import DataSection

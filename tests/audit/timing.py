@@ -19,7 +19,7 @@ from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.preparation import data_split
-from dpbo_core.preparation.records import validation_table
+from dpbo_core.preparation.halves import validation_table
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.scoring.in_memory import Objective
 from dpbo_core.study_file import StudySpec

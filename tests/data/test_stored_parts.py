@@ -25,8 +25,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
 from dpbo_core.preparation import data_split
 from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.halves import is_partitioned
 from dpbo_core.preparation.named_sources import named_source
-from dpbo_core.preparation.records import is_partitioned
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.run import evaluate_study

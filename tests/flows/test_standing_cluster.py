@@ -25,7 +25,7 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.preparation.context import QueryContext
-from dpbo_core.preparation.records import validation_parts
+from dpbo_core.preparation.halves import validation_parts
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.tuning.run import open_study

@@ -24,6 +24,7 @@ from dpbo_core.methods import METHODS
 from dpbo_core.methods.public_search import search_on_public_data
 from dpbo_core.preparation import data_split, precomputed
 from dpbo_core.preparation.context import QueryContext
+from dpbo_core.preparation.halves import validation_table
 from dpbo_core.preparation.precomputed import (
     Precomputed,
     PublicWork,
@@ -33,7 +34,6 @@ from dpbo_core.preparation.precomputed import (
     required_trainings,
     train_candidates,
 )
-from dpbo_core.preparation.records import validation_table
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.sensitive import Sensitive

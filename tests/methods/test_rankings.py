@@ -25,8 +25,8 @@ from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.preparation import data_split
+from dpbo_core.preparation.halves import validation_table
 from dpbo_core.preparation.public_advice import advised_half
-from dpbo_core.preparation.records import validation_table
 from dpbo_core.preparation.resolve import advise_study, planning_problem
 from dpbo_core.problem.named_score import score_on
 from dpbo_core.queries.tuning.run import run_study

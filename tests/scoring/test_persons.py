@@ -27,7 +27,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.preparation import data_split
-from dpbo_core.preparation.records import validation_table
+from dpbo_core.preparation.halves import validation_table
 from dpbo_core.preparation.resolve import advise_study, plan_study
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit

@@ -35,10 +35,10 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.preparation.data_split import FileSplit
+from dpbo_core.preparation.halves import validation_parts
 from dpbo_core.preparation.headers import check_n_validation, left_out
 from dpbo_core.preparation.prediction_half import candidate_columns, names_classes
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit
-from dpbo_core.preparation.records import validation_parts
 from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.sealing import attempted, sealed

@@ -22,6 +22,7 @@ from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.preparation.context import OS_NOISE, QueryContext
 from dpbo_core.preparation.data_split import FileSplit, halves_of, identified_sources
+from dpbo_core.preparation.halves import is_partitioned
 from dpbo_core.preparation.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.preparation.precomputed import (
     Chunks,
@@ -36,7 +37,6 @@ from dpbo_core.preparation.precomputed import (
 )
 from dpbo_core.preparation.preconditions import check_accepted, check_step_times, opening_cap
 from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.records import is_partitioned
 from dpbo_core.preparation.resolve import check_one_pass
 from dpbo_core.preparation.run import Run
 from dpbo_core.preparation.trained_models import TrainedModels, memory_limit

@@ -33,7 +33,7 @@ from dpbo_core.privacy.library_version import library_version
 from dpbo_core.privacy.plan import Spend
 from dpbo_core.privacy.sealing import messages, sealed
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.problem.reading import check_name
+from dpbo_core.problem.section import check_name
 from dpbo_core.queries.query import Charged, PrivateQuery, charged
 from dpbo_core.queries.watch.recorded_looks import (
     Look,

@@ -18,9 +18,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
 from dpbo_core.preparation.data_split import check_presence, identified_sources, sensitive_half
+from dpbo_core.preparation.halves import each_file
 from dpbo_core.preparation.headers import check_distinct
 from dpbo_core.preparation.public_half import PublicHalf
-from dpbo_core.preparation.records import each_file
 from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
 from dpbo_core.problem.problem import Problem
 from dpbo_core.queries.watch.terms import Terms
