@@ -261,12 +261,12 @@ class FunctionSection(ByPath):
 class LinearSection(Written):
     """A binary linear model of ours, trained with a certificate and scored by its margin."""
 
+    estimator: Literal["logistic", "hinge"]
     linear: ClassVar[bool] = True
     ours: ClassVar[bool] = True
 
     def check(self) -> None:
-        """Refuse another estimator, and a score that is not of margins."""
-        one_of("model.estimator", self.estimator, LINEAR_ESTIMATORS)
+        """Refuse a score that is not of margins."""
         if self.score is not None and "." not in self.score:
             check_score_name(self.score)
         if not (self.score is None or self.score in MARGIN_SCORES or self.score in PAIR_SCORES):
@@ -286,11 +286,11 @@ class LinearSection(Written):
 class SoftmaxSection(Written):
     """Our softmax model, which is trained privately and whose classes are compared."""
 
+    estimator: Literal["softmax"]
     ours: ClassVar[bool] = True
 
     def check(self) -> None:
-        """Refuse another estimator, and a score that does not compare classes."""
-        one_of("model.estimator", self.estimator, ("softmax",))
+        """Refuse a score that does not compare classes."""
         if self.score is not None and "." not in self.score:
             check_score_name(self.score)
             check_outcome(self.estimator, self.score)
@@ -305,11 +305,11 @@ class SoftmaxSection(Written):
 class PredictionsSection(ByName):
     """No model: what others predicted is scored, under a score that has a name."""
 
+    estimator: Literal["predictions"]
     trained: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Refuse another estimator, and parameters."""
-        one_of("model.estimator", self.estimator, (PREDICTIONS,))
+        """Refuse parameters."""
         require(
             not self.params, "model.params are given, and predictions have none", remedy="remove [model.params]"
         )

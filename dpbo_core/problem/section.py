@@ -85,73 +85,44 @@ def checked(check: Callable[[T], None]) -> AfterValidator:
     return AfterValidator(validated)
 
 
-def _plain_list(value: Any) -> tuple[Any, ...] | None:
-    """A list of texts, numbers and truth values as a tuple."""
-    if value is None:
-        return None
-    require(_is_plain_list(value), "{where} is not a list of plain values")
-    return tuple(value)
+def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
+    """A validator of a list, or of a table, of texts, numbers and truth values, or if `nested` of such too."""
+    kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
+
+    def validated(values: Any) -> Any:
+        """The list as a tuple; the table with its lists as tuples."""
+        if values is None:
+            return None
+        require(isinstance(values, kinds), f"{{where}} is not {named} of plain values")
+        for key, item in values.items() if table else zip(values, values, strict=True):
+            require(
+                _is_plain(item, nested=nested),
+                f"{{where}} is not {named} of plain values: {str(key)[:MAX_SHOWN]} is a {type(item).__name__}",
+                cause="a study file states numbers, texts and truth values"
+                + (", and lists and tables of them" if nested else " there"),
+                remedy='write one; an object in a file beside the study (estimator = "module:name") takes it',
+            )
+        if not table:
+            return tuple(values)
+        return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in values.items()}
+
+    return PlainValidator(validated)
 
 
-def _plain_table(value: Any) -> dict[str, Any] | None:
-    """A table of texts, numbers and truth values."""
-    if value is None:
-        return None
-    require(isinstance(value, Mapping), "{where} is not a table of plain values")
-    for key, item in value.items():
-        require(
-            type(item) in PLAIN,
-            f"{{where}} is not a table of plain values: {str(key)[:MAX_SHOWN]} is a {type(item).__name__}",
-            cause="a study file states numbers, texts and truth values there",
-            remedy=f"write one; {AN_OBJECT}",
-        )
-    return dict(value)
+def _is_plain(value: Any, *, nested: bool) -> bool:
+    """Whether a study file can state a value: a text, a number, a truth value or, if `nested`, a list or table."""
+    if nested and isinstance(value, list | tuple):
+        return all(_is_plain(item, nested=True) for item in value)
+    if nested and isinstance(value, Mapping):
+        return all(_is_plain(item, nested=True) for item in value.values())
+    return type(value) in (str, int, float, bool)
 
 
-def _stated_list(value: Any) -> tuple[Any, ...] | None:
-    """The values of an axis, as a study file states them, as a tuple."""
-    if value is None:
-        return None
-    require(isinstance(value, list | tuple), "{where} is not a list of plain values")
-    for item in value:
-        require(
-            _is_stated(item),
-            f"{{where}} is not a list of plain values: {str(item)[:MAX_SHOWN]} is a {type(item).__name__}",
-            cause="a study file states numbers, texts, truth values, and lists and tables of them",
-            remedy=f"write one of these; {AN_OBJECT}",
-        )
-    return tuple(value)
-
-
-def _stated_table(value: Any) -> dict[str, Any] | None:
-    """A condition on an axis, as a study file states it, its lists as tuples."""
-    if value is None:
-        return None
-    require(isinstance(value, Mapping) and _is_stated(value), "{where} is not a table of values")
-    return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in value.items()}
-
-
-def _is_stated(value: Any) -> bool:
-    """Whether a value of a hyperparameter is plain, or a list or table of such, as a study file can state it."""
-    if isinstance(value, list | tuple):
-        return all(map(_is_stated, value))
-    if isinstance(value, Mapping):
-        return all(map(_is_stated, value.values()))
-    return type(value) in PLAIN
-
-
-def _is_plain_list(value: Any) -> bool:
-    """Whether a value is a list of texts, numbers or truth values alone."""
-    return isinstance(value, list | tuple) and all(type(item) in PLAIN for item in value)
-
-
-PLAIN = (str, int, float, bool)
-AN_OBJECT = 'an object in a file beside the study (estimator = "module:name") takes it'
 Name = Annotated[str, checked(lambda name: check_name("{key}", name))]
-PlainList = Annotated[tuple[Value, ...], PlainValidator(_plain_list)]
-PlainTable = Annotated[Mapping[str, Value], PlainValidator(_plain_table)]
-StatedList = Annotated[tuple[Any, ...], PlainValidator(_stated_list)]
-StatedTable = Annotated[Mapping[str, Any], PlainValidator(_stated_table)]
+PlainList = Annotated[tuple[Value, ...], _values()]
+PlainTable = Annotated[Mapping[str, Value], _values(table=True)]
+StatedList = Annotated[tuple[Any, ...], _values(nested=True)]
+StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True)]
 LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 
 
@@ -248,25 +219,16 @@ def no_number(key: str) -> StudyInvalid:
     )
 
 
-def check_numbers(value: Any, where: str) -> None:
-    """Refuse, at any depth of a study's tables, a whole number that no double reaches; `where` names its place.
+def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
+    """Refuse, at any depth of a study's tables, a number that no double reaches, or a text that UTF-8 cannot write.
 
     Raises:
-        StudyInvalid: there is one.
+        StudyInvalid: there is one; it names its place, below `where`. Texts are checked with `texts` alone.
     """
     for place, item in _plain_values(value, where):
         if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
             raise no_number(place)
-
-
-def check_texts(value: Any, where: str) -> None:
-    """Refuse, at any depth of a study's tables, a text that UTF-8 cannot write; `where` names its place.
-
-    Raises:
-        StudyInvalid: there is one.
-    """
-    for place, item in _plain_values(value, where):
-        if isinstance(item, str) and not item.isascii() and not is_unicode(item):
+        if texts and isinstance(item, str) and not item.isascii() and not is_unicode(item):
             raise StudyInvalid(
                 f"{place or 'the study'} holds a text that UTF-8 cannot write",
                 cause="a lone half of a surrogate pair",

@@ -72,9 +72,9 @@ class DataSection(Section):
             StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
         """
         for refused in cls.foreign:
-            given = [key for key in refused.keys if key in table]
-            what = refused.what.replace("{keys}", ", ".join(given))
-            require(not given, what, cause=refused.cause, remedy=refused.remedy)
+            present = [key for key in refused.keys if key in table]
+            what = refused.what.replace("{keys}", ", ".join(present))
+            require(not present, what, cause=refused.cause, remedy=refused.remedy)
         for needed in cls.needed:
             lacking = [key for key in needed.keys if key not in table]
             what = needed.what.replace("{keys}", ", ".join(lacking))

@@ -19,8 +19,7 @@ from dpbo_core.problem.section import (
     LISTED,
     Name,
     Section,
-    check_numbers,
-    check_texts,
+    check_writable,
     one_of,
     refuse_unknown,
     require,
@@ -97,9 +96,7 @@ class StudySpec(StudyHead):
 
     def check(self) -> None:
         """Refuse sections that do not fit one another, and what a ledger could not write down."""
-        tables = self.to_dict()
-        check_numbers(tables, "")
-        check_texts(tables, "")
+        check_writable(self.to_dict())
         self.data.check_study(self)
         if self.data.sensitive_training:
             return
@@ -174,7 +171,7 @@ class StudySpec(StudyHead):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():
             require(isinstance(table, Mapping), f"{name} is not a table", remedy=f"write it as [{name}]")
-        check_numbers(tables, "")  # before a number becomes a double
+        check_writable(tables, texts=False)  # before a number becomes a double
         require(bool(tables["space"]), "[space] has no axis", remedy="name at least one hyperparameter")
         sections = {name: table for name, table in tables.items() if name not in ("study", "method")}
         return cls(**dict(StudyHead.read(tables["study"])), **sections, options=dict(tables.get("method", {})))

@@ -349,7 +349,7 @@ class Counting:
 @pytest.mark.parametrize("name", PUBLIC_SEARCHES)
 def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
     kind, options, n_known = PUBLIC_SEARCHES[name]
-    spec = replace(world("validation.parquet", method=kind), options=options)
+    spec = world("validation.parquet", method=kind).replace(options=options)
     known, plainly = required_public_scores(resolve(spec)), data_split.public_half(spec, here)
     assert required_trainings(resolve(spec)) == ()
     assert len(known) == n_known
@@ -383,7 +383,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
-    spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
+    spec = world("validation.parquet", method=kind).replace(options=options, budget=None)
     monkeypatch.setattr(precomputed, "LONG", 0.0)
     of_none = PrivacyLedger(f"sqlite:///{here / 'none'}.db")
     ahead = PublicWork(Run.of(spec, QueryContext(of_none)), pool)

@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 import tracemalloc
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -128,7 +127,7 @@ def test_a_study_on_parts_releases_what_one_on_a_table_does(world, here):
     for training in ("train.parquet", "train7"):
         book = PrivacyLedger(f"sqlite:///{here / training}.db")
         book.set_budget(PrivacyBudget.without_limit("people"))
-        spec = replace(world(training), budget=None)
+        spec = world(training).replace(budget=None)
         noise = InjectedNoise(np.random.default_rng(3))
         study = open_study(Run.of(spec, QueryContext(book, folder=here, source=noise)))
         assert study.public.fingerprint == training_digest(spec, here)

@@ -10,7 +10,8 @@ from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source, grants
 from dpbo_core.preparation.preconditions import references_of
 from dpbo_core.problem.section import Section
-from dpbo_core.study_file import StudySpec
+from dpbo_core.study_file import DataSection, StudySpec
+from dpbo_core.study_file.study import KINDS
 
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
 NAMES_NOTHING = {
@@ -41,8 +42,9 @@ def texts_of(section: type) -> set[str]:
         if name in section.model_fields:
             kinds = parts(hint)
             found |= {name} if {str, Any} & kinds else set()
-            for kind in kinds:
-                found |= texts_of(kind) if isinstance(kind, type) and issubclass(kind, Section) else set()
+            for kind in (kind for kind in kinds if isinstance(kind, type)):
+                each = KINDS if kind is DataSection else (kind,)
+                found |= set().union(*(texts_of(one) for one in each if issubclass(one, Section)))
     return found
 
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from itertools import count, pairwise
 
 import numpy as np
@@ -276,7 +275,7 @@ def test_only_a_public_path_can_be_scored_at_once(world, here, method):
 
 def test_how_records_are_read_makes_no_other_study(world):
     spec = world()
-    other = replace(world(memory_limit=0.5), search=spec.search.replace(one_pass=True))
+    other = world(memory_limit=0.5).replace(search=spec.search.replace(one_pass=True))
     assert study_fingerprint(spec, "x") == study_fingerprint(other, "x")
     assert StudySpec.from_dict(other.to_dict()) == other
     with pytest.raises(StudyInvalid, match="memory_limit"):
