@@ -1,6 +1,5 @@
 """One real release of each kind of query, small: what a stranger's certificate may be of."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +66,7 @@ def _watched(place: Path) -> tuple[Release, Release]:
     path = place / "validation.csv"
     header, *lines = path.read_text().splitlines()
     path.write_text("\n".join([header, *map(_turned, lines)]) + "\n")
-    section = replace(SURE, epsilon=50.0)
+    section = SURE.replace(epsilon=50.0)
     look = look_once(spec, ledger=ledger, folder=place, vaults=place / "vaults", name="a", section=section)
     return tuned, look.release
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +153,7 @@ def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
 
 def with_seed(problem: Problem, seed: int) -> Problem:
     """The problem with another seed of its search."""
-    return replace(problem, search=replace(cast("Any", problem.search), seed=seed))
+    return replace(problem, search=problem.search.replace(seed=seed))
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:

@@ -41,10 +41,10 @@ from dpbo_core.report.multiclass import MOST_CLASSES, Multiclass
 from dpbo_core.report.regression import Regression
 from dpbo_core.report.report_kind import PublicRecords, ReportKind
 from dpbo_core.study import ModelSection, StudySpec
-from dpbo_core.study.data_split import training_table
 from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.headers import training_parts
 from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.training_set import training_table
 
 LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
 KINDS: Mapping[str | None, type[ReportKind]] = {

@@ -35,14 +35,14 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
     of_dataset = set(fields_of(spec.privacy.dataset))
     changes = set(fields_of(spec.edition)) or {"time"}
     if of_dataset and changes <= of_dataset:
-        return replace(spec, budget=replace(cap, editions=1))
+        return spec.replace(budget=cap.replace(editions=1))
     editions = 1
     with suppress(DpboError):  # whoever runs the study says so
-        many = replace(spec, budget=replace(cap, editions=MOST))
+        many = spec.replace(budget=cap.replace(editions=MOST))
         editions = editions_held(
             PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
         )
-    return replace(spec, budget=replace(cap, editions=max(1, editions)))
+    return spec.replace(budget=cap.replace(editions=max(1, editions)))
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:

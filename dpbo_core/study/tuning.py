@@ -26,14 +26,10 @@ from dpbo_core.models.scoring.partitioned import bytes_a_record
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sealing import Message, messages, sealed
 from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.study import PublicFiles, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
-from dpbo_core.study.data_split import (
-    FileSplit,
-    check_headers,
-    identified_sources,
-    is_partitioned,
-)
+from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources
+from dpbo_core.study.halves import is_partitioned
 from dpbo_core.study.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.study.precomputed import (
     Chunks,
@@ -129,10 +125,10 @@ class StudyRun(Opaque):
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
         spec, problem, method = self._run.spec, self._public.problem, self._run.method
-        if not isinstance(spec.data, PublicFiles) or not is_partitioned(spec, self._run.folder):
+        if spec.data.n_scored is None or not is_partitioned(spec, self._run.folder):
             return ""
         limit, together = memory_limit(spec), problem.scored_together
-        size = spec.data.n_validation * bytes_a_record(self._public.preprocessing)
+        size = spec.data.n_scored * bytes_a_record(self._public.preprocessing)
         once = self._fixed_path or problem.search.one_pass
         n_readings = -(-self.n_steps // together) if once else self.n_steps
         if size <= limit or n_readings < 2:
@@ -209,7 +205,7 @@ def check_first(run: Run) -> None:
     Raises: as `open_study`; nothing was charged.
     """
     spec, plan = run.spec, run.plan
-    check_headers(spec, run.folder, run.problem)
+    halves_of(spec, run.folder).check_headers(run.problem)
     if was_charged(run):
         return
     check_accepted(spec, plan, run.problem.unlisted)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,7 +65,7 @@ def watch(
     section = read_study(study).watch or WatchSection()
     words = {"drop": drop, "epsilon": epsilon, "table": table, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}
-    section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
+    section = section.replace(**changes)
     if plan:
         expected = planned(study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
@@ -119,7 +118,7 @@ def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) ->
     plan = plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
     useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
     if consent(study, useless, may_ask=True) is IfUseless.SPEND:
-        study = replace(study, privacy=replace(study.privacy, anyway=True))
+        study = study.replace(privacy=study.privacy.replace(anyway=True))
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
     try:

@@ -48,7 +48,7 @@ from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import check_accepted, opening_cap
 from dpbo_core.study.query import Charged, PrivateQuery, charged
-from dpbo_core.study.reading import check_name
+from dpbo_core.study.section import check_name
 
 
 def look_once(

@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,8 +81,8 @@ def run(
     """
     study, folder = _read(path, model, anyway=anyway)
     if mend is not None:
-        section = replace(study.evaluation or mend, repair=True)
-        study = replace(study, evaluation=replace(section, threshold=mend.threshold or section.threshold))
+        section = (study.evaluation or mend).replace(repair=True)
+        study = study.replace(evaluation=section.replace(threshold=mend.threshold or section.threshold))
     quiet_environment()
     run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *saved(model))
     replay = reported(run, epsilon=epsilon, model=model)

@@ -26,7 +26,7 @@ from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
-from dpbo_core.study import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
+from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
 from dpbo_core.study.toml_file import read_study
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
@@ -301,8 +301,8 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis_in_words(name, axis) for name, axis in spec.space.items())),
     ]
-    if isinstance(data, PublicFiles | PersonFiles):
-        facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
+    if data.divided is not None:
+        facts = [("predicts", named(data.target_column)), *facts, ("protects", _protected(spec.privacy, data))]
     report = "" if spec.evaluation is None else f"; a report on the model ε = {spec.evaluation.epsilon:g}"
     facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}{report}"))
     if spec.budget is not None:
@@ -311,13 +311,13 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     noticed = list(noticed)
     if spec.privacy.person is None and "people" not in dict(noticed):
         facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
-    if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
-        left_out = ", ".join(named(name) for name in data.ignore)
+    if data.ignored:
+        left_out = ", ".join(named(name) for name in data.ignored)
         facts.append(("left out", f"{left_out}: empty, an identifier, or a text of too many values"))
         facts.append(
             ("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"')
         )
-    if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
+    if data.fills_gaps:
         facts.append(("gaps", "filled with the training file's means"))
     facts += noticed
     screen.facts(facts)
@@ -328,12 +328,12 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     screen.say(f"  dpbo plan {named(out)}")
 
 
-def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
+def _protected(privacy: PrivacySection, data: DataSection) -> str:
     """The people or records whom the study protects, in words."""
-    if isinstance(data, PersonFiles):
-        who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
-        return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
-    n, file, k = f"{data.n_validation:,}", named(data.validation), privacy.max_records_per_person
+    if data.person_count is not None:
+        who = f"the people in column {named(str(privacy.person))} of {named(data.validation_file)}"
+        return f"{who}: {data.person_count:,} of them, on your word, and each counts once"
+    n, file, k = f"{data.n_scored:,}", named(data.validation_file), privacy.max_records_per_person
     if privacy.person is None:
         return f"each of the {n} records of {file}"
     return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"

@@ -21,7 +21,7 @@ from dpbo_core.methods.advice.expected_loss import UNKNOWN
 from dpbo_core.report.evaluation import EvaluationPlan, planned
 from dpbo_core.report.request import of_a_candidate
 from dpbo_core.report.study_price import price_of
-from dpbo_core.study import Bundled, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.headers import n_public
 from dpbo_core.study.preconditions import paying_account
@@ -50,7 +50,7 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
 
     def advised(epsilon: float) -> Advice:
-        asked = replace(spec, privacy=replace(spec.privacy, epsilon=epsilon))
+        asked = spec.replace(privacy=spec.privacy.replace(epsilon=epsilon))
         return advise_study(asked, folder, **read, n_public=n)
 
     def is_good(epsilon: float) -> bool:
@@ -296,7 +296,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
     """A sentence about which files were read for the advice: the public training set's at most."""
-    if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
+    if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]

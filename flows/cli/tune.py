@@ -39,7 +39,6 @@ from dpbo_core.privacy.release import StudyResult
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
-from dpbo_core.study.public_data import PersonFiles, PublicFiles
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import check_first, was_charged
 
@@ -113,9 +112,9 @@ def run(
     """
     study = study_of_one_run(path, anyway=anyway, read=read)
     if workers is not None:
-        if not isinstance(study.data, PublicFiles | PersonFiles):
+        if study.data.divided is None:
             raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
-        study = replace(study, data=replace(study.data, workers=workers))
+        study = study.replace(data=study.data.replace(workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)

@@ -427,7 +427,7 @@ def asked_by_file(
     if pool is not None:  # everybody is in each day's table
         looks = {"2020-01-02": ("2020-01-01", "2020-01-02"), "2020-01-03": ("2020-01-03",)}
         suffix, least = Path(validation).suffix, n_persons or pool * len(flat(world))
-        section = replace(section, table=f"day-{{date}}{suffix}", pool=pool, least_records=least)
+        section = section.replace(table=f"day-{{date}}{suffix}", pool=pool, least_records=least)
         place.ledger.allow("clinic", file_source(folder / section.table))
     for name, days in looks.items():
         for day in days:

@@ -154,7 +154,7 @@ def test_the_public_search_of_a_study_is_made_once(monkeypatch):
             method.start(prepared, method.plan(prepared))
         assert len(trainer.asked) == 32
         assert len(fits) == fitted
-        other = replace(prepared, search=replace(prepared.search, seed=7))  # another search is not answered from it
+        other = replace(prepared, search=prepared.search.replace(seed=7))  # another search is not answered from it
         method.start(other, method.plan(other))
         assert len(trainer.asked) == 64
 

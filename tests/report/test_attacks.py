@@ -85,7 +85,7 @@ def test_a_range_that_cannot_be_counted_in_is_a_letter(bounds):
     model = FunctionSection(estimator=svc, score="scores.own", score_low=bounds[0], score_high=bounds[1])
     with pytest.raises(StudyInvalid, match="runs over"):
         score_of(model)
-    shares = EstimatorSection(svc, score="balanced_accuracy", class_shares={"a": 1e-300, "b": 1.0})
+    shares = EstimatorSection(estimator=svc, score="balanced_accuracy", class_shares={"a": 1e-300, "b": 1.0})
     with pytest.raises(StudyInvalid, match="runs over"):
         score_of(shares)
 

@@ -70,14 +70,14 @@ class Place:
         return publish(publication, rows, out, self.run, vaults=self.folder / "curator").release
 
     def tuned(self, edition):
-        return run_study(replace(self.spec, edition=edition), ledger=self.ledger, folder=self.folder).release
+        return run_study(self.spec.replace(edition=edition), ledger=self.ledger, folder=self.folder).release
 
     def evaluated(self, edition):
-        asked = replace(self.spec, evaluation=replace(self.spec.evaluation, edition=edition))
+        asked = self.spec.replace(evaluation=self.spec.evaluation.replace(edition=edition))
         return evaluate_study(asked, ledger=self.ledger, folder=self.folder).release
 
     def reported(self, edition):
-        spec = replace(self.spec, name="both", edition=edition)
+        spec = self.spec.replace(name="both", edition=edition)
         return [one.release for one in run_and_evaluate(spec, ledger=self.ledger, folder=self.folder)]
 
     def watched(self, edition):
