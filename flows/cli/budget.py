@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.accounting.account import MOST_ROOM, Account, Entry
 from dpbo_core.accounting.edition_price import CLOSE, room_in_words
 from dpbo_core.accounting.forecast import Forecast, Stream, forecast
@@ -85,24 +86,6 @@ def _forecasts(
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
 
-def account_line(account: Account, *, study: str = "") -> str:
-    """A dataset's budget in one line, escaped for a screen: spent, limit and left; or that it is public.
-
-    Args:
-        account: of the dataset.
-        study: of whose editions it is said how many more fit.
-    """
-    numbers = _amounts(account)
-    if numbers["public"]:
-        return f"{named(numbers['name'])}: declared public, no limit"
-    spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
-    if spent is None:
-        return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
-    more = account.editions.get(study)
-    fits = "" if more is None else f", {room_in_words(more)}"
-    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left{fits}"
-
-
 def _why_less(account: Account) -> str:
     """Why less is spent than the entries' ε come to, in words; "" where it is as much."""
     total = account.sum_of_entries
@@ -172,7 +155,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
     for place, account in enumerate(accounts):
         if place:
             screen.say()
-        screen.say(f"[bold]{account_line(account)}[/]  {_bar(account, screen)}".rstrip())
+        screen.say(f"[bold]{named(account_line(account))}[/]  {_bar(account, screen)}".rstrip())
         for line in approval_lines(account):
             screen.say(f"  {line}")
         if account.entries:
@@ -285,7 +268,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
     for place, (account, burn_down) in enumerate(forecasts):
         if place:
             screen.say()
-        screen.say(f"[bold]{account_line(account)}[/]")
+        screen.say(f"[bold]{named(account_line(account))}[/]")
         for line in _lines(burn_down, screen):
             screen.say(f"  {line}")
 

@@ -9,12 +9,13 @@ import typer
 
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
+    document_of,
     evaluated_json,
     place,
-    print_explained,
+    print_document,
     print_next,
+    print_notes,
     print_registered,
-    print_release,
     print_report,
     release_json,
     where_to_look,
@@ -33,6 +34,7 @@ from dpbo.flows.cli.words import Anyway, Explain, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import consent
+from dpbo.tasks.reporting.document import Document
 from dpbo_core.accounting.account import Account
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.preparation.context import IfUseless, QueryContext
@@ -63,11 +65,11 @@ def tune(
     tuned, account = run(study or EXAMPLE, register=register, workers=workers, anyway=anyway, read=ctx.obj)
 
     def screen() -> None:
-        print_tuned(tuned, account)
+        released, reported = print_tuned(tuned, account)
         if explain:
-            print_explained(tuned.result.release, account)
+            print_notes(released)
         else:
-            print_next((tuned.evaluation or tuned.result).release)
+            print_next(reported or released)
 
     print_result(lambda: tuned_json(tuned), screen)
 
@@ -191,12 +193,14 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
     return document | {"evaluation": evaluated_json(tuned.evaluation, tuned.shown)}
 
 
-def print_tuned(tuned: Tuned, account: Account) -> None:
-    """Print a release, and the report of its evaluation if there is one, as `dpbo tune` shows them."""
-    release = tuned.result.release
-    print_release(tuned.result, account, look=where_to_look(release, tuned.tracked))
+def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | None]:
+    """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
+    result = tuned.result
+    released = document_of(result, account, look=where_to_look(result.release, tuned.tracked))
+    print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
         print_registered(tuned.tracked.model_uri)
-    if tuned.evaluation is not None:
-        Screen().say()
-        print_report(tuned.evaluation, tuned.shown, account)
+    if tuned.evaluation is None:
+        return released, None
+    Screen().say()
+    return released, print_report(tuned.evaluation, tuned.shown, account)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 from worlds import at_length
 
-from dpbo.flows.cli.release_screen import print_release
+from dpbo.flows.cli.release_screen import document_of, print_document
 from dpbo.flows.cli.terminal import Screen, named, spoken
 from dpbo.tasks.reporting.escaping import in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import metrics, params
@@ -172,7 +172,7 @@ def test_the_screen_of_a_release_shows_the_name_itself(released, text, plain, mo
     monkeypatch.setenv("DPBO_PLAIN", plain)
     monkeypatch.setenv("FORCE_COLOR", "")
     release, account = renamed(released, text)
-    print_release(StudyResult(release, replayed=True), account, look="here")
+    print_document(document_of(StudyResult(release, replayed=True), account, look="here"))
     shown = capsys.readouterr().out
     wanted = spoken(named(text)) if plain else printable(text)
     assert "".join(wanted.split()) in "".join(shown.split())

@@ -16,13 +16,13 @@ from dpbo.flows.cli.budget import account_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
-from dpbo.flows.cli.release_screen import print_release, print_report
+from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
 from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
-from dpbo.tasks.reporting.certificate_words import value_rows
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.accounting.budget import PrivacyBudget
@@ -273,7 +273,9 @@ def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
     release = replace(RELEASE, value=value, facts={"score_range": 1.0, "baseline": 0.684})
     where = "on the public rows; on the sensitive ones it may differ"
     assert "".join(verdict(release)) == f"better than a constant answer, which scores 0.6840 {where}"
-    assert dict(value_rows(release))["a constant answer"] == f"0.684 {where}"
+    noisy = replace(release, value={"score": 0.8})
+    answers = {fact.name: fact.text for fact in release_document(noisy).answers}
+    assert answers["a constant answer"] == f"0.6840 {where}"
 
 
 @pytest.mark.parametrize(("chosen", "at_an_end"), [(1e-4, True), (10.0, True), (0.5, False)])
@@ -281,7 +283,7 @@ def test_a_choice_at_the_end_of_its_range_is_said(chosen, at_an_end, capsys):
     space = {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "integer": False}, "kind": {"values": ["a", "b"]}}
     value = {"hyperparameters": {"lambda": chosen, "kind": "a"}, "score": 0.8}
     result = StudyResult(replace(RELEASE, value=value, facts={"space": space}), replayed=False)
-    print_release(result, None, look="dpbo ui")
+    print_document(document_of(result, None, look="dpbo ui"))
     said = f"range lambda = {chosen:.4g} is the end of the range: a wider range may be better (a new edition costs"
     assert (said in " ".join(capsys.readouterr().out.split())) is at_an_end
 
