@@ -4,11 +4,10 @@ import math
 import os
 import re
 
-from dpbo_core.accounting.account import Account, balance_after
+from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.edition_price import room_in_words
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.release import Release
 
 SETTING, SHARE = "DPBO_BUDGET_ALERT", "0.8"
 
@@ -36,15 +35,3 @@ def account_line(account: Account, *, study: str = "") -> str:
     more = account.editions.get(study)
     fits = "" if more is None else f", {room_in_words(more)}"
     return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"
-
-
-def left_after(release: Release, account: Account) -> str:
-    """What was left of the dataset's budget just after this release, in one line, for a page that stays."""
-    balance = balance_after(account, release.release_id)
-    if balance is None or math.isinf(balance.limit) or math.isinf(balance.spent):
-        return account_line(account)
-    together = ", composed together" if release.guarantee.epsilon > balance.spent else ""
-    return (
-        f"{release.dataset}: ε {balance.spent:.4g} of {balance.limit:g} spent after this release{together}, "
-        f"{balance.remaining:.4g} left; dpbo budget says what it is now"
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.budget_alert import left_after
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.evaluation_picture import draw_repair
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
@@ -136,7 +136,7 @@ def _put_all(
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
     (scratch / "release.html").write_text(
-        page(release, pictures, budget=left_after(release, account)), encoding="utf-8"
+        page(release, pictures, budget=account_line(account, study=release.study)), encoding="utf-8"
     )
     for name in ("release.json", "release.html"):
         store.put(run_id, scratch / name)

@@ -9,7 +9,7 @@ from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.privacy.displayed_metric import DisplayedMetric, displayed_metric
+from dpbo_core.privacy.displayed_metric import displayed_metric
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release
 
 if TYPE_CHECKING:
@@ -144,7 +144,14 @@ def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterato
             ),
         )
     if metric is not None:
-        yield Note("The score", (_score_in_words(metric),))
+        better = "more is better" if metric.greater_is_better else "less is better"
+        yield Note(
+            "The score",
+            (
+                f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it.",
+                "Its 90% interval is for the score without the noise.",
+            ),
+        )
     elif NO_SCORE in release.value:
         yield Note("The score", (f"None is stated: {release.value[NO_SCORE]}",))
     if budget:
@@ -175,20 +182,6 @@ def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterato
     )
     yield Note("What it rests on", tuple(rests(release)))
     yield Note("What it does not guarantee", tuple(limits(release)))
-
-
-def _score_in_words(metric: DisplayedMetric) -> str:
-    """What the score means, in sentences."""
-    better = "more is better" if metric.greater_is_better else "less is better"
-    sentence = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it"
-    if metric.interval is not None:
-        sentence += f"; the 90% interval for the score without the noise is {interval(metric.interval)}"
-    if metric.baseline is not None:
-        gain = metric.value - metric.baseline if metric.greater_is_better else metric.baseline - metric.value
-        sentence += f". A model that says the same of every record would score {score(metric.baseline)} "
-        sentence += f"on {metric.baseline_set}: "
-        sentence += f"this one is {score(abs(gain))} {'better' if gain > 0 else 'worse'}"
-    return f"{sentence}."
 
 
 def _study_in_words(release: Release, model: "FinalModel | None") -> str:

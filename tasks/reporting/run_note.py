@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dpbo.tasks.reporting.budget_alert import left_after
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.escaping import embedded
 from dpbo.tasks.reporting.logged_model import FOLDER
 from dpbo.tasks.reporting.logged_numbers import metrics
@@ -28,7 +28,7 @@ def run_note(
         pictures: the run's, by the names of their files.
         model: the run's final model, if it has one.
     """
-    document = release_document(release, budget=left_after(release, account), model=model)
+    document = release_document(release, budget=account_line(account, study=release.study), model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in FIRST if name in shown)
     return "\n\n".join(

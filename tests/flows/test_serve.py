@@ -171,7 +171,7 @@ def kept_of(state):
     answers = re.findall(r"^\| (.+) \| \*\*(.+?)\*\*", plain, re.MULTILINE)
     assert state.message.endswith(", ".join(f"{name} {text}" for name, text in answers))
     assert len(answers) == 3
-    assert "ε 1 of 3 spent after this release, 2 left" in artifact.data
+    assert "ε 1 of 3 spent, 2 left" in artifact.data
     assert "differentially private" in plain
     assert "](<http://127.0.0.1:5000/#/experiments/" in artifact.data
     assert "What nightly, edition" in artifact.description
