@@ -22,7 +22,7 @@ from dpbo_core.queries.watch import KIND as WATCH
 from dpbo_core.queries.watch import LOOK
 
 SHOWN_STUDIES = 3  # whose room is said: those that were charged last
-NEWEST = 20  # entries of a dataset that are shown without --all
+NEWEST = 20  # entries of a dataset that are shown; --json has all
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
@@ -55,9 +55,6 @@ def show_accounts(
     every: Annotated[
         str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
     ] = None,
-    every_entry: Annotated[
-        bool, typer.Option("--all", help=f"Every entry of each dataset, and not its newest {NEWEST} alone.")
-    ] = False,
     json: AsJson = False,
 ) -> None:
     """Show every dataset's account, or one; --forecast says when it ends."""
@@ -74,8 +71,7 @@ def show_accounts(
         burn_downs = _forecasts(accounts, every)
         print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
         return
-    newest = None if every_entry else NEWEST
-    print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts, newest)
+    print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts)
 
 
 def _forecasts(
@@ -147,8 +143,8 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NEWEST) -> None:
-    """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries, or all where None."""
+def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
+    """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries."""
     screen = Screen()
     if not accounts:
         screen.say(EMPTY)
@@ -163,11 +159,9 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
                 screen.say(f"  {_room(account)}")
             if less := _why_less(account):
                 screen.say(f"  {less}")
-            entries = account.entries if newest is None else account.entries[-newest:]
+            entries = account.entries[-NEWEST:]
             if len(entries) < len(account.entries):
-                screen.say(
-                    f"  the newest {len(entries)} of {len(account.entries):,} entries; --all shows every one"
-                )
+                screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json has every one")
             screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
             for line in (*_unfinished(entries), *_askers(entries)):
                 screen.say(f"  {line}")

@@ -14,7 +14,6 @@ from dpbo.flows.cli.release_screen import (
     place,
     print_document,
     print_next,
-    print_notes,
     print_registered,
     print_report,
     release_json,
@@ -30,7 +29,7 @@ from dpbo.flows.cli.running import (
 )
 from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
-from dpbo.flows.cli.words import Anyway, Explain, Port, Study, TrustServer
+from dpbo.flows.cli.words import Anyway, Direct, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import consent
@@ -43,7 +42,6 @@ from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.tuning.run import check_first, was_charged
 from dpbo_core.queries.tuning.schedule import price_of
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.public_data import PersonFiles, PublicFiles
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
@@ -53,23 +51,17 @@ def tune(
     study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that score a folder's files: [data] workers.", min=1, max=1024)
-    ] = None,
-    explain: Explain = False,
     anyway: Anyway = False,
+    direct: Direct = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
-    tuned, account = run(study or EXAMPLE, register=register, workers=workers, anyway=anyway, read=ctx.obj)
+    tuned, account = run(study or EXAMPLE, register=register, anyway=anyway, read=ctx.obj)
 
     def screen() -> None:
         released, reported = print_tuned(tuned, account)
-        if explain:
-            print_notes(released)
-        else:
-            print_next(reported or released)
+        print_next(reported or released)
 
     print_result(lambda: tuned_json(tuned), screen)
 
@@ -102,7 +94,6 @@ def run(
     path: Path,
     *,
     register: bool = False,
-    workers: int | None = None,
     anyway: bool = False,
     read: StudySpec | None = None,
 ) -> tuple[Tuned, Account]:
@@ -114,10 +105,6 @@ def run(
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     study = study_of_one_run(path, anyway=anyway, read=read)
-    if workers is not None:
-        if not isinstance(study.data, PublicFiles | PersonFiles):
-            raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
-        study = replace(study, data=replace(study.data, workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)

@@ -301,7 +301,7 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     assert printed.count("public: ") == printed.count("public: good if the two populations are alike") == 1
 
 
-def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
+def test_the_newest_entries_are_shown_and_json_has_all(tmp_path, capsys):
     """A ledger of 1,119 releases printed as many lines; JSON stays whole."""
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     book.set_budget(PrivacyBudget.of("people", epsilon=5.0, delta=0.0))
@@ -313,13 +313,9 @@ def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
     accounts = book.accounts()
     print_accounts(accounts)
     printed = capsys.readouterr().out
-    assert "the newest 20 of 25 entries; --all shows every one" in printed
+    assert "the newest 20 of 25 entries; --json has every one" in printed
     assert "trial04" not in printed
     assert all(f"trial{n:02d}" in printed for n in range(5, 25))
-    print_accounts(accounts, newest=None)
-    printed = capsys.readouterr().out
-    assert "--all" not in printed
-    assert all(f"trial{n:02d}" in printed for n in range(25))
     assert len(account_json(*accounts)["entries"]) == 25
 
 
