@@ -19,12 +19,17 @@ from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
+from dpbo.flows.prefect_page import announce
 from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
+from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
+from dpbo_core.accounting.account import Account
 from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import Charge, QueryKey
@@ -276,6 +281,31 @@ def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
     noisy = replace(release, value={"score": 0.8})
     answers = {fact.name: fact.text for fact in release_document(noisy).answers}
     assert answers["a constant answer"] == f"0.6840 {where}"
+
+
+def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
+    """One file says what a release shows: a planted fact is on the screen, the certificate and both pages."""
+    planted = Fact("planted", "in every form", "strong")
+    monkeypatch.setattr("dpbo.tasks.reporting.release_document.report_facts", lambda *_: iter([planted]))
+    release = replace(
+        RELEASE, value={"score": 0.8, "interval": [0.75, 0.85]}, release_id="0123", released_at="2026-01-02"
+    )
+    print_document(document_of(StudyResult(release, replayed=False), None, look="dpbo ui"))
+    account = Account.opened(PrivacyBudget.of("people", epsilon=1.0, delta=0.0))
+    forms = [capsys.readouterr().out, page(release, [])]
+    monkeypatch.setattr("dpbo.tasks.reporting.run_note.metrics", lambda *_: [])
+    forms.append(run_note(release, account, "0", (), None))
+    monkeypatch.setattr("dpbo.flows.prefect_page.current_flow_run", lambda: "a run")
+    monkeypatch.setattr("dpbo.flows.prefect_page.emit", lambda *_: None)
+    monkeypatch.setattr(
+        "prefect.artifacts.create_markdown_artifact", lambda **artifact: forms.append(artifact["markdown"])
+    )
+    announce(release, account, None, "")
+    assert len(forms) == 4
+    for form in forms:
+        assert "planted" in form
+        assert "in every form" in form
+        assert "0.750 to 0.850" in form.replace("\\", "")
 
 
 @pytest.mark.parametrize(("chosen", "at_an_end"), [(1e-4, True), (10.0, True), (0.5, False)])
