@@ -68,11 +68,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Note:
-    """A title and sentences that explain; `strong` where the whole note stands out."""
+    """A title and sentences; `strong` if it stands out, a `lesson` if it is for whoever asks what a line means."""
 
     title: str
     sentences: tuple[str, ...]
     strong: bool = False
+    lesson: bool = False
 
 
 @dataclass(frozen=True)

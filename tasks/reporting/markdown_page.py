@@ -1,8 +1,8 @@
 """A document in Markdown, for MLflow's descriptions and Prefect's artifacts; everything is escaped here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from dpbo.tasks.reporting.document import Document, Table
+from dpbo.tasks.reporting.document import Document, Fact
 from dpbo.tasks.reporting.escaping import in_markdown
 
 
@@ -20,29 +20,22 @@ def markdown(document: Document, *, pictures: str = "", n_tables: int | None = N
 def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iterator[str]:
     """The paragraphs of a document."""
     yield in_markdown(document.remark)
-    facts = [(fact.name, fact.strong, fact.text) for fact in (*document.answers, *document.facts)]
-    rows = [
-        (in_markdown(name), (f"**{in_markdown(strong)}**" if strong else "") + in_markdown(text))
-        for name, strong, text in facts
-    ]
-    if rows:
-        yield _table(("", " · ".join(filter(None, (document.title, document.subtitle)))), rows)
+    heading = " · ".join(filter(None, (document.title, document.subtitle)))
+    yield f"**{in_markdown(heading)}**" if heading else ""
+    yield "\n".join(map(_fact, (*document.answers, *document.facts)))
     if document.next_step:
         yield f"**Next:** {in_markdown(document.next_step)}."
     for table in document.short_tables[:n_tables]:
         yield f"**{in_markdown(table.title)}**" if table.title else ""
-        yield _of(table)
+        header, *rows = (f"| {' | '.join(map(in_markdown, row))} |" for row in (table.header, *table.rows))
+        yield "\n".join((header, "|---" * len(table.header) + "|", *rows))
     yield pictures
     for note in document.notes:
-        yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(note.sentences))}"
+        if not note.lesson:
+            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(note.sentences))}"
 
 
-def _of(table: Table) -> str:
-    """A table's rows, escaped."""
-    return _table(table.header, (tuple(map(in_markdown, row)) for row in table.rows))
-
-
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A table of rows that are Markdown already; its header is escaped here."""
-    lines = [tuple(map(in_markdown, header)), ("---",) * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def _fact(fact: Fact) -> str:
+    """A fact as an item of a list."""
+    strong = f"**{in_markdown(fact.strong)}**" if fact.strong else ""
+    return f"* {in_markdown(fact.name)}: {strong}{in_markdown(fact.text)}"

@@ -17,6 +17,25 @@ if TYPE_CHECKING:
 
 BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
+CHOICE = (
+    "The hyperparameters that the search ended with. It saw the sensitive records only through noised scores, so "
+    "another run could end elsewhere, where the scores are nearly as good."
+)
+SCORE = "It has noise in it, and its 90% interval is for the score without the noise."
+NOISE = (
+    "Drawn from the operating system, and added before anything was recorded or shown. It is the price: fewer "
+    "records or a smaller ε mean more of it. Do not run again for a luckier draw: the same study gives the same "
+    "release, and a new edition spends again."
+)
+EVIDENCE = (
+    "How well the guarantee's proof stands: standard is a textbook's or a library's, printed a paper's as it "
+    "stands, corrected a paper's with its error mended. Assumptions are what nobody here could check."
+)
+BUDGET = (
+    "Every release about the same people adds to it, whoever asks; when the cap is reached the next study is "
+    "refused before a record is read, and nothing is ever given back."
+)
+
 
 def release_document(
     release: Release,
@@ -126,62 +145,24 @@ def _draws(release: Release) -> Table:
 
 
 def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterator[Note]:
-    """What each part of a release means, what it rests on, and what it does not guarantee."""
-    metric = displayed_metric(release)
-    yield Note(
-        "The guarantee",
-        tuple(filter(None, (release.guarantee.in_words(), meaning(release), guess(release)))),
-        strong=True,
-    )
+    """What the release guarantees, what was tuned, what it rests on; and in lessons what each part means."""
+    promise = (release.guarantee.in_words(), meaning(release), guess(release))
+    yield Note("The guarantee", tuple(filter(None, promise)), strong=True)
     yield Note(f"What was {'measured' if is_report(release) else 'tuned'}", (_study_in_words(release, model),))
-    if release.value.get("hyperparameters"):
-        yield Note(
-            "The choice",
-            (
-                "The hyperparameters that the search ended with.",
-                "It saw the sensitive records only through noised scores, so another run could end elsewhere, "
-                "where the scores are nearly as good.",
-            ),
-        )
-    if metric is not None:
-        better = "more is better" if metric.greater_is_better else "less is better"
-        yield Note(
-            "The score",
-            (
-                f"{metric.name.replace('_', ' ')} on the sensitive records, {better}, with noise in it.",
-                "Its 90% interval is for the score without the noise.",
-            ),
-        )
-    elif NO_SCORE in release.value:
-        yield Note("The score", (f"None is stated: {release.value[NO_SCORE]}",))
-    if budget:
-        yield Note(
-            "The budget",
-            (
-                f"{budget}.",
-                "Every release about the same people adds to it, whoever asks; when the cap is reached the next "
-                "study is refused before a record is read, and nothing is ever given back.",
-            ),
-        )
-    yield Note(
-        "The noise",
-        (
-            "Drawn from the operating system, and added before anything was recorded or shown.",
-            "It is the price: fewer records or a smaller ε mean more of it.",
-            "Do not run again for a luckier draw: the same study gives the same release, and a new edition spends "
-            "again.",
-        ),
-    )
-    yield Note(
-        "Evidence",
-        (
-            "How well the guarantee's proof stands: standard is a textbook's or a library's, printed a paper's as "
-            "it stands, corrected a paper's with its error mended.",
-            "Assumptions are what nobody here could check.",
-        ),
-    )
     yield Note("What it rests on", tuple(rests(release)))
     yield Note("What it does not guarantee", tuple(limits(release)))
+    metric = displayed_metric(release)
+    lessons = {
+        "The choice": CHOICE if release.value.get("hyperparameters") else "",
+        "The score": f"None is stated: {release.value[NO_SCORE]}" if NO_SCORE in release.value else "",
+        "The noise": NOISE,
+        "Evidence": EVIDENCE,
+        "The budget": f"{budget}. {BUDGET}" if budget else "",
+    }
+    if metric is not None:
+        better = "more is better" if metric.greater_is_better else "less is better"
+        lessons["The score"] = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}. {SCORE}"
+    yield from (Note(title, (text,), lesson=True) for title, text in lessons.items() if text)
 
 
 def _study_in_words(release: Release, model: "FinalModel | None") -> str:

@@ -62,7 +62,7 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
         pictures="".join(images),
         tables="".join(map(_table, document.tables)),
         facts=_table(facts),
-        notes="".join(_note(note) for note in document.notes if not note.strong),
+        notes="".join(_note(note) for note in document.notes if not (note.strong or note.lesson)),
         next_step=escape(document.next_step),
         attached=escape(attached),
     )

@@ -81,7 +81,7 @@ def test_where_a_class_is_too_rare_no_number_is_said_anywhere(name, positives):
     assert by_edition(recorded, None) == []
     assert {one.key: one.value for one in params(recorded)}[NO_SCORE] == REASON
     assert REASON in [fact.text for fact in release_document(recorded).facts if fact.name == "no score"]
-    assert f"None is stated: {REASON}" in page(recorded, [])
+    assert REASON in page(recorded, [])
     assert verdict(recorded) == ("", "")
     assert "a larger ε" in next_step(recorded)
     assert "on a score" not in noise_in_words(recorded)
