@@ -270,7 +270,7 @@ def cannot_open(name: str) -> PolicyRefused:
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
         cause="whoever may start runs is not whoever answers for the data",
         remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 --delta 1e-5 "
-        f"--file VALIDATION, and dpbo budget allow {name} TRAINING --training",
+        f"--file VALIDATION, and dpbo budget allow {name} TRAINING --as training",
     )
 
 

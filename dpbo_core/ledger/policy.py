@@ -214,7 +214,7 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -
             f"{source} is scored as dataset {other!r}, and this study calls it {dataset!r}",
             cause="a second name for the same records would be a second budget for the same people",
             remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
-            f"{_command(dataset, source)} --shared",
+            f"{_command(dataset, source)} --as shared",
         )
 
 
@@ -310,7 +310,7 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
     return PolicyRefused(
         f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",
         cause="a study names it, and it would run beside the records",
-        remedy=f"if you answer for it: dpbo budget allow {dataset} --{thing} {path}; in Python give the "
+        remedy=f"if you answer for it: dpbo budget allow {dataset} {path} --as {thing}; in Python give the "
         f"{'object' if thing == 'estimator' else 'function'}",
     )
 

@@ -57,8 +57,7 @@ def evaluate(
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:
-        print_report(result, tracked, account)
-        print_next(result.release)
+        print_next(print_report(result, tracked, account))
 
     print_result(lambda: evaluated_json(result, tracked), screen)
 

@@ -74,18 +74,15 @@ def _set_direct(ctx: typer.Context, value: bool) -> None:
         ctx.call_on_close(lambda: os.environ.update({PREFECT_USE: before or ""}))
 
 
-def of_each_without_schedule(
-    direct: Annotated[
-        bool,
-        typer.Option(
-            "--direct",
-            help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
-            callback=_set_direct,
-            expose_value=False,
-        ),
-    ] = False,
-) -> None:
-    """Do nothing: its signature declares --direct of commands that run one study and no schedule."""
+Direct = Annotated[
+    bool,
+    typer.Option(
+        "--direct",
+        help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
+        callback=_set_direct,
+        expose_value=False,
+    ),
+]
 
 
 def seconds(text: str) -> float:

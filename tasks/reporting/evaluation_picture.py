@@ -26,11 +26,6 @@ SHARES: dict[str, Any] = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}  # limit
 POINT: Figures = {"marker": "o", "color": INK, "ms": 3}
 
 
-def is_report(release: Release) -> bool:
-    """Whether a release is an evaluation's."""
-    return "metrics" in release.value
-
-
 def draw_evaluation(release: Release) -> "Figure":
     """The figure of an evaluation's report: its curves, intervals and tables as panels."""
     value = release.value

@@ -25,4 +25,4 @@ def _scales(release: Release) -> Iterator[str]:
         unit = release.score_per_unit
         scales = [unit * spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
         ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
-        yield f"{mechanism}, scale {' … '.join(ends)}"
+        yield f"{mechanism}, scale {' to '.join(ends)}"

@@ -116,7 +116,8 @@ def test_nor_do_those_without_a_study(bare, dpbo):
     publish = ("curate", "publish", "bare.csv", "--out", "z.parquet", "--dataset", "clinic", "--epsilon", "1")
     said(dpbo, *publish)
     said(dpbo, *publish, "--norm-bound", "9", "--delta", "1e-6", code=0)
-    said(dpbo, "curate", "plan", "bare.csv", "--epsilon", "1", "--norm-bound", "9", "--delta", "1e-6", code=0)
+    (bare / "exchange.toml").write_text('data = "bare.csv"\nepsilon = 1.0\ndelta = 1e-6\nnorm_bound = 9.0\n')
+    said(dpbo, "curate", "plan", "exchange.toml", code=0)
 
 
 def test_a_first_record_is_no_header_even_where_the_study_names_its_label():

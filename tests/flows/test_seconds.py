@@ -129,7 +129,7 @@ def test_no_command_loads_what_it_needs_not_and_a_replay_reads_the_ledger_and_st
         assert asked <= ({"socket.connect"} if words == "doctor" else set()), words
     _, first, verbs, _, _, options, _, tuned, examined = (out for _, out, _, _, _ in answers)
     assert "dpbo ui" in first
-    assert [set(out.split()) for out in (verbs, options)] == [{"verify"}, {"--example", "--explain"}]
+    assert [set(out.split()) for out in (verbs, options)] == [{"verify"}, {"--example"}]
     assert "unchanged since dpbo wrote to it" in examined
     found = find_release(release, Stores().tracking)
     tracking = {"experiment": found.experiment, "run_id": found.run_id}

@@ -168,9 +168,10 @@ def kept_of(state):
 
     artifact = Artifact.get("release-nightly")
     plain = re.sub(r"\\(.)", r"\1", artifact.data)
-    shown = dict(re.findall(r"^\| (.+) \| (.+) \|$", plain, re.MULTILINE))
-    assert state.message.endswith(", ".join(f"{name} {text}" for name, text in shown.items() if name != "released"))
-    assert "ε 1 of 3 is spent, and 2 is left" in artifact.data
+    answers = re.findall(r"^\* (.+?): \*\*(.+?)\*\*", plain, re.MULTILINE)
+    assert state.message.endswith(", ".join(f"{name} {text}" for name, text in answers))
+    assert len(answers) == 3
+    assert "ε 1 of 3 spent, 2 left" in artifact.data
     assert "differentially private" in plain
     assert "](<http://127.0.0.1:5000/#/experiments/" in artifact.data
     assert "What nightly, edition" in artifact.description

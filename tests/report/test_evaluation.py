@@ -76,6 +76,11 @@ def files(folder, *, m=300):
     return columns
 
 
+def in_a_cell(value):
+    """A figure as every table has it: four decimals, or four digits beyond 1."""
+    return f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
+
+
 def of_files(*, m=300, **more):
     tables = {
         "study": {"name": "clinic", "method": "private_grid"},
