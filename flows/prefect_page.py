@@ -13,8 +13,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo_core.errors import printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import Release, StudyResult
+from dpbo_core.privacy.release import Release, StudyResult, displayed_metric
 from dpbo_core.study import StudySpec
 
 if TYPE_CHECKING:

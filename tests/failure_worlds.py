@@ -230,7 +230,7 @@ def worlds(folder):
     from dpbo_core.ledger.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.ledger.sources import file_source
-    from dpbo_core.privacy.unit import NeighboringRelation
+    from dpbo_core.privacy.guarantee import NeighboringRelation
     from dpbo_core.report.evaluation import evaluate_study
     from dpbo_core.study import StudySpec, WatchSection
     from dpbo_core.study.tuning import run_study

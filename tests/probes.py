@@ -157,7 +157,8 @@ def watching(target=None, kind=Planted):
     trains on public rows. From then on each draw alone.
     """
     from dpbo.features.objective.score_session import ScoreSession
-    from dpbo_core.ledger.ledger import PrivacyLedger, Reservation
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.ledger.reservation import Reservation
     from dpbo_core.study.query import Charged
 
     WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()

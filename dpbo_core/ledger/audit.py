@@ -17,7 +17,6 @@ import sqlalchemy as sa
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.accounting.account import LEARNED, TAKEN_OVER
 from dpbo_core.ledger.accounting.composition import compose
-from dpbo_core.ledger.charge import read_warm_start
 from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (
     UNREADABLE,
@@ -30,14 +29,13 @@ from dpbo_core.ledger.history import (
     unlike_tables,
     unlike_totals,
 )
+from dpbo_core.ledger.reservation import read_warm_start
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import unsound_takeovers
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.privacy.json_values import count_of, text_of
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.release import Release, Spend
 
 APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
 LARGEST = 2**62  # of an amount or a number: the database keeps 64 bits

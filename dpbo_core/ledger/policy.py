@@ -20,7 +20,6 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     PUBLISHED,
     READ_AS_PUBLIC,
@@ -30,8 +29,9 @@ from dpbo_core.ledger.dataset_metadata import (
     templates_of,
     write_fact,
 )
-from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.history import Writer, row_decoding
 from dpbo_core.ledger.name_patterns import filled
+from dpbo_core.ledger.reservation import Caller
 from dpbo_core.ledger.schema import DATASET_FACTS
 from dpbo_core.ledger.sources import (
     KINDS,
@@ -45,9 +45,7 @@ from dpbo_core.ledger.sources import (
     marks_of,
     same_records,
 )
-from dpbo_core.ledger.writer import Writer
-from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.guarantee import PUBLISHED_RECORDS, PrivacyGuarantee
 
 UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
 

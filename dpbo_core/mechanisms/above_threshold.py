@@ -30,7 +30,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.lyu_su_li_2017 import theorem_4_epsilon, theorem_4_epsilons
 

@@ -26,7 +26,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
 from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 

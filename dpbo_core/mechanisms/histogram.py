@@ -26,7 +26,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 Cells = NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.privacy.guarantee import INJECTED, OPERATING_SYSTEM
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")

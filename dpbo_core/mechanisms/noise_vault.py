@@ -19,8 +19,7 @@ from pathlib import Path
 
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 
 IDENTITY = 16  # bytes
 OVER = b'{"over": true}'

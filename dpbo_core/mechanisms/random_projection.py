@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.certified import Worth
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 Table = NDArray[np.float64]

@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, OneTrial, Stopping
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems import papernot_steinke_2022, wang_2023

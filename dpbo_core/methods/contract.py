@@ -12,8 +12,7 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 
 if TYPE_CHECKING:
     from dpbo_core.mechanisms.random_stopping import Stopping

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from dpbo_core.methods.contract import ReleasedScores
-from dpbo_core.privacy.plan import step_score
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, step_score
 from dpbo_core.search.averaged import AveragedSearch
 from dpbo_core.search.candidates import EarlierEdition
 from dpbo_core.search.learning import LearningSearch

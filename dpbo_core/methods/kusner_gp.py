@@ -41,15 +41,12 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import MEANS, CertificateRules
-from dpbo_core.privacy.guarantee import Evidence
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import DE_FREITAS_CONSTANTS, GP_PRIOR, Evidence
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.acquisition import UCB, Acquisition, acquisition_named
+from dpbo_core.search.acquisition import UCB, Acquisition, BayesianSearch, acquisition_named
 from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 

@@ -35,21 +35,17 @@ from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilo
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import stated_kernel
-from dpbo_core.models.linear.certificates import default_tolerance
-from dpbo_core.models.linear.losses import initial_loss
+from dpbo_core.models.linear.losses import default_tolerance, initial_loss
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
-from dpbo_core.privacy.assumption import STEP_TIMES_HIDDEN
 from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import STEP_TIMES_HIDDEN, Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.acquisition import acquisition_named
-from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.acquisition import BayesianSearch, acquisition_named
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.theorems import kusner_2015

@@ -29,11 +29,9 @@ from dpbo_core.models.aggregates import EVEN, PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import SHARES, shifted
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release, Spend
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with which mechanism, of what

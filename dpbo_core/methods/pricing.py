@@ -6,8 +6,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
+from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee
 
 
 class Scope(Enum):

@@ -48,8 +48,7 @@ from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_o
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error

@@ -59,8 +59,7 @@ from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend, step_score
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search.acquisition import acquisition_named
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of

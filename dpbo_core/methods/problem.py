@@ -25,7 +25,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, EarlierEdition
 from dpbo_core.search.search_space import Value
 

@@ -28,8 +28,7 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")

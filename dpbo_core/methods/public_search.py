@@ -25,9 +25,8 @@ from dpbo_core.methods.problem import Problem, PublicSearch
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.search.candidates import sobol_subset
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.kernels import Matern52, kernel_named
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.posterior import JITTER, Posterior
 
 GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth

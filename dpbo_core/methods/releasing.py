@@ -7,9 +7,8 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
-from dpbo_core.privacy.library_version import library_version
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
+from dpbo_core.privacy.named_parts import library_version
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, PrivacyPlan, Release
 
 
 def make_release(

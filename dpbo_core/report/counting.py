@@ -27,8 +27,7 @@ from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of
 from dpbo_core.models.scoring.persons import Persons
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 from dpbo_core.report.histogram_cells import (
     Grouping,
     HistogramCells,

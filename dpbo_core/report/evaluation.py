@@ -20,9 +20,8 @@ from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.advice.advise import enough
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.release import PrivacyPlan, Release, StudyResult
+from dpbo_core.privacy.sensitive import messages, sealed
 from dpbo_core.report import KIND
 from dpbo_core.report.binary import best_threshold
 from dpbo_core.report.counting import Counter

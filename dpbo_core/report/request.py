@@ -19,17 +19,15 @@ from dpbo_core.data.features import Category
 from dpbo_core.data.header import counted_columns
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.report import KIND
 from dpbo_core.report.counting import FileTable, SensitiveTable
 from dpbo_core.report.evaluated_model import (

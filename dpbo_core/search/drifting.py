@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.mixture import TRUSTS, Components, Prior, correlations, grid_of
+from dpbo_core.search.posterior import JITTER
 
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.kernels import TYPICAL, kernel_named
+from dpbo_core.search.posterior import JITTER
 
 
 @dataclass(frozen=True, eq=False)

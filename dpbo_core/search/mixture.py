@@ -26,8 +26,8 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.kernels import kernel_named, squared_distance
+from dpbo_core.search.posterior import JITTER
 
 NEGLIGIBLE = 1e-3  # a component that weighs less is left out
 SURELY_OUTSIDE = 1e-12  # a component that gives the range of the score less has nothing to say

@@ -26,7 +26,7 @@ from dpbo_core.methods.advice.advise import Advice, advise
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sealing import attempted, without_frames
+from dpbo_core.privacy.sensitive import attempted, without_frames
 from dpbo_core.report.evaluation import EvaluationResult
 from dpbo_core.sklearn_api.arguments import number_of, number_or_none, whole_number_of
 from dpbo_core.sklearn_api.axes import axes_of, sections_of

@@ -21,7 +21,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.advice.advise import Advice, advise
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sealing import without_frames
+from dpbo_core.privacy.sensitive import without_frames
 from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks

@@ -34,7 +34,7 @@ from dpbo_core.methods.problem import Problem, Trainer
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scoring.processes import Processes
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import attempted
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import allowed_score, public_half

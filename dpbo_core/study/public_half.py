@@ -20,7 +20,7 @@ from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
-from dpbo_core.models.linear.signed_rows import StoredRows, stored
+from dpbo_core.models.linear.fast_exact_scores import StoredRows, stored
 from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring.in_memory import Objective, Scorer

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.advice.advise import Advice, advise, check_scoring
 from dpbo_core.methods.advice.choosing import AUTO, choose
@@ -23,7 +23,7 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
-from dpbo_core.privacy.plan import PrivacyPlan, step_score
+from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec
 from dpbo_core.study.learning import check_learns
 from dpbo_core.study.named_score import pair_score, score_of

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, compose
-from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.accounting.composition import NOTHING, Filter, compose
 from dpbo_core.ledger.name_patterns import fields_of, is_pattern
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import plan_study
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, PlainValidator
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study.data_section import DataSection

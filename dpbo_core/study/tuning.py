@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
-from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.reservation import WarmStart
 from dpbo_core.ledger.takeover import MARKS
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
@@ -24,8 +24,7 @@ from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import bytes_a_record
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.sealing import Message, messages, sealed
-from dpbo_core.privacy.sensitive import Opaque
+from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
 from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources

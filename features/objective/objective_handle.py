@@ -22,12 +22,12 @@ from dpbo.features.objective.submission import (
 )
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
-from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import messages, without_frames
+from dpbo_core.privacy.sensitive import messages, without_frames
 from dpbo_core.study import ObjectiveSection, StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit

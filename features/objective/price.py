@@ -30,10 +30,8 @@ from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS_RHO, chance_of_score, ex
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import split_units
-from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import ALL_PAIRS
+from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, Evidence, Standing
+from dpbo_core.privacy.release import ALL_PAIRS, PrivacyPlan, Spend
 
 CHOICE = "choice among what was asked"
 EVIDENCE = Evidence(

@@ -16,7 +16,7 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sealing import without_frames
+from dpbo_core.privacy.sensitive import without_frames
 from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study.context import QueryContext

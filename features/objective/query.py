@@ -4,9 +4,9 @@ from dpbo.features.objective.price import CHOICE, score_name
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.pair_draws import one_unit_moves, relations_of
-from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
 from dpbo_core.privacy.certified import CertificateRules, only_shows, stated_steps
 from dpbo_core.privacy.declared_query import DeclaredQuery
+from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
 
 

@@ -24,10 +24,10 @@ from dpbo_core.data.predictions import PredictionColumns, rows_of, values_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import positions, value_column
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.models.containment import contained
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scorable import ScorableModel
@@ -35,10 +35,8 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.scoring.in_memory import Objective, Scorer
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.sealing import attempted, sealed
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS, PrivacyGuarantee
+from dpbo_core.privacy.sensitive import Sensitive, attempted, sealed
 from dpbo_core.report.histogram_cells import needed_columns
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit

@@ -30,10 +30,8 @@ from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
 TABLE = "published table"

@@ -22,9 +22,8 @@ from dpbo.flows.stores import Stores
 from dpbo_core.data import read_header
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.sections import PrivacySection
 

@@ -19,7 +19,7 @@ from dpbo.features.outsourced.vault import Vault
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.ledger.charge import QueryKey
+from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.mechanisms.gaussian_rows import StoredRows
 from dpbo_core.mechanisms.noise import Mechanism
@@ -27,8 +27,7 @@ from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.sealing import messages, sealed
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.query import Charged, PrivateQuery, charged, fingerprint_of, replay
 

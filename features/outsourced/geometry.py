@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from dpbo_core.data.table import Table
 from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
 from dpbo_core.data.values import numbers
-from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, Standing
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
 
 CLAMP = 2.0**24  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
 _GRID_BITS = 20

@@ -35,10 +35,8 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import RECORDS, CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD

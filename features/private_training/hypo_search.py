@@ -48,11 +48,9 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.assumption import DISJOINT_PEOPLE, PUBLIC_PRIOR
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
+from dpbo_core.privacy.release import PrivacyPlan, Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
 from dpbo_core.search.adaptive_sampling import Sampler
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.likelihood import fit

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector
-from dpbo_core.models.linear.certificates import certifiable
+from dpbo_core.models.linear.losses import certifiable
 from dpbo_core.models.linear.tilted import descent_steps
 
 

@@ -20,7 +20,7 @@ from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
+from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.data_split import check_presence, identified_sources, sensitive_half
 from dpbo_core.study.halves import each_file

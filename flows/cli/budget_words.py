@@ -21,9 +21,8 @@ from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.atomically import replace_atomically
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 
 
 @budget_app.command("set")

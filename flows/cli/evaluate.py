@@ -17,7 +17,7 @@ from dpbo.flows.results import Evaluated
 from dpbo.flows.stores import Stores
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report import KIND
 from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
 from dpbo_core.report.request import saved

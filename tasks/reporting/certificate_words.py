@@ -5,10 +5,14 @@ from collections.abc import Iterable
 
 from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.report_document import is_report
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.guarantee import (
+    CALLER_ASSUMPTIONS,
+    NeighboringRelation,
+    PrivacyGuarantee,
+    PrivacyUnit,
+    anyone,
+)
 from dpbo_core.privacy.release import LEARNED_FROM, Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
 
 MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "

@@ -15,8 +15,7 @@ from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250

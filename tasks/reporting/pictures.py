@@ -15,8 +15,7 @@ from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import forecast
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, Spend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

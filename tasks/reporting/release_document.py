@@ -9,8 +9,7 @@ from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release, displayed_metric
 
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel

@@ -4,8 +4,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_picture
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.privacy.release import NO_SCORE, Release, displayed_metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbo.tasks.reporting.document import end, interval, score
-from dpbo_core.privacy.displayed_metric import ELSEWHERE, PUBLIC_SET, displayed_metric
-from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.privacy.release import ELSEWHERE, NO_SCORE, PUBLIC_SET, Release, displayed_metric
 from dpbo_core.report import ACCURACY
 
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"

@@ -28,8 +28,8 @@ from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.reservation import Charge
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import plan_study
@@ -390,7 +390,8 @@ def final_model(folder: Path) -> Target:
     from sklearn.tree import DecisionTreeClassifier
 
     from dpbo_core.models.estimators import fitted
-    from dpbo_core.models.final_model.storage import ESTIMATOR, NUMBERS
+    from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR
+    from dpbo_core.models.final_model.storage import NUMBERS
     from dpbo_core.study.final_training import FinalModel
 
     columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"], "y": [0, 1, 0, 1]}

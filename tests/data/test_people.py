@@ -15,8 +15,7 @@ from dpbo_core.data.people import person_of, read_people, uncounted
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyGuarantee, PrivacyUnit
 from dpbo_core.study import data_split
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.tuning import run_study

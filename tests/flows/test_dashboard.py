@@ -29,8 +29,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.release import displayed_metric
 from dpbo_core.study import StudySpec
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.training_set import training_digest

@@ -13,8 +13,9 @@ from rich.console import Console
 from dpbo.flows.cli import terminal
 from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
 from dpbo.flows.cli.budget import account_json, print_accounts
-from dpbo.flows.cli.doctor import Finding, print_findings
+from dpbo.flows.cli.doctor import print_findings
 from dpbo.flows.cli.evaluate import print_expected
+from dpbo.flows.cli.findings import Finding
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
@@ -32,12 +33,17 @@ from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.ledger.reservation import Charge, QueryKey
+from dpbo_core.privacy.guarantee import (
+    OPERATING_SYSTEM,
+    Evidence,
+    NeighboringRelation,
+    PrivacyGuarantee,
+    PrivacyUnit,
+    Standing,
+)
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend, StudyResult
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import advise_study, resolve
 from dpbo_core.study.tuning import run_study

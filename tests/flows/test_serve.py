@@ -25,12 +25,13 @@ from dpbo.flows import refusals, serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.requested_study import FIELDS, edition_at, refuse_fields
+from dpbo.flows.requested_study import edition_at, refuse_fields
 from dpbo.flows.serve import MISSED, OUTAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import FIELDS
 from dpbo_core.ledger.schema import SCHEMA
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study

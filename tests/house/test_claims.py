@@ -8,7 +8,7 @@ from pages import ROOT
 from dpbo_core import BudgetRefused, PrivacyLedger, StudyInvalid, StudySpec, advise_study, plan_study, run_study
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study import BudgetSection
 from dpbo_core.study.resolve import planning_problem

@@ -14,8 +14,7 @@ from scipy import stats
 from worlds import Memory, Named, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
 
 from dpbo.features.private_training.dp_hypo import DpHypo
-from dpbo_core.ledger.accounting.composition import compose
-from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.accounting.composition import Filter, compose
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
@@ -26,8 +25,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.search.acquisition import acquisition_named
-from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.acquisition import BayesianSearch, acquisition_named
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import ScoreMap
 from dpbo_core.theorems import kusner_2015

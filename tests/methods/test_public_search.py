@@ -13,7 +13,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data
-from dpbo_core.models.cross_validation import FOLDS, fold_of
+from dpbo_core.models.baseline import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer

@@ -28,8 +28,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.privacy.guarantee import Evidence
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation
 from dpbo_core.theorems import srinivas_2010
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score

@@ -10,8 +10,7 @@ from worlds import Memory, PairTable, by_pairs, mostly_slow, plain, problem, ran
 
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
-from dpbo_core.ledger.accounting.composition import compose
-from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.accounting.composition import Filter, compose
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, check_counts
 from dpbo_core.methods.certified import CERTIFIED

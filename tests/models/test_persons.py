@@ -28,8 +28,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scoring.persons import AddedAnswers, Persons, record_steps
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
 from dpbo_core.study import StudySpec, WatchSection, data_split
 from dpbo_core.study.halves import validation_table

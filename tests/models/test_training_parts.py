@@ -16,7 +16,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.models.linear.signed_rows import stored
+from dpbo_core.models.linear.fast_exact_scores import stored
 from dpbo_core.report.evaluated_model import file_model, model_at
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext

@@ -23,7 +23,7 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.models.final_model import dpbo_served_model, storage
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.counting import FileTable
 from dpbo_core.report.request import own_evaluation
@@ -302,7 +302,7 @@ def test_an_estimator_that_nobody_vouches_for_needs_the_assumption(tmp_path, mon
 
 def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
     """Killed between the draw and the release; then a version that would choose other bins goes on."""
-    from dpbo_core.ledger.ledger import Reservation
+    from dpbo_core.ledger.reservation import Reservation
     from dpbo_core.report import binary_bins
 
     spec = tuned(tables, ledger)

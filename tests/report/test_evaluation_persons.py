@@ -25,7 +25,7 @@ from dpbo_core.errors import CertificateFalse, Sealed
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scoring.persons import Persons
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report.binary import Binary, BinaryCells
 from dpbo_core.report.binary_bins import AucTies, PublicSteps
 from dpbo_core.report.certified import CERTIFIED

@@ -12,7 +12,7 @@ from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_and_ev
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_half

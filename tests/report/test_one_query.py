@@ -24,13 +24,12 @@ from dpbo.features.watch.looks import look_once
 from dpbo_core.errors import MechanismRefused
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
 from dpbo_core.study import StudySpec, WatchSection, query
 from dpbo_core.study.context import QueryContext

@@ -13,7 +13,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.search.cholesky import JITTER, GrowingCholesky
 from dpbo_core.search.kernels import (
     KERNELS,
     Kernel,
@@ -23,7 +22,7 @@ from dpbo_core.search.kernels import (
     typical_lengthscale,
 )
 from dpbo_core.search.likelihood import fit
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.posterior import JITTER, GrowingCholesky, Posterior
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 

@@ -39,7 +39,7 @@ from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.record_isolation import enforced_prediction
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range

@@ -16,17 +16,16 @@ from dpbo.features.private_training.hypo_search import HypoSearch, informed
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import recompute
-from dpbo_core.ledger.accounting.composition import NOTHING, compose
-from dpbo_core.ledger.accounting.renyi_filter import NOT_FILTERED
+from dpbo_core.ledger.accounting.composition import NOT_FILTERED, NOTHING, compose
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping, _Law, draw_index
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon, trial_epsilon
 from dpbo_core.methods import METHODS
 from dpbo_core.privacy.amounts import spent_units
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.search.adaptive_sampling import UniformSampler
 from dpbo_core.study import StudySpec, data_split
