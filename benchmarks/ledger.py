@@ -24,8 +24,8 @@ from benchmarks.rows import Row, main, missing
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge, QueryKey
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.laplace import DiscreteLaplace

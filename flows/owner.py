@@ -16,8 +16,8 @@ from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.tasks.policies import without_prefect
 from dpbo_core.errors import PolicyRefused, printable
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Caller
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -16,8 +16,8 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks.reporting.mlflow_lookup import check_target
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Caller
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.query import PrivateQuery, together

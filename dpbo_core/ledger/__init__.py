@@ -17,7 +17,7 @@ The whole plan is reserved before a record is read; a draw is made inside the tr
 takes both over, pays nothing and draws nothing:
 
 >>> from dpbo_core.ledger.accounting.budget import PrivacyBudget
->>> from dpbo_core.ledger.reservation import Charge, QueryKey
+>>> from dpbo_core.ledger.charge import Charge, QueryKey
 >>> from dpbo_core.ledger.ledger import PrivacyLedger
 >>> from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 >>> from dpbo_core.privacy.release import PrivacyPlan, Spend

@@ -15,6 +15,7 @@ from dpbo_core.ledger.accounting import admission
 from dpbo_core.ledger.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import NOTHING, Draw, Total, draws_in
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
     ALLOWED,
@@ -30,7 +31,6 @@ from dpbo_core.ledger.dataset_metadata import (
 from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
 from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
-from dpbo_core.ledger.reservation import Caller
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.amounts import from_units

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.accounting.account import LEARNED, TAKEN_OVER
 from dpbo_core.ledger.accounting.composition import compose
+from dpbo_core.ledger.charge import read_warm_start
 from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (
     UNREADABLE,
@@ -29,7 +30,6 @@ from dpbo_core.ledger.history import (
     unlike_tables,
     unlike_totals,
 )
-from dpbo_core.ledger.reservation import read_warm_start
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import unsound_takeovers

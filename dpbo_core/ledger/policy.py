@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     PUBLISHED,
     READ_AS_PUBLIC,
@@ -31,7 +32,6 @@ from dpbo_core.ledger.dataset_metadata import (
 )
 from dpbo_core.ledger.history import Writer, row_decoding
 from dpbo_core.ledger.name_patterns import filled
-from dpbo_core.ledger.reservation import Caller
 from dpbo_core.ledger.schema import DATASET_FACTS
 from dpbo_core.ledger.sources import (
     KINDS,

@@ -1,103 +1,22 @@
-"""Charges: one private query by its key, its price, and the records that it will be asked of.
-
-A study's claim on its budget: a draw is recorded in the transaction that draws it, and the release once.
-"""
+"""A study's claim on its budget: a draw is recorded in the transaction that draws it, and the release once."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError, LedgerDamaged
-from dpbo_core.ledger.accounting.account import LEARNED
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import QueryKey, WarmStart
 from dpbo_core.ledger.history import HASH, Place, Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
-from dpbo_core.ledger.sources import Source
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import mark_opened
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
-
-
-class Caller(Enum):
-    """The person who asks: what only the owner may do is refused to an operator.
-
-    The owner sits at the command or the notebook. An operator is somebody who may start runs through Prefect:
-    such a run opens no cap, adds no file, and asks for no more than the cap's largest ε.
-    """
-
-    OWNER = "owner"
-    OPERATOR = "operator"
-
-
-@dataclass(frozen=True)
-class QueryKey:
-    """A private query's identity: `fingerprint`, a SHA-256 in hex; the rest is for people."""
-
-    fingerprint: str
-    dataset: str
-    study: str
-    edition: str
-    method: str
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """The earlier releases that an edition's search begins with, fixed in the transaction that charges it.
-
-    A rerun, in another process or under another version, begins with the very same, whatever was released since.
-
-    Attributes:
-        series: which editions are of one study, one score and one space; a SHA-256 in hex.
-        releases: the ids of those it learns from, oldest first.
-    """
-
-    series: str
-    releases: tuple[str, ...]
-
-
-def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
-    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores.
-
-    Raises:
-        TypeError, LookupError: it is none.
-    """
-    series, releases = value["series"], value["releases"]
-    if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
-        raise TypeError(LEARNED)
-    return WarmStart(series, tuple(releases))
-
-
-@dataclass(frozen=True, eq=False)
-class Charge:
-    """One private query as the ledger charges it.
-
-    Attributes:
-        key: what the ledger knows the query by.
-        plan: its price.
-        sources: of the records that it is asked of, and of what it reads as public.
-        cap: the cap to open if the dataset has none; it stays unopened if the plan is refused.
-        max_records_per_person: k, which the dataset's first spend fixes for all.
-        warm_start: what its search begins with, fixed in the same transaction.
-        until_released: whether nothing is drawn once the release is recorded.
-        resolved: what the study became beside its method's name, as JSON, for a rerun to go on with.
-    """
-
-    key: QueryKey
-    plan: PrivacyPlan
-    sources: tuple[Source, ...] = ()
-    cap: PrivacyBudget | None = None
-    max_records_per_person: int = 1
-    warm_start: WarmStart | None = None
-    until_released: bool = field(default=False, kw_only=True)
-    resolved: Mapping[str, Any] = field(default_factory=dict)
-
+from dpbo_core.privacy.release import Release, Spend
 
 OUTCOME = sa.select(DRAWS.c.outcome).where(
     DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")

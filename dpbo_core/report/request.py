@@ -19,8 +19,8 @@ from dpbo_core.data.features import Category
 from dpbo_core.data.header import counted_columns
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.ledger.sources import MODEL, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws

@@ -6,8 +6,8 @@ from enum import Enum, auto
 from pathlib import Path
 
 from dpbo_core.errors import SpendUseless
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Caller
 from dpbo_core.mechanisms.noise import NoiseSource, OperatingSystemNoise
 from dpbo_core.models.scoring.partitioned import Workers
 

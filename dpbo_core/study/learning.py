@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import WarmStart
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.methods.contract import Method

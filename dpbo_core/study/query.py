@@ -21,7 +21,8 @@ from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.ledger.accounting.edition_price import Price
-from dpbo_core.ledger.reservation import Charge, Check, QueryKey, Reservation, WarmStart
+from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
+from dpbo_core.ledger.reservation import Check, Reservation
 from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.guarantee import PrivacyGuarantee

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.reservation import QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.advice.advise import Advice, advise, check_scoring
 from dpbo_core.methods.advice.choosing import AUTO, choose

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.advice.advise import why_useless
 from dpbo_core.methods.contract import Method

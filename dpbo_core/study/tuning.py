@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import WarmStart
 from dpbo_core.ledger.takeover import MARKS
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search

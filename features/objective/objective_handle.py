@@ -22,8 +22,8 @@ from dpbo.features.objective.submission import (
 )
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release

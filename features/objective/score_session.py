@@ -35,7 +35,7 @@ from dpbo.features.objective.smoothed_choice import Smoothed, smoothed
 from dpbo.features.objective.submission import MODEL, TABLE, Submission
 from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.reservation import QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
 from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, unit_drawn, unit_of

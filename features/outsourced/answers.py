@@ -20,7 +20,7 @@ from dpbo_core.data import read_header, read_table
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.ledger.reservation import QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.privacy.guarantee import ANSWERS_PUBLIC
 from dpbo_core.privacy.release import Release

@@ -19,7 +19,7 @@ from dpbo.features.outsourced.vault import Vault
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
-from dpbo_core.ledger.reservation import QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.mechanisms.gaussian_rows import StoredRows
 from dpbo_core.mechanisms.noise import Mechanism

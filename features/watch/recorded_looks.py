@@ -7,8 +7,8 @@ from typing import Any
 from dpbo.features.watch.terms import Terms, look_of
 from dpbo.features.watch.watching import Watching
 from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.context import QueryContext

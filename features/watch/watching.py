@@ -19,8 +19,8 @@ from dpbo.features.watch.terms import (
 from dpbo.features.watch.todays_table import check_watchable, counted_of, least_of, rows_in_pool, tables_of
 from dpbo_core.data.addresses import place_of
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.methods.pricing import Scope, guarantee_of
 from dpbo_core.methods.problem import Problem, Trainer
 from dpbo_core.models.estimators import Model

@@ -29,7 +29,7 @@ from audit.enumerator import Door, Place, Row, Unit, World
 from dpbo import PrivateObjective
 from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo_core import PrivateSearch, PrivateSelection, StudySpec
-from dpbo_core.ledger.reservation import Caller
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.report.evaluation import OpenEvaluation, open_evaluation
 from dpbo_core.sklearn_api.split_by_position import validated_on

@@ -16,7 +16,7 @@ from audit.accounts import study, team
 from audit.leaks import LABEL, Scenario, make_world
 from audit.rows import ledger_in
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.reservation import Charge
+from dpbo_core.ledger.charge import Charge
 
 MATHTEXT = "a dataset whose name reads as mathematics"
 

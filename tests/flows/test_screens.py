@@ -33,8 +33,8 @@ from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge, QueryKey
 from dpbo_core.privacy.guarantee import (
     OPERATING_SYSTEM,
     Evidence,

@@ -17,10 +17,10 @@ from worlds import asked_until_it_answers
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, accept, recover
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.ledger.rollback_guard import Over, Record, RollbackGuard
 from dpbo_core.ledger.schema import METADATA
 from dpbo_core.privacy.release import Release

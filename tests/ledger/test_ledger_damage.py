@@ -10,8 +10,8 @@ from worlds import mostly_slow
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge
 
 PAGE = 4096
 DRIVER = ("sqlite3", "sqlalchemy", "DatabaseError", "OperationalError", "malformed", "not a database", "Errno")

@@ -9,8 +9,8 @@ from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import Filter, draw_units, largest_rho, most_units
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace

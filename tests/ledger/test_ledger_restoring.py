@@ -16,9 +16,9 @@ from test_ledger_audit import exported
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, accept, recover
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.privacy.release import Release
 
 CAP, COST = 5, 10**12  # studies of ε = 1 each

@@ -10,9 +10,9 @@ from test_ledger import SYSTEM, capped, entries, key, plan, sql
 
 from dpbo_core.errors import BudgetExceeded, DpboError, LedgerDamaged
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.dataset_metadata import SCORE, write_fact
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.ledger.schema import DRAWS
 from dpbo_core.ledger.store import LedgerStore
 

@@ -24,8 +24,8 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger import postgres_timeouts as patience
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.address import open_engine
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge
 
 BOUND = 90.0  # seconds, for a wait of 15 on a busy machine; before there were limits, 100 and more
 
@@ -178,7 +178,7 @@ def test_a_server_that_stops_before_the_commit_loses_nothing_and_charges_once(se
 
 WRITER = """
 import sys
-from dpbo_core.ledger.reservation import Charge
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 sys.path[:0] = {tests!r}
 from test_ledger import SYSTEM, key, plan

@@ -18,10 +18,10 @@ from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import canonical
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of
 from dpbo_core.ledger.recovery import Recovered, accept
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.ledger.schema import METADATA
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.release import Release

@@ -8,8 +8,8 @@ import pytest
 from dpbo.flows.requested_study import edition_at
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext

@@ -15,8 +15,8 @@ from worlds import problem, smooth_table
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose, draw_units, largest_rho, order
+from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Charge
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.private_trajectory import PrivateTrajectory

@@ -19,8 +19,8 @@ from dpbo.flows import refusals, serve
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.ledger.accounting.account import balances
+from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.reservation import Caller
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
