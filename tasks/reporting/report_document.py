@@ -118,14 +118,8 @@ def _of_groups(groups: Figures, *, is_binary: bool) -> Table:
         (name, _value(cell["records_share"]), _value(cell[figure]), *_cells(cell["gaps"][figure]))
         for name, cell in groups.items()
     )
-    short_header = (
-        "group",
-        "of all",
-        title(figure).removeprefix("mean "),
-        "from the others",
-        NOISE,
-        "and sampling",
-    )
+    last = ("from the others", NOISE, SAMPLING) if is_binary else ("from others", NOISE, "and sampling")
+    short_header = ("group", "of all", title(figure).removeprefix("mean "), *last)
     header = ("group", "figure", "value", "from the others", NOISE, SAMPLING)
     short = Table(short_header, tuple(short_rows), strong=3)
     return Table(header, tuple(rows), title="Groups", left=2, strong=3, short=short)
