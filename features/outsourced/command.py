@@ -232,7 +232,6 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
 
 
 def _finite(value: Any) -> Any:
-    """A JSON document with null in place of infinite numbers."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -241,7 +240,6 @@ def _finite(value: Any) -> Any:
 
 
 def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
-    """The text that `dpbo curate plan` prints."""
     lines = [
         f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
         "No row was read and nothing was charged.",
@@ -281,5 +279,4 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
 
 
 def _bounded(value: float) -> str:
-    """A number to three digits, "none" if it is infinite."""
     return "none" if value == math.inf else f"{value:.3g}"

@@ -284,13 +284,11 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
 
 
 def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
-    """When a budget ends and at which study, in a sentence; where one is None, that it does not in ten years."""
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
 def _duration(every: timedelta) -> str:
-    """A duration in days, or in hours below two days."""
     days = every.total_seconds() / 86400.0
     return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"

@@ -139,7 +139,6 @@ def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[Stud
 
 
 def _report_ids(run: Run) -> set[str]:
-    """The ids of the recorded releases of the study's evaluations."""
     editions = run.ledger.editions(f"{run.spec.name}/{KIND}", dataset=run.spec.privacy.dataset)
     return {item.release_id for item in editions if item.release is not None}
 

@@ -167,7 +167,6 @@ def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
 
 
 def _line(key: str, value: object) -> str:
-    """A line of a study file: `key = value`, with the key's note beside it."""
     return _noted(f"{key} = {_inline(value)}", NOTES.get(key))
 
 
@@ -178,7 +177,6 @@ def _noted(text: str, note: str | None) -> str:
 
 
 def _inline(value: object) -> str:
-    """A value as TOML writes it in one line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
@@ -187,7 +185,6 @@ def _inline(value: object) -> str:
 
 
 def _key(name: str) -> str:
-    """A key as TOML writes it, quoted where it must be."""
     return tomli_w.dumps({name: 0}).removesuffix(" = 0\n")
 
 
@@ -329,7 +326,6 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
 
 
 def _protected(privacy: PrivacySection, data: DataSection) -> str:
-    """The people or records whom the study protects, in words."""
     if data.person_count is not None:
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation_file)}"
         return f"{who}: {data.person_count:,} of them, on your word, and each counts once"
@@ -340,7 +336,6 @@ def _protected(privacy: PrivacySection, data: DataSection) -> str:
 
 
 def _axis_in_words(name: str, axis: AxisSection) -> str:
-    """An axis of the search in words."""
     if axis.values is not None:
         return f"{named(name)} of {len(axis.values)} values"
     return f"{named(name)} from {axis.low:g} to {axis.high:g}"

@@ -141,7 +141,6 @@ def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str
 
 
 def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print the study's name, the files read for it, and for how many editions its budget is planned."""
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
@@ -230,7 +229,6 @@ def _beside(line: MethodAdvice) -> str:
 
 
 def _verdict(line: MethodAdvice) -> str:
-    """A method's verdict as a prefix of its expectations; "" where it is good."""
     return "" if line.verdict == "good" else f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]: "
 
 
@@ -245,12 +243,10 @@ def _price(line: MethodAdvice, price: Price | None) -> str:
 
 
 def _trainings(line: MethodAdvice) -> str:
-    """How many models a method trains, in words."""
     return f"{line.trainings} training{'' if line.trainings == 1 else 's'}"
 
 
 def _in_processes(seconds: float) -> str:
-    """The expected time of scoring each record in its own process, in words."""
     return f"scores every record in a process of its own: about {seconds:,.0f} s here, an estimate"
 
 

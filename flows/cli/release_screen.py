@@ -48,7 +48,6 @@ def print_document(document: Document) -> None:
 
 
 def _cell(table: Table, place: int, text: str) -> str:
-    """The markup of a cell in the column `place`."""
     return f"[bold]{named(text)}[/]" if place == table.strong and text != NOTHING else named(text)
 
 

@@ -158,7 +158,6 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
 
 
 def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
-    """The error for a word that several releases match."""
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
@@ -167,7 +166,6 @@ def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
 
 
 def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInvalid:
-    """The error for a word that matches a study without a release."""
     own = (entry.study, entry.edition, entry.reserved_at)
     (account,) = ledger.accounts(entry.dataset)
     if any(one.taken_over and (one.study, one.edition, one.reserved_at) == own for one in account.entries):
@@ -189,7 +187,6 @@ def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInval
 
 
 def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
-    """The error for a word that matches nothing."""
     return StudyInvalid(
         f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
         cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
@@ -198,7 +195,6 @@ def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
 
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
-    """The newest ten matching studies in one line."""
     newest = [
         f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
     ]

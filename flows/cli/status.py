@@ -69,7 +69,6 @@ def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
 
 
 def _time_in_words(entry: Entry) -> str:
-    """When an entry was released, opened or charged, in words."""
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"

@@ -34,7 +34,6 @@ def _set_json(ctx: typer.Context, value: bool) -> None:
 
 
 def _set_plain(value: bool) -> None:
-    """Switch every screen of this process to plain words if asked for."""
     if value:
         os.environ[PLAIN] = "1"
 
@@ -67,7 +66,6 @@ def of_each_with_a_result(
 
 
 def _set_direct(ctx: typer.Context, value: bool) -> None:
-    """Run this command's flow without Prefect if asked for."""
     if value:
         before = os.environ.get(PREFECT_USE)
         os.environ[PREFECT_USE] = "off"

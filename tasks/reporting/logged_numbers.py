@@ -107,13 +107,11 @@ def _place(balance: Balance | None) -> int:
 
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
-    """Each of a report's figures that has a value, as its name and its value with intervals."""
     figures = release.value.get("metrics", {})
     return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 
 
 def _ends(release: Release) -> dict[str, str]:
-    """The noise and sampling intervals of a report's metrics, as MLflow parameters."""
     return {
         f"evaluation.{name} {kind} interval": interval(figure[f"{kind}_interval"])
         for name, figure in _figures(release)

@@ -18,7 +18,6 @@ def markdown(document: Document, *, pictures: str = "", n_tables: int | None = N
 
 
 def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iterator[str]:
-    """The paragraphs of a document."""
     yield in_markdown(document.remark)
     heading = " · ".join(filter(None, (document.title, document.subtitle)))
     yield f"**{in_markdown(heading)}**" if heading else ""
@@ -36,6 +35,5 @@ def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iter
 
 
 def _fact(fact: Fact) -> str:
-    """A fact as an item of a list."""
     strong = f"**{in_markdown(fact.strong)}**" if fact.strong else ""
     return f"* {in_markdown(fact.name)}: {strong}{in_markdown(fact.text)}"

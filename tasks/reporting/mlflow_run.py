@@ -151,7 +151,6 @@ def _put_all(
 
 
 def _put_receipt(store: Store, run_id: str, release: Release, scratch: Path) -> None:
-    """Put the receipt and the public key beside release.json, if there is a key."""
     for file in write_release(release, scratch / "release.json")[1:]:
         store.put(run_id, file)
 
@@ -172,7 +171,6 @@ def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:
-    """Create the run of a release, with its tags, below its study's own run; its id."""
     guarantee = release.guarantee
     kind = EVALUATION if is_report(release) else "edition"
     study = release.study.removesuffix(f"/{EVALUATION}")

@@ -111,7 +111,6 @@ class Store:
         return str(existing.experiment_id)
 
     def _create_experiment(self, name: str) -> str:
-        """Create an experiment, with its note; returns its id."""
         if self.root is None:
             return str(self.client.create_experiment(name, tags={NOTE_TAG: NOTE}))
         from mlflow.entities import ExperimentTag

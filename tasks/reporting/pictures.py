@@ -125,7 +125,6 @@ def spread(spend: Spend) -> float:
 
 
 def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
-    """An empty figure with one pair of axes."""
     figure = sheet(height)
     axes = figure.subplots()
     plain(axes)

@@ -111,21 +111,18 @@ def _answers(release: Release) -> Iterator[Fact]:
 
 
 def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
-    """The private scores by step, as bars."""
     if "trajectory" in value and NO_SCORE not in value:
         points = tuple((float(point["step"]), point["score"]) for point in value["trajectory"])
         yield Figure("steps", points, ", ".join(end(y) for _, y in points), caption="their private scores")
 
 
 def _other_values(value: Mapping[str, Any]) -> Iterator[Fact]:
-    """The released numbers and texts beside choice and score, by name."""
     for name, item in value.items():
         if name not in ("score", "hyperparameters") and isinstance(item, str | int | float):
             yield Fact(name.replace("_", " "), number(item) + BESIDE.get(name, ""))
 
 
 def _earlier_editions(release: Release) -> str:
-    """Which editions the search learned from, in words; "" for none."""
     names = ", ".join(item["edition"] for item in release.facts.get(LEARNED_FROM) or ())
     return f"what editions {names} released" if names else ""
 

@@ -69,7 +69,6 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
 
 
 def _answer(fact: Fact) -> str:
-    """A fact in large type."""
     strong = f'<b data-value="{escape(fact.name)}">{escape(fact.strong)}</b>' if fact.strong else "<br>"
     return f"<div>{escape(fact.name)}{strong}{escape(fact.text.lstrip(' ,:'))}</div>"
 
@@ -83,7 +82,6 @@ def _note(note: Note) -> str:
 
 
 def _table(table: Table) -> str:
-    """A table below its title, if it has one."""
     heading = f"<h2>{escape(table.title)}</h2>" if table.title else ""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header) if any(table.header) else ""
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)

@@ -81,7 +81,6 @@ def report_tables(value: Figures) -> Iterator[Table]:
 
 
 def _of_classes(value: Figures) -> Iterator[Table]:
-    """The classes' figures, and the confusion matrix."""
     figures = ("recall", "precision", "f1", "records_share")
     rows = ((cell["class"], title(name), *_cells(cell[name])) for cell in value["classes"] for name in figures)
     short_header = ("class", "of all", "recall", NOISE, "precision", NOISE)
@@ -118,21 +117,14 @@ def _of_groups(groups: Figures, *, is_binary: bool) -> Table:
         (name, _value(cell["records_share"]), _value(cell[figure]), *_cells(cell["gaps"][figure]))
         for name, cell in groups.items()
     )
-    short_header = (
-        "group",
-        "of all",
-        title(figure).removeprefix("mean "),
-        "from the others",
-        NOISE,
-        "and sampling",
-    )
+    last = ("from the others", NOISE, SAMPLING) if is_binary else ("from others", NOISE, "and sampling")
+    short_header = ("group", "of all", title(figure).removeprefix("mean "), *last)
     header = ("group", "figure", "value", "from the others", NOISE, SAMPLING)
     short = Table(short_header, tuple(short_rows), strong=3)
     return Table(header, tuple(rows), title="Groups", left=2, strong=3, short=short)
 
 
 def _thresholds(confusion: Sequence[Figures]) -> Table:
-    """Counts and figures at every threshold."""
     rows = (
         (
             number(row["threshold"]) + (" (the model's own)" if row["own"] else ""),
@@ -146,7 +138,6 @@ def _thresholds(confusion: Sequence[Figures]) -> Table:
 
 
 def _reliability(bins: Sequence[Figures]) -> Table:
-    """Predicted and observed shares by bin."""
     rows = (
         (_bin(row), score(row["predicted"]), *_cells(row["observed"]), number(row["records"]["value"]))
         for row in bins
@@ -156,14 +147,12 @@ def _reliability(bins: Sequence[Figures]) -> Table:
 
 
 def _errors(errors: Sequence[Figures]) -> Table:
-    """The histogram of a regression's errors."""
     rows = ((_bin(row), number(row["public_mean"]), *_cells(row["records"])) for row in errors)
     header = ("error", "public mean", "records", NOISE, SAMPLING)
     return Table(header, tuple(rows), title="Errors", strong=2, needs_a_page=True)
 
 
 def _bin(row: Figures) -> str:
-    """The ends of a bin."""
     low, high = (row[name] for name in ("above", "up_to"))
     return f"{'−∞' if low is None else number(low)} to {'∞' if high is None else number(high)}"
 
@@ -219,7 +208,6 @@ def _threshold(value: Figures, counted: str) -> str:
 
 
 def _best_threshold(best: Figures, counted: str) -> Fact:
-    """The best threshold for the stated costs, and its expected cost for each person or record."""
     above = best["threshold"] is not None
     costs = f"costs {best['false_positive_cost']:g} (false positive) and {best['false_negative_cost']:g} (missed)"
     positive = "" if best["prevalence"] is None else f", {share(best['prevalence'])} positive"
@@ -244,7 +232,6 @@ def repair_document(repair: "Repair") -> Document:
 
 
 def _sides(before: Figures, after: Figures) -> Iterator[Table]:
-    """A repair's figures, counts and probabilities before and after."""
     sides = before["confusion"], after["confusion"]
     pairs = [(name, before["metrics"][name], after["metrics"][name]) for name in before["metrics"]]
     pairs += [(name, *(side[name] for side in sides)) for name in ("recall", "precision", "specificity")]
@@ -311,5 +298,4 @@ def _cells(cell: Figures) -> tuple[str, str, str]:
 
 
 def _value(cell: Figures) -> str:
-    """A figure's value as a cell; a dash where noise swamps it."""
     return _cells(cell)[0]

@@ -37,7 +37,6 @@ def run_note(
 
 
 def _of_mlflow(release: Release, account: Account, run_id: str, model: FinalModel | None) -> Iterator[str]:
-    """Paragraphs on the run's artifacts, model and metrics."""
     if model is not None:
         call = f"model = mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}')"
         yield (
@@ -59,7 +58,6 @@ def _of_mlflow(release: Release, account: Account, run_id: str, model: FinalMode
 
 
 def _metrics(release: Release, account: Account) -> str:
-    """What each group of the run's metrics in MLflow means, in one line of Markdown."""
     keys = [metric.key for metric in metrics(release, account)]
     searched = ", and where the search took that candidate's score to be, `posterior`"
     sentences = {

@@ -148,7 +148,6 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
 
 
 def _log_looks(look: "Look", account: Account, store: Store) -> Tracked:
-    """Log the looks of a watch that `store` does not show yet."""
     experiment = store.experiment(look.key.dataset)
     run = _run(store, experiment, look)
     logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
@@ -228,5 +227,4 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
 
 
 def _milliseconds(moment: str) -> int:
-    """A moment in ISO form as milliseconds since 1970."""
     return round(1000.0 * datetime.fromisoformat(moment).timestamp())
