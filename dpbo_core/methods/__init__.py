@@ -79,14 +79,9 @@ def _typed(value: object, hint: type) -> bool:
     return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 
 
-def counts_pairs(problem: Problem) -> bool:
-    """Whether the study's score counts pairs of records, as AUC does, and is no mean."""
-    return in_pairs(problem) is not None
-
-
 def check_counts(method: Method, problem: Problem) -> None:
     """Refuse a method that needs a mean of record scores for a score that counts pairs, such as AUC."""
-    if counts_pairs(problem) and method.scope is not Scope.PAIRS:
+    if in_pairs(problem) and method.scope is not Scope.PAIRS:
         raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.scope is Scope.PAIRS))
 
 

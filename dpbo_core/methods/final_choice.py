@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import draw_units, order
+from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
@@ -34,16 +35,6 @@ MIXED_EVIDENCE = Evidence(
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) and permute-and-flip (McKenna, Sheldon 2020), composed "
     "adaptively at one Rényi order that is fixed beforehand; the rest is post-processing",
 )
-
-
-def check_shares(final: float, look: float) -> None:
-    """Refuse budget shares of the final choice and of the look at its score that leave the search's steps none."""
-    if not (min(final, look) >= 0.0 and final + look < 1.0):
-        raise StudyInvalid(
-            f"method.look_share = {look}, final_share = {final}",
-            cause="they are shares of one budget, and the path needs the rest",
-            remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual, or 0.05 and 0.8",
-        )
 
 
 def selection(problem: Problem, share: int) -> "PrivateSelection":

@@ -35,7 +35,6 @@ from dpbo_core.methods.final_choice import (
     MIXED_EVIDENCE,
     STEPS_BEFORE_CHOICE,
     USUAL_LOOK,
-    check_shares,
     selection,
 )
 from dpbo_core.methods.pair_bounds import NoiseTail
@@ -117,7 +116,13 @@ class PrivateTrajectory(Method):
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
-        check_shares(*self.shares)
+        final, look = self.shares
+        if not (min(final, look) >= 0.0 and final + look < 1.0):
+            raise StudyInvalid(
+                f"method.look_share = {look}, final_share = {final}",
+                cause="they are shares of one budget, and the path needs the rest",
+                remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual, or 0.05 and 0.8",
+            )
         self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
 
     @property

@@ -1,9 +1,4 @@
-"""What a private training algorithm is, and what it is trained on.
-
-check(sizes, point)             refuses, before anything is charged, what `train` could not do on every data set
-train(records, point, source)   a model; every random choice from `source`. It never raises, whatever the records
-curve                           its Rényi cost, the supremum over Λ and over every pair of neighbouring data sets
-"""
+"""What a private training algorithm is, and what it is trained on."""
 
 import math
 from collections.abc import Mapping
@@ -33,13 +28,13 @@ class PrivateTraining(Protocol):
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training under replace-one, the largest over the hyperparameters Λ."""
+        """The Rényi cost of one training under replace-one, the supremum over Λ and over all neighbours."""
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse hyperparameters `point` at which some data set of these sizes cannot be trained on."""
+        """Refuse, before the charge, a `point` at which some data set of these sizes cannot be trained on."""
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The private model at hyperparameters `point`; every random number in it comes from `source`."""
+        """The private model at `point`; all randomness is `source`'s, and nothing raises whatever the records."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from dpbo_core.methods import (
     NO_STUDY,
     check_counts,
     check_scored_in_public,
-    counts_pairs,
     method_named,
 )
 from dpbo_core.methods.advice.choosing import (
@@ -37,6 +36,7 @@ from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.pair_draws import expected_interval, in_pairs
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.privacy.release import PrivacyPlan
@@ -247,7 +247,7 @@ def _method_advice(
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
         why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
-    if counts_pairs(problem):
+    if in_pairs(problem):
         least = useful_from(method, problem)
         warning = expected_interval(problem, method.draws(problem))
         why += f"; {useful_in_words(problem, least)}{'; ' if warning else ''}{warning}"

@@ -13,6 +13,9 @@ from dpbo_core.methods import METHODS, check_scored_in_public, counts_pairs, met
 from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
+from dpbo_core.methods import METHODS, check_scored_in_public, method_named
+from dpbo_core.methods.pair_draws import in_pairs
+from dpbo_core.problem.problem import Problem
 
 AUTO = "auto"
 EVENLY = ", as if half of the records were positive"
@@ -103,7 +106,7 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     if not forms:
         return None
     (best, loss), others = forms[0], forms[1:]
-    share = "" if not counts_pairs(problem) else EVENLY
+    share = EVENLY if in_pairs(problem) else ""
     share = share if problem.positives is None else f", {problem.positives:.1%} of them positive as in public"
     averaged = f"{problem.n_averaged} {problem.counted}"
     facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
