@@ -181,8 +181,10 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
     """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
     public = spec.data.public_file
-    if not public or files_of(Path(folder) / public):  # of many files they are counted when they are read
-        return spec.data.n_public
+    if spec.data.sensitive_training or not public:
+        return None if spec.data.sensitive_training else spec.data.n_trained
+    if files_of(Path(folder) / public):  # they are counted when they are read
+        return None
     return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
 
 

@@ -157,7 +157,7 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     names = tuple(part for part in parts if isinstance(part, str))
     if names and isinstance(value, str):
         return unknown_name(key, value, names)
-    if beyond is None or names:
+    if beyond is None or beyond["type"] == "literal_error":
         wanted = " or ".join(word for kind, word in _WORDS.items() if kind in (*kinds, *map(type, names)))
         wanted = "a list of texts" if tuple in kinds else wanted
         shown = str(value)[:MAX_SHOWN]

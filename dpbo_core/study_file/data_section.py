@@ -117,9 +117,10 @@ class DataSection(Section):
         return number
 
     @property
-    def n_public(self) -> int | None:
-        """The number of PUBLIC training records where no file needs to be opened for it; else None."""
-        return None
+    def n_trained(self) -> int | None:
+        """The number n of training records, where the section says it."""
+        number: int | None = self._stated("n_training")
+        return number
 
     @property
     def training_file(self) -> str:
