@@ -26,9 +26,9 @@ from dpbo_core.preparation.learning import check_learns
 from dpbo_core.preparation.training_set import named_prototype, study_fingerprint
 from dpbo_core.privacy.plan import PrivacyPlan, step_score
 from dpbo_core.problem.named_score import pair_score, score_of
-from dpbo_core.problem.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
+from dpbo_core.problem.problem import DEFAULT_DELTA, Problem, Trainer
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.study import candidates_of, relation_of, unit_of
+from dpbo_core.study_file.study import candidates_of
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import EstimatorFactory
@@ -151,7 +151,7 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
-    return problem_of(spec, n_validation=spec.data.n_scored, training=spec.data.facts, unlisted=unlisted)
+    return problem_of(spec, n_validation=spec.data.n_scored, unlisted=unlisted)
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
@@ -247,7 +247,6 @@ def problem_of(
     *,
     n_validation: int | None,
     trainer: Trainer | None = None,
-    training: TrainingFacts | None = None,
     unlisted: str | None = None,
 ) -> Problem:
     """The problem (model, score, candidates, sizes) that a study poses; it opens no file.
@@ -256,7 +255,6 @@ def problem_of(
         spec: the study.
         n_validation: m; None where the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
-        training: what is public of the training set where that is sensitive.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
 
     Raises:
@@ -277,11 +275,9 @@ def problem_of(
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
-        unit=unit_of(spec),
         person=spec.privacy.person,
         n_persons=spec.data.person_count,
-        relation=relation_of(spec),
-        training=training,
+        training=spec.data.facts,
         editions=(spec.budget and spec.budget.editions) or 1,
         study=spec.name,
         edition=spec.edition,

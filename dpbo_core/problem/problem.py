@@ -101,10 +101,8 @@ class Problem:
     epsilon: float
     delta: float = DEFAULT_DELTA
     max_records_per_person: int = 1
-    unit: PrivacyUnit = PrivacyUnit.VALIDATION_RECORD
     person: str | None = None
     n_persons: int | None = None
-    relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
     dataset: str = ""
@@ -120,6 +118,18 @@ class Problem:
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
     scored_in_public: bool = True  # whether there are public records to score candidates on
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Whom the study protects: a sensitive training record; else a person or, without `person`, a record."""
+        if self.training is not None:
+            return PrivacyUnit.TRAINING_RECORD
+        return PrivacyUnit.VALIDATION_RECORD if self.person is None else PrivacyUnit.PERSON
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours: with one person replaced, where persons are averaged; else one `unit`."""
+        return NeighboringRelation.REPLACE_ONE if self.n_persons is None else NeighboringRelation.REPLACE_ONE_PERSON
 
     @property
     def score_range(self) -> float:

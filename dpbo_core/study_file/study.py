@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, PlainValidator
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.problem.model import ModelSection, read_model
 from dpbo_core.problem.search import SearchSection
 from dpbo_core.problem.section import (
@@ -206,14 +206,7 @@ def _axis(section: AxisSection) -> Axis:
     return Integer(low, high, log=section.log) if section.integer else Real(low, high, log=section.log)
 
 
-def unit_of(spec: StudySpec) -> PrivacyUnit:
-    """Whom the study protects: a sensitive training record; else a person or, without `person`, a record."""
-    if spec.data.sensitive_training:
-        return PrivacyUnit.TRAINING_RECORD
-    return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
-
-
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours: with one person replaced, where n_persons is stated; else one `unit_of`."""
+    """Which data sets are neighbours: with one person replaced where n_persons is stated; else one `unit`."""
     averages_persons = spec.data.person_count is not None
     return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE
