@@ -59,11 +59,7 @@ class Halves:
     pooled: tuple[str, ...] = ()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public training set, read, its preprocessing and a trainer.
-
-        Raises:
-            StudyInvalid: the training data cannot be used as the study says.
-        """
+        """The public training set, read, its preprocessing and a trainer."""
         parts = training_parts(self.spec, self.folder)
         if parts is not None:
             return half_of_parts(self.spec, problem, *parts)
@@ -74,21 +70,13 @@ class Halves:
         return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
     def check_headers(self, _: Problem) -> None:
-        """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set.
-
-        Raises:
-            StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
-        """
+        """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set."""
         files = self.spec.data.divided
         if files is not None:
             check_files(self.spec, files, self.folder)
 
     def check(self, public: PublicHalf | PublicHeader) -> None:
-        """Refuse missing sensitive files, other columns than the training columns, or other numbers of records.
-
-        Raises:
-            StudyInvalid: it is not so. No record's content was looked at.
-        """
+        """Refuse missing sensitive files, other columns than the training columns, or other numbers of records."""
         if self.spec.data.validation_file:
             check_validation(self.spec, self.folder, public.columns)
 

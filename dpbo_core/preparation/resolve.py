@@ -52,11 +52,7 @@ class ResolvedStudy:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The study's price: the noise draws that it will make, and the guarantee of all together.
-
-        Raises:
-            StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
-        """
+        """The study's price: the noise draws that it will make, and the guarantee of all together."""
         check_scoring(self.problem)
         check_counts(self.method, self.problem)
         check_scored_in_public(self.method, self.problem)
@@ -117,9 +113,6 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
         spec: as written.
         folder: of the study file, where an estimator may lie that it names.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
-
-    Raises:
-        StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(problem, spec.method, spec.options)
@@ -128,11 +121,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
 
 
 def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
-    """Refuse a method that hides its number of evaluations where each one fetches files from a store.
-
-    Raises:
-        StudyInvalid: it would.
-    """
+    """Refuse a method that hides its number of evaluations where each one fetches files from a store."""
     section = spec.data
     if not method.traits.hides_evaluations or section.divided is None:
         return
@@ -227,11 +216,7 @@ def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks to score all candidates in one pass, if its method cannot; one with "auto" passes.
-
-    Raises:
-        StudyInvalid: its own method cannot.
-    """
+    """Refuse a study that asks to score all candidates in one pass, if its method cannot; one with "auto" passes."""
     able = method.traits.scores_ahead and method.public_path
     if spec.search.one_pass and spec.method != AUTO and not able:
         raise StudyInvalid(
@@ -256,9 +241,6 @@ def problem_of(
         n_validation: m; None where the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
-
-    Raises:
-        StudyInvalid: the score counts pairs, and each person counts once by a mean.
     """
     if spec.data.person_count is not None and pair_score(spec.model) is not None:
         raise StudyInvalid(

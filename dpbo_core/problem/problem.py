@@ -200,11 +200,7 @@ class Problem:
         return self.train_at(self.candidates.points[index])
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":
-        """Train now, and return, the model at any point of the search space; ValueError if made for planning.
-
-        Raises:
-            StudyInvalid: it cannot be trained; says at which point.
-        """
+        """Train now, and return, the model at any point of the search space; ValueError if made for planning."""
         return _at(point, self._required_trainer().train)
 
     def public_score(self, index: int) -> float:
@@ -229,11 +225,7 @@ class Problem:
 
 
 def _at(point: Mapping[str, Any], work: Callable[[Mapping[str, Any]], T]) -> T:
-    """The result of public work at a point of the search space, which an error of it names.
-
-    Raises:
-        StudyInvalid: the work's own.
-    """
+    """The result of public work at a point of the search space, which an error of it names."""
     try:
         return work(point)
     except StudyInvalid as error:

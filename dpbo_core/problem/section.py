@@ -220,11 +220,7 @@ def no_number(key: str) -> StudyInvalid:
 
 
 def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
-    """Refuse, at any depth of a study's tables, a number that no double reaches, or a text that UTF-8 cannot write.
-
-    Raises:
-        StudyInvalid: there is one; it names its place, below `where`. Texts are checked with `texts` alone.
-    """
+    """Refuse, at any depth of a study's tables, a number that no double reaches, or a text that UTF-8 cannot write."""
     for place, item in _plain_values(value, where):
         if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
             raise no_number(place)

@@ -39,11 +39,7 @@ KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do 
 
 
 def read_data(table: Any) -> DataSection:
-    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on.
-
-    Raises:
-        StudyInvalid: they are none.
-    """
+    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on."""
     if isinstance(table, DataSection):
         return table
     require(isinstance(table, Mapping), "[data] is not a table")
