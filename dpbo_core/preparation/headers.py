@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
-    """The PUBLIC training records in many Parquet files, by their headers, and their target; None without a folder."""
+    """The PUBLIC training records in many Parquet files, by their headers, and the target; None without any."""
     section = spec.data.divided
     if section is None:
         return None

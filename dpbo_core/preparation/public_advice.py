@@ -23,7 +23,7 @@ def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
 
 
 def useless_study(spec: StudySpec, folder: str | Path) -> str:
-    """Why `dpbo plan` calls the study's own method useless; "" where it does not, or its training set is sensitive."""
+    """Why `dpbo plan` calls the study's own method useless; "" where it does not, or training is sensitive."""
     resolved, public = resolve(spec, folder), advised_half(spec, folder)
     problem = resolved.problem if public is None else public.problem
     return why_useless(resolved.method, problem, resolved.plan)

@@ -190,7 +190,7 @@ def linear_problem(
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> Problem:
-    """The problem with a trainer of linear models on rows X (n, d) and labels, and its baseline by `weights` (n,)."""
+    """The problem with a trainer of linear models on rows X (n, d) and labels, and its baseline by weights (n,)."""
     score = margin_score(model)
     trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
     return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)

@@ -216,7 +216,7 @@ def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks to score all candidates in one pass, if its method cannot; one with "auto" passes."""
+    """Refuse a study that asks to score all candidates in one pass, if its method cannot; "auto" passes."""
     able = method.traits.scores_ahead and method.public_path
     if spec.search.one_pass and spec.method != AUTO and not able:
         raise StudyInvalid(

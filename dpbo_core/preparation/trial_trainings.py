@@ -43,7 +43,7 @@ def check_parameters(method: Method, problem: Problem, trainer: Trainer | None) 
 
 
 def check_trainable(method: Method, problem: Problem, trainer: Trainer | None) -> None:
-    """Refuse a study with a candidate that cannot be trained: parameters are checked, each structure is tried out."""
+    """Refuse a study with a candidate that cannot be trained: parameters are checked, structures are tried out."""
     check_parameters(method, problem, trainer)
     for index in to_try_out(method, problem):
         uncharged(lambda index=index: problem.train(index))  # type: ignore[misc]

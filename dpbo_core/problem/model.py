@@ -318,7 +318,7 @@ KINDS: tuple[type[ModelSection], ...] = get_args(ModelSection)
 
 
 def read_model(table: Any) -> ModelSection:
-    """A study's [model] table, checked, as the class of its kind: linear, softmax, by path, function, predictions."""
+    """A study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
     if isinstance(table, Written):
         return cast("ModelSection", table)
     require(isinstance(table, Mapping), "[model] is not a table")

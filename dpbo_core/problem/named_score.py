@@ -95,7 +95,7 @@ def _shares(model: RecordModel) -> dict[Any, float]:
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
 ) -> RecordScore | PairScore:
-    """The study's score, refused unless it fits the public training `classes`; a user's score gets its `function`."""
+    """The study's score, refused unless it fits the public training `classes`; a user's gets its `function`."""
     score = record_score(model)
     if isinstance(score, PairScore):
         allowed = SCORES[model.score_name].allows

@@ -220,7 +220,7 @@ def no_number(key: str) -> StudyInvalid:
 
 
 def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
-    """Refuse, at any depth of a study's tables, a number that no double reaches, or a text that UTF-8 cannot write."""
+    """Refuse, at any depth of a study's tables, numbers that no double reaches, and texts that are no UTF-8."""
     for place, item in _plain_values(value, where):
         if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
             raise no_number(place)
