@@ -83,9 +83,9 @@ class DataSection(Section):
 
     def check(self) -> None:
         """Refuse a target that is ignored, training data at an address, and an address that holds a password."""
-        what = f"[data] ignores its own target {self.target_column!r}"
-        ignored = not self.bundled_name and self.target_column in self.ignored
-        require(not ignored, what, remedy="take it off the list")
+        target = "" if self.bundled_name else self.target_column
+        what = f"[data] ignores its own target {target!r}"
+        require(not target or target not in self.ignored, what, remedy="take it off the list")
         if is_address(self.validation_file):
             address_of(self.validation_file)
         require(
