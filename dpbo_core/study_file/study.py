@@ -84,7 +84,7 @@ class StudySpec(StudyHead):
     model: Annotated[ModelSection, PlainValidator(read_model)]
     space: Annotated[Mapping[str, AxisSection], PlainValidator(_read_axes)]
     budget: Annotated[BudgetSection, PlainValidator(BudgetSection.read)] | None = None
-    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = SearchSection()
+    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = Field(default_factory=SearchSection)
     options: dict[str, Any] = Field(default_factory=dict)
     evaluation: Annotated[EvaluationSection, PlainValidator(EvaluationSection.read)] | None = None
     watch: Annotated[WatchSection, PlainValidator(WatchSection.read)] | None = None
