@@ -15,7 +15,7 @@ from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import FolderAddress, Part, files_of, parts_of, place_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import joined
-from dpbo_core.preparation.headers import PublicHeader, check_files, check_validation, training_parts
+from dpbo_core.preparation.headers import PublicHeader, check_validation, public_header, training_parts
 from dpbo_core.preparation.public_half import (
     OwnParts,
     PublicHalf,
@@ -71,9 +71,8 @@ class Halves:
 
     def check_headers(self, _: Problem) -> None:
         """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set."""
-        files = self.spec.data.divided
-        if files is not None:
-            check_files(self.spec, files, self.folder)
+        if self.spec.data.divided is not None:
+            check_validation(self.spec, self.folder, public_header(self.spec, self.folder).columns)
 
     def check(self, public: PublicHalf | PublicHeader) -> None:
         """Refuse missing sensitive files, other columns than the training columns, or other numbers of records."""

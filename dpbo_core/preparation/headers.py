@@ -14,7 +14,6 @@ from dpbo_core.data.addresses import files_of, parts_of, place_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study_file import StudySpec
-from dpbo_core.study_file.public_data import TwoFiles
 
 if TYPE_CHECKING:
     from dpbo_core.data.table_parts import TableParts
@@ -67,24 +66,18 @@ class PublicHeader:
     target: str
 
 
-def public_header(spec: StudySpec, section: TwoFiles, folder: str | Path) -> PublicHeader:
+def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
     """The names of the public training set's features and target, by its header; refused without the target."""
     parts = training_parts(spec, folder)
     if parts is None:
-        path, shown = Path(folder) / section.training, section.training
+        path, shown = Path(folder) / spec.data.training_file, spec.data.training_file
         columns = data.read_header(path, mode=PUBLIC_FILE, shown_as=shown).columns
     else:
         columns = parts[0].columns
     features = tuple(name for name in columns if name not in left_out(spec))
-    data.check_target(features, section.target, mode=PUBLIC_FILE)
-    return PublicHeader(features, section.target)
-
-
-def check_files(spec: StudySpec, section: TwoFiles, folder: str | Path) -> None:
-    """Refuse training or validation files that, by their headers, are missing or do not fit each other, or
-    validation files with another number of records than stated (unless that is private).
-    """
-    check_validation(spec, folder, public_header(spec, section, folder).columns)
+    target = spec.data.target_column
+    data.check_target(features, target, mode=PUBLIC_FILE)
+    return PublicHeader(features, target)
 
 
 def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str]) -> None:
