@@ -54,7 +54,7 @@ def read_data(table: Any) -> DataSection:
 
 
 def _read_axes(axes: Any) -> dict[str, AxisSection]:
-    """The axes of [space] by name, at least one; an error names the axis."""
+    """The axes of [space] by name, each of which is named by its error."""
     require(isinstance(axes, Mapping), "[space] is not a table")
     read = {}
     for name, axis in axes.items():
