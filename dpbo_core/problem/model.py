@@ -305,7 +305,7 @@ class PredictionsSection(ByName):
     trained: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Refuse parameters."""
+        """Refuse fixed parameters, which predictions cannot have."""
         require(
             not self.params, "model.params are given, and predictions have none", remedy="remove [model.params]"
         )
