@@ -17,9 +17,7 @@ fits a cap of its own guarantee.
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import draw_units, order
-from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units

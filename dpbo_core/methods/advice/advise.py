@@ -34,9 +34,8 @@ from dpbo_core.methods.advice.choosing import (
 )
 from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.pair_draws import expected_interval
-from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.pair_draws import expected_interval, in_pairs
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.privacy.release import PrivacyPlan

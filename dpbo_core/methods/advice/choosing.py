@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.methods import METHODS, check_scored_in_public, counts_pairs, method_named
+from dpbo_core.methods import METHODS, check_scored_in_public, method_named
 from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.problem import Problem
-from dpbo_core.methods import METHODS, check_scored_in_public, method_named
 from dpbo_core.methods.pair_draws import in_pairs
-from dpbo_core.problem.problem import Problem
+from dpbo_core.methods.problem import Problem
 
 AUTO = "auto"
 EVENLY = ", as if half of the records were positive"
