@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from dpbo.features.watch.looks import OpenLook, open_look
+from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.tasks import policies
 from dpbo.tasks.policies import private_task
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.study_series import log_looks
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection
