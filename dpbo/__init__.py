@@ -68,17 +68,19 @@ _HOME = {
     "tune_privately": "tune",
 }
 _OF_FEATURES = declared("dpbo.names")
-__all__ = [*_HOME, *_OF_FEATURES, *dpbo_core.__all__]
+__all__ = [*dict.fromkeys([*_HOME, *_OF_FEATURES, *dpbo_core.__all__])]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"dpbo.flows.{_HOME[name]}"), name)
-    if name in _OF_FEATURES:
-        return load(_OF_FEATURES[name])
     if name in dpbo_core.__all__:
         return getattr(dpbo_core, name)
-    raise AttributeError(f"module 'dpbo' has no attribute {name!r}")
+    if name in _OF_FEATURES:
+        return load(_OF_FEATURES[name])
+    raise AttributeError(
+        f"module 'dpbo' has no attribute {name!r}, and no feature of this installation declares it"
+    )
 
 
 def __dir__() -> list[str]:

@@ -40,7 +40,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> Method:
     Raises:
         StudyInvalid: an unknown method, option or value, with the nearest valid one.
     """
-    if kind in EXCHANGES:
+    if kind not in METHODS and kind in EXCHANGES:
         raise StudyInvalid(
             f"study.method = {kind!r} is not run by a study",
             cause=NO_STUDY,
@@ -49,7 +49,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> Method:
     if kind not in METHODS:
         raise StudyInvalid(
             f"study.method = {kind!r} is not known{suggestion(kind, METHODS)}",
-            cause="a misspelt name",
+            cause="a misspelt name, or a feature that this installation does not have",
             remedy=f"choose auto, or one of {', '.join(METHODS)}",
         )
     cls = METHODS[kind]

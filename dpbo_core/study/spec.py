@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from dpbo_core.privacy.declared_query import check_sections
 from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
@@ -241,8 +242,9 @@ class StudySpec:
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
         sections = ("study", "privacy", "budget", "data", "model", "space", "search", "method")
-        queries = ("evaluation", "watch", "objective")
-        refuse_unknown(tables, (*sections, *queries), "the study")
+        of_features = ("watch", "objective")
+        refuse_unknown(tables, (*sections, "evaluation", *of_features), "the study")
+        check_sections(name for name in of_features if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():

@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from audit.verdict import line
 from sklearn.linear_model import LogisticRegression
 
-from audit.verdict import line
 from dpbo import PrivateObjective
 
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,25 @@
+"""What the tests of the installed features add to the suites that test all kinds alike.
+
+A feature's `tests/features/NAME/NAME_parts.py` holds what it adds, each part under the name by which a suite asks.
+"""
+
+from importlib import import_module
+from pathlib import Path
+
+FEATURES = tuple(sorted(path.parent.name for path in (Path(__file__).parent / "features").glob("*/*_parts.py")))
+
+
+def parts(name):
+    """Yield what each feature adds under this name, in the order of the features' names."""
+    for feature in FEATURES:
+        found = getattr(import_module(f"{feature}_parts"), name, None)
+        if found is not None:
+            yield found
+
+
+def merged(name, *arguments):
+    """Return one dict of all that the features add under this name: dicts, or functions of the arguments."""
+    together = {}
+    for part in parts(name):
+        together |= part(*arguments) if callable(part) else part
+    return together
