@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(room) for room in sorted(TESTS.iterdir()) if any(room.glob("test_*.py"))]
+sys.path += sorted({str(file.parent) for file in TESTS.rglob("test_*.py")})

@@ -80,3 +80,28 @@ QUERIES = {
     "scores and a choice": (partial(scored, study="choice", choice_share=0.3), "choice/objective"),
     "submissions": (submitted, "board/objective"),
 }
+
+
+# The enumerator's doors
+
+
+def doors():
+    import objective_doors
+
+    return objective_doors.doors()
+
+
+def cell_doors(held, piped):
+    """Name of a door → what asks it about one cell of one table."""
+    import objective_doors
+
+    return {"PrivateObjective": partial(objective_doors.asked_of_a_cell, held=held, piped=piped)}
+
+
+# Campaigns of `make audit`
+
+
+def audit_sections():
+    import boards
+
+    return {"boards": ("A cheater on a board", boards.attacked)}

@@ -4,9 +4,10 @@ import ast
 import re
 import runpy
 
+import boards
 import numpy as np
 import pytest
-from audit import boards, verdict
+from audit import verdict
 from pages import PAGES
 
 import dpbo

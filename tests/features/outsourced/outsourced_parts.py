@@ -1,6 +1,9 @@
 """What the outsourced search adds to the suites that test all kinds of private queries alike."""
 
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from exchanges import PRIVATE, world, write_csv
@@ -9,8 +12,10 @@ from dpbo.features.outsourced import flow, session
 from dpbo.features.outsourced.answers import Curator
 from dpbo.features.outsourced.box import Outsourced
 from dpbo.features.outsourced.curator import Publication, publish
-from dpbo.features.outsourced.messages import Query, read_message
+from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
+from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.study.context import QueryContext
 
 
 def of_no_study(file):
@@ -55,3 +60,122 @@ def answered(place, edition):
 
 
 QUERIES = {"a published table": (published, "people: table"), "an answer": (answered, "people: answers")}
+
+
+# Telling neighbours apart
+
+QUICK = {"outsourced": "a row and its opposite"}  # the pair of the short run
+QUICK_RUNS = {"outsourced": 400}
+
+
+def worst_pairs(epsilon):
+    from worst_rows import answers_case, moved_case, rows_case
+
+    many, delta = (30_000, 30_000), 1e-5
+    return {
+        "outsourced": (
+            rows_case("a row and its opposite", 2 * epsilon, delta, runs=many),
+            moved_case("a row that moves by one", 2 * epsilon, delta, runs=many),
+            answers_case("private answers", 2 * epsilon, delta, runs=many),
+        )
+    }
+
+
+# Campaigns of `make audit`
+
+
+def kills(*, short):
+    import exchange_kills
+    from audit.verdict import line, table
+
+    with TemporaryDirectory() as folder:
+        figures = exchange_kills.campaign(Path(folder), searches=1 if short else 5)
+    head = "exchange | searches | exchanges | kills | other states | drawn twice or never | overspends"
+    return f"""Either party of an outsourced search, killed at random moments of every command and run again, beside
+a search over the same table that nobody kills; every count but the first three must be zero.
+
+{table(head, [line("outsourced", *vars(figures).values())])}"""
+
+
+def replayed():
+    """A query of an outsourced search that is sent again, and an answer of another search."""
+    from audit.ways import Way
+
+    with TemporaryDirectory() as name:
+        w = world(Path(name))
+        w.publish()
+        got, n = [], 5
+        for _ in range(n):
+            w.suggest()
+            first = w.answer(private=PRIVATE, accepts=())
+            before = [account.spent for account in w.ledger.accounts()]
+            again = w.answer(private=PRIVATE, accepts=())
+            got += ["another answer"] * (first != again)
+            got += ["charged again"] * ([account.spent for account in w.ledger.accounts()] != before)
+            w.update()
+            with suppress(DpboError):
+                w.update()
+                got.append("taken in twice")
+        return Way("dpbo curate", "modeller", "replay: a query, and an answer, sent again", 2 * n, tuple(got))
+
+
+INTRUSIONS = {"replay": replayed}
+
+
+# What the fuzz campaign feeds
+
+FUZZED_VERBS = (("curate", "publish"), ("curate", "answer"), ("model", "suggest"), ("model", "update"))
+FUZZED_FLAGS = ("--state", "--private-answers", "--transform", "--norm-bound", "--dim")
+
+
+def prepare_fuzzed(folder):
+    world(folder).publish()
+
+
+def target(folder, door):
+    """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
+    from audit.targets import Target, accounts
+
+    made = world(folder)
+    made.publish()
+    made.exchange(private=PRIVATE)
+    query, answer = (folder / name for name in ("Q-S.json", "A-S.json"))
+    written = query.read_bytes(), answer.read_bytes()
+    made.suggest()
+    corpus = {
+        "query": (written[0], query.read_bytes()),
+        "answer": (written[1],),
+        "table": ((folder / "Z.parquet").read_bytes(),),
+        "state": ((folder / "S").read_bytes(), b'{"format": 1}'),
+    }[door.removesuffix(", answered")]
+    path, ledger = folder / "given", made.ledger
+    curator = Curator(QueryContext(ledger), made.vaults)
+
+    def take(raw):
+        path.write_bytes(raw)
+        if door == "query":
+            read_message(Query, path)
+        elif door == "answer":
+            read_message(Answer, path)
+            session.update(path, folder / "S")
+        elif door == "table":
+            read_published(path)
+        elif door == "state":
+            session.where(path)
+            session.suggest(folder / "Z.parquet", path, folder / "out.json")
+            session.update(folder / "A-S.json", path)
+        else:
+            curator.answer_file(path, folder / "Y.csv", folder / "out.json", private=PRIVATE, accepts=())
+
+    return Target(take, corpus=corpus, balance=(lambda: accounts(ledger)) if "answered" in door else None)
+
+
+def fuzzed():
+    doors = {
+        "query": "query",
+        "answer": "answer",
+        "published table": "table",
+        "modeller's state": "state",
+        "query to the curator": "query, answered",
+    }
+    return {name: partial(target, door=door) for name, door in doors.items()}

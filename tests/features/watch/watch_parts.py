@@ -80,3 +80,23 @@ def watched(place, edition):
 
 
 QUERIES = {"a watch": (watched, "clinic/watch")}
+
+
+# The enumerator's doors
+
+
+def doors():
+    import watch_doors
+
+    return watch_doors.doors()
+
+
+def frozen(seen, noises):
+    """What stands for a look's comparison: it writes its query down, and the score holds."""
+
+    def holds(value, *, fall, **_):
+        seen.drawn.append("a look")
+        seen.queries.append((min(noises), False, (fall.of(int(value.expose())),)))
+        return False
+
+    return {"dpbo.features.watch.looks.alarm": holds}
