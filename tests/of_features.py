@@ -6,6 +6,8 @@ A feature's `tests/features/NAME/NAME_parts.py` holds what it adds, each part un
 from importlib import import_module
 from pathlib import Path
 
+from dpbo_core.methods import METHODS
+
 FEATURES = tuple(sorted(path.parent.name for path in (Path(__file__).parent / "features").glob("*/*_parts.py")))
 
 
@@ -23,3 +25,8 @@ def merged(name, *arguments):
     for part in parts(name):
         together |= part(*arguments) if callable(part) else part
     return together
+
+
+def installed(*kinds):
+    """Return those of the methods, by kind, that the core or an installed feature has."""
+    return [kind for kind in kinds if kind in METHODS]

@@ -28,7 +28,6 @@ from dpbo_core.report.evaluation import evaluate_study
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.named_sources import named_source
-from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 
@@ -202,14 +201,6 @@ def test_a_store_that_says_no_and_an_empty_folder_are_refused_before_the_charge(
         run_study(study(store[0]), ledger=ledger, folder=here)
     assert CANARY not in repr(failed.value)
     assert not ledger.accounts()
-
-
-def test_a_method_that_hides_how_often_it_scores_asks_no_store(here, study, store):
-    """Who runs the store would count; from one object it is read once."""
-    with pytest.raises(StudyInvalid, match="hides how many candidates it scores"):
-        resolve(study(store[0], method="dp_hypo"), here)
-    one = store[0].replace("/day/", "/day/00.parquet")
-    assert resolve(study(one, method="dp_hypo"), here).method.traits.hides_evaluations
 
 
 @pytest.mark.parametrize("kept", ["files", "objects"])

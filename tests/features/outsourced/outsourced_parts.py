@@ -1,5 +1,6 @@
 """What the outsourced search adds to the suites that test all kinds of private queries alike."""
 
+import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -125,6 +126,9 @@ INTRUSIONS = {"replay": replayed}
 # What the fuzz campaign feeds
 
 FUZZED_VERBS = (("curate", "publish"), ("curate", "answer"), ("model", "suggest"), ("model", "update"))
+FUZZED_TIMES = {
+    "query": 9_000, "answer": 9_000, "published table": 3_000, "modeller's state": 3_000, "query to the curator": 500,
+}  # fmt: skip
 FUZZED_FLAGS = ("--state", "--private-answers", "--transform", "--norm-bound", "--dim")
 
 
@@ -179,3 +183,49 @@ def fuzzed():
         "query to the curator": "query, answered",
     }
     return {name: partial(target, door=door) for name, door in doors.items()}
+
+
+# Commands on bare.csv, a table without a header line, and their exit codes
+
+PUBLISH = ("curate", "publish", "bare.csv", "--out", "z.parquet", "--dataset", "clinic", "--epsilon", "1")
+BOUND = ("--norm-bound", "9", "--delta", "1e-6")
+COMMANDS_ON_A_FILE = {
+    PUBLISH: 2,
+    (*PUBLISH, *BOUND): 0,
+    ("curate", "plan", "bare.csv", "--epsilon", "1", *BOUND): 0,
+}
+
+
+# What an observer sees
+
+EXCHANGE = """
+import subprocess, sys
+def dpbo(*words):
+    subprocess.run([sys.executable, "-c", "from dpbo.flows.cli import main; main()", *map(str, words)], check=True)
+dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
+dpbo("curate", "publish", "validation.csv", "--out", "Z.parquet", "--dataset", "people",
+     "--epsilon", 3, "--delta", 1e-6, "--norm-bound", 4)
+for step in range(2):
+    dpbo("model", "suggest", "Z.parquet", "--state", "S", "--out", "Q.json")
+    dpbo("curate", "answer", "Q.json", "--answers", "validation-answers.csv", "--out", "A.json",
+         "--private-answers", -10, 0, "--epsilon", 1, "--delta", 1e-6)
+    dpbo("model", "update", "A.json", "--state", "S")
+"""
+
+
+def rows_of_an_exchange(world):
+    """A curator's table of 40 candidate rows and its answers; its neighbour has another row and answer."""
+    rng = np.random.default_rng(12)
+    X = np.round(rng.uniform(-0.9, 0.9, size=(40, 2)), 6)
+    if world != "first":
+        X[7] = (-0.9, 0.9) if world == "other scores" else (0.0, 0.0)
+    answers = -(X**2).sum(axis=1)
+    table = ["x0,x1", *(f"{a:+.6f},{b:+.6f}" for a, b in X)]
+    return {
+        "validation.csv": "\n".join(table) + "\n",
+        "validation-answers.csv": "\n".join(["x0", *(f"{y:+.6f}" for y in answers)]) + "\n",
+    }
+
+
+def observed(study, way):
+    return {"outsourced": way(rows_of_an_exchange, [sys.executable, "-c", EXCHANGE], uses_prefect=False)}

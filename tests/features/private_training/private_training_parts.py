@@ -58,3 +58,27 @@ def fuzzed_study(study, n):
     labels = {"labels": [0, 1], "bounds": {"*": [-3.0, 3.0]}}
     study["data"] |= {"sensitive": "training", "n_training": n} | labels
     return study
+
+
+# Tables without a header line
+
+
+def train_privately(study):
+    """The study as one whose training set is sensitive, as its [data] says."""
+    study["study"]["method"], study["space"] = "dp_hypo", {"learning_rate": {"values": [8.0, 20.0]}}
+    study["method"] = {"base": "noisy_gradient_descent"}
+    del study["evaluation"]
+    return study
+
+
+# What an observer sees
+
+
+def observed(study, way):
+    from observer.ways import TUNE
+
+    return {"dp_hypo": way(study("dp_hypo", trains=True), TUNE)}
+
+
+FITS_NO_KERNEL = {"dp_hypo": {"sampler": "gaussian_process", "lower": 0.99, "upper": 1.01}}
+NEEDS_NO_KERNEL = {"dp_hypo": {}}
