@@ -3,12 +3,17 @@
 A feature's `tests/features/NAME/NAME_parts.py` holds what it adds, each part under the name by which a suite asks.
 """
 
+import sys
 from importlib import import_module
 from pathlib import Path
 
 from dpbo_core.methods import METHODS
 
-FEATURES = tuple(sorted(path.parent.name for path in (Path(__file__).parent / "features").glob("*/*_parts.py")))
+TESTS = Path(__file__).resolve().parent
+FEATURES = tuple(sorted(path.parent.name for path in (TESTS / "features").glob("*/*_parts.py")))
+sys.path += sorted(
+    {str(file.parent) for file in TESTS.rglob("test_*.py")} - {*sys.path}
+)  # where pytest runs nothing
 
 
 def parts(name):

@@ -203,9 +203,10 @@ def test_by_enumeration_one_person_moves_the_sum_by_k_and_no_more(k):
     assert most(uncounted, k) == k
 
 
-@pytest.mark.parametrize(
-    "kind", installed("private_grid", "private_trajectory", "lipschitz", "noisy_gp", "dp_hypo")
-)
+KINDS = installed("private_grid", "private_trajectory", "lipschitz", "noisy_gp", "dp_hypo")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_method_prices_a_person_as_k_records(kind):
     spec = replace(study(m=400, k=3), method=kind)
     told = replace(spec, privacy=replace(spec.privacy, person=None))

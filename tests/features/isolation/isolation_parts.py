@@ -1,1 +1,19 @@
 """What isolation adds to the suites that test all ways of scoring alike."""
+
+# Library calls that are made to fail
+
+
+def failing_studies(study):
+    from failure_worlds import TREE
+
+    return {
+        "private_grid, one by one": study(
+            model={"estimator": TREE, "score": "accuracy", "rowwise": "enforced"},
+            space={"max_depth": {"values": [1]}},
+        )
+    }
+
+
+def failing_evaluations(study):
+    (asked,) = failing_studies(study).values()
+    return {"evaluation, one by one": asked | {"evaluation": {"epsilon": 1.0}}}

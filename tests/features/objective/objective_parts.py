@@ -5,11 +5,15 @@ from functools import partial
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from dpbo import PrivateObjective
 from dpbo.features.objective.objective_handle import objective_of_study
 from dpbo.features.objective.score_session import ScoreSession
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
 
 # What its own plan calls useless
 
@@ -105,3 +109,59 @@ def audit_sections():
     import boards
 
     return {"boards": ("A cheater on a board", boards.attacked)}
+
+
+# Library calls that are made to fail
+
+
+def failing_queries(folder, ledger, first_rows):
+    from failure_worlds import LIMIT, LOGISTIC, frame, study
+
+    def asked_of(edition, study, **settings):
+        """All scores for one price: two questions, the best of them, the release."""
+        table, public = frame(1), frame(0)
+        first_rows()
+        asked = PrivateObjective(
+            DecisionTreeClassifier(), epsilon=1.0, delta=1e-9, dataset=study, n_scores=2, budget=(LIMIT, 1e-5),
+            study=study, edition=edition, ledger=f"sqlite:///{folder / 'ledger.db'}", **settings,
+        )  # fmt: skip
+        return asked.fit(public[["a", "b"]], public.ill, X_validation=table[["a", "b"]], y_validation=table.ill)
+
+    def chosen(edition):
+        asked = asked_of(edition, "chosen", choice_share=0.3)
+        for depth in (1, 2):
+            asked({"max_depth": depth})
+        return asked.close()
+
+    def handed_in(edition):
+        asked = asked_of(edition, "submitted", accepts=("rowwise_predictions", "public_models"))
+        public = frame(0)
+        asked.submit(DecisionTreeClassifier(max_depth=1, random_state=0).fit(public[["a", "b"]], public.ill))
+        asked.submit_predictions(frame(3).ill, name="a team's")
+        return asked.close()
+
+    def of_a_file(edition):
+        tables = study(
+            study={"edition": edition},
+            privacy={"dataset": "asked"},
+            model={"estimator": LOGISTIC, "score": "log_loss"},
+            space={"C": {"low": 0.1, "high": 1.0}},
+            objective={"scores": 1},
+        )
+        run = QueryContext(PrivacyLedger(f"sqlite:///{folder / 'ledger-asked.db'}"), folder)
+        session = ScoreSession(objective_of_study(StudySpec.from_dict(tables), run), run)
+        session.ask({"C": 0.5})
+        return session.close()
+
+    return {"objective, a choice": chosen, "objective, handed in": handed_in, "objective, a file": of_a_file}
+
+
+def until_read(watch):
+    """Let the probes rest once a session's draws are read: what its caller has is released, and training public."""
+    read = ScoreSession._draws
+
+    def draws(self):
+        watch.active = False
+        return read(self)
+
+    return ScoreSession, "_draws", draws

@@ -9,18 +9,21 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from exchanges import PRIVATE, world, write_csv
 
-from dpbo.features.outsourced import flow, session
+from dpbo.features.outsourced import session
 from dpbo.features.outsourced.answers import Curator
-from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 
 
 def of_no_study(file):
     """The flows that name files of no study."""
+    from dpbo.features.outsourced import flow
+
     terms = flow.Outsourcing(None, file, file, ".", 1)
     return {"curator": partial(flow.curate.fn, terms), "modeller": partial(flow.model.fn, terms)}
 
@@ -127,7 +130,8 @@ INTRUSIONS = {"replay": replayed}
 
 FUZZED_VERBS = (("curate", "publish"), ("curate", "answer"), ("model", "suggest"), ("model", "update"))
 FUZZED_TIMES = {
-    "query": 9_000, "answer": 9_000, "published table": 3_000, "modeller's state": 3_000, "query to the curator": 500,
+    "query": 9_000, "answer": 9_000, "published table": 3_000, "modeller's state": 3_000,
+    "query to the curator": 500,
 }  # fmt: skip
 FUZZED_FLAGS = ("--state", "--private-answers", "--transform", "--norm-bound", "--dim")
 
@@ -229,3 +233,24 @@ def rows_of_an_exchange(world):
 
 def observed(study, way):
     return {"outsourced": way(rows_of_an_exchange, [sys.executable, "-c", EXCHANGE], uses_prefect=False)}
+
+
+# Library calls that are made to fail
+
+
+def failing_queries(folder, ledger, first_rows):
+    from failure_worlds import LIMIT
+
+    del first_rows
+    moves = NeighboringRelation.ROW_MOVES_BY_ONE
+    ledger.set_budget(PrivacyBudget.of("rows", epsilon=LIMIT, delta=0.5, relation=moves))
+
+    def curate(edition):
+        publication = Publication(Outsourced(epsilon=1.0, delta=1e-6, relation=moves), "rows", edition)
+        vaults, context = folder / "vaults", QueryContext(ledger)
+        release = publish(publication, folder / "rows.csv", folder / "z.parquet", context, vaults=vaults).release
+        query = Query(publication=release.release_id, session="0" * 16, step=1, row=2)
+        private = PrivateAnswers(-1.0, 1.0, 1.0, 1e-6)
+        return Curator(QueryContext(ledger), vaults).answer(query, folder / "answers.csv", private=private)
+
+    return {"outsourced": curate}

@@ -1,11 +1,10 @@
 """What private training adds to the suites that test all methods alike."""
 
 import os
+from functools import partial
 from unittest.mock import patch
 
 from dpbo.features.private_training.dp_hypo import DpHypo
-from dpbo.flows.workers.scorers import workers
-from dpbo.flows.workers.standing_cluster import ADDRESS
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import resolve
 
@@ -45,6 +44,9 @@ def intrusion_row(team):
     """How many workers count the evaluations of the method that hides them."""
     from test_dp_hypo import study
 
+    from dpbo.flows.workers.scorers import workers
+    from dpbo.flows.workers.standing_cluster import ADDRESS
+
     with team() as folder, patch.dict(os.environ, {ADDRESS: "tls://127.0.0.1:1"}):
         spec = StudySpec.from_dict(study(folder))
         with workers(spec, str(folder), resolve(spec).method) as made:
@@ -82,3 +84,60 @@ def observed(study, way):
 
 FITS_NO_KERNEL = {"dp_hypo": {"sampler": "gaussian_process", "lower": 0.99, "upper": 1.01}}
 NEEDS_NO_KERNEL = {"dp_hypo": {}}
+
+
+# The contract of every method
+
+ADAPTIVE = {"sampler": "gaussian_process", "lower": 0.999, "upper": 1.002}
+VARIANTS = {
+    "hypo": DpHypo(),
+    "hypo, logarithmic": DpHypo(shape=0.0),
+    "hypo, adaptive": DpHypo(**ADAPTIVE),
+    "hypo, informed": DpHypo(prior=tuple(range(1, 13))),
+    "hypo, informed and adaptive": DpHypo(prior=tuple(range(1, 13)), **ADAPTIVE),
+}
+QUICK_VARIANT = "hypo"
+
+
+# Library calls that are made to fail
+
+SENSITIVE = {"sensitive": "training", "n_training": 24, "labels": ["no", "yes"], "bounds": {"*": [-3.0, 3.0]}}
+RATES = {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}}
+LAMBDAS = {"lambda": {"low": 0.1, "high": 1.0, "points": 2}}
+AXES = {
+    "noisy_gradient_descent": RATES | {"epochs": {"values": [2]}},
+    "dp_sgd": RATES | {"epochs": {"values": [1]}},
+    "output_perturbation": LAMBDAS,
+    "objective_perturbation": LAMBDAS,
+}
+
+
+def both_sensitive(study, base, accepts=(), **options):
+    return study(
+        study={"method": "dp_hypo", "accepts": list(accepts)},
+        privacy={"epsilon": 8.0, "dataset": "both"},
+        data=SENSITIVE,
+        model={"score": "accuracy"},
+        space=AXES[base],
+        search={"steps": 4},
+        method={"base": base, **options},
+    )
+
+
+def failing_studies(study):
+    private = partial(both_sensitive, study)
+    adaptive = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
+    return {
+        "dp_hypo, public": study(study={"method": "dp_hypo"}),
+        "dp_hypo, noisy_gradient_descent": private("noisy_gradient_descent", **adaptive),
+        "dp_hypo, dp_sgd": private("dp_sgd", stopping="poisson"),
+        "dp_hypo, output_perturbation": private("output_perturbation", **adaptive),
+        "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
+        "dp_hypo, one training": private("noisy_gradient_descent", stopping="one"),
+        "dp_hypo, disjoint people": private("dp_sgd", ["disjoint_people"], people="disjoint"),
+    }
+
+
+def failing_evaluations(study):
+    asked = both_sensitive(study, "noisy_gradient_descent", stopping="one")
+    return {"evaluation, private training": asked | {"evaluation": {"epsilon": 1.0}}}
