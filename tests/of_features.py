@@ -11,9 +11,7 @@ from dpbo_core.methods import METHODS
 
 TESTS = Path(__file__).resolve().parent
 FEATURES = tuple(sorted(path.parent.name for path in (TESTS / "features").glob("*/*_parts.py")))
-sys.path += sorted(
-    {str(file.parent) for file in TESTS.rglob("test_*.py")} - {*sys.path}
-)  # where pytest runs nothing
+sys.path += sorted({str(file.parent) for file in TESTS.rglob("test_*.py")} - {*sys.path})
 
 
 def parts(name):

@@ -59,7 +59,7 @@ def foreign(callee):
         name = getattr(callee.__func__, "__module__", None) or type(owner).__module__
     else:
         name = (owner if isinstance(owner, type) else type(owner)).__module__
-    return str(name).partition(".")[0] not in {
+    return not str(name).endswith("_parts") and str(name).partition(".")[0] not in {
         PACKAGE,
         "builtins",
         "__main__",
