@@ -6,11 +6,11 @@ have when installed. A feature declares its names in pyproject.toml. Everything 
 `import dpbo` costs next to nothing.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import dpbo_core
-from dpbo_core.privacy.named_parts import declared, load
 
 if TYPE_CHECKING:
     from dpbo.features.objective.private_objective import PrivateObjective as PrivateObjective  # type: ignore[import-not-found,unused-ignore]
@@ -67,8 +67,13 @@ _HOME = {
     "tune_on_schedule": "serve",
     "tune_privately": "tune",
 }
-_OF_FEATURES = declared("dpbo.names")
-__all__ = [*dict.fromkeys([*_HOME, *_OF_FEATURES, *dpbo_core.__all__])]
+
+
+def _declared() -> Mapping[str, str]:
+    """Return the names that installed features declare, each with its home."""
+    from dpbo_core.privacy.named_parts import declared
+
+    return declared("dpbo.names")
 
 
 def __getattr__(name: str) -> Any:
@@ -76,12 +81,14 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f"dpbo.flows.{_HOME[name]}"), name)
     if name in dpbo_core.__all__:
         return getattr(dpbo_core, name)
-    if name in _OF_FEATURES:
-        return load(_OF_FEATURES[name])
-    raise AttributeError(
-        f"module 'dpbo' has no attribute {name!r}, and no feature of this installation declares it"
-    )
+    if name == "__all__":
+        return [*dict.fromkeys([*_HOME, *_declared(), *dpbo_core.__all__])]
+    if name in _declared():
+        from dpbo_core.privacy.named_parts import load
+
+        return load(_declared()[name])
+    raise AttributeError(f"module 'dpbo' has no attribute {name!r}, and no installed feature declares it")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_HOME, *_declared(), *dpbo_core.__all__])

@@ -13,7 +13,7 @@ import importlib.machinery
 import sys
 import types
 
-PACKAGE = "dpbo_core"
+PACKAGES = ("dpbo_core", "dpbo.features")
 
 
 class Panic(BaseException):
@@ -59,14 +59,9 @@ def foreign(callee):
         name = getattr(callee.__func__, "__module__", None) or type(owner).__module__
     else:
         name = (owner if isinstance(owner, type) else type(owner)).__module__
-    return not str(name).endswith("_parts") and str(name).partition(".")[0] not in {
-        PACKAGE,
-        "builtins",
-        "__main__",
-        "probes",
-        "failure_worlds",
-        "typing",
-    }
+    if str(name).startswith(PACKAGES) or str(name).endswith("_parts"):
+        return False
+    return str(name).partition(".")[0] not in {"builtins", "__main__", "probes", "failure_worlds", "typing"}
 
 
 class Rewriter(ast.NodeTransformer):
@@ -118,7 +113,7 @@ class Loader(importlib.machinery.SourceFileLoader):
     def get_code(self, fullname):
         path = self.get_filename(fullname)
         tree = ast.parse(self.get_data(path))
-        tree = Rewriter(fullname.removeprefix(PACKAGE + ".")).visit(tree)
+        tree = Rewriter(fullname.removeprefix("dpbo_core.").removeprefix("dpbo.")).visit(tree)
         return compile(tree, path, "exec", dont_inherit=True)
 
     def exec_module(self, module):
@@ -128,7 +123,7 @@ class Loader(importlib.machinery.SourceFileLoader):
 
 class Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] != PACKAGE or "migrations" in name:
+        if not name.startswith(PACKAGES):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
@@ -136,13 +131,13 @@ class Finder(importlib.abc.MetaPathFinder):
         return spec
 
 
-assert PACKAGE not in sys.modules
+assert not set(PACKAGES) & set(sys.modules)
 sys.meta_path.insert(0, Finder())
 
 
 def forget():
     """Empty what is remembered between studies, so that every one runs all its code."""
-    for module in [m for name, m in list(sys.modules.items()) if name.startswith(PACKAGE)]:
+    for module in [m for name, m in list(sys.modules.items()) if name.startswith(PACKAGES)]:
         for value in list(vars(module).values()):
             clear = getattr(value, "cache_clear", None)
             if callable(clear):

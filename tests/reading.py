@@ -28,7 +28,7 @@ class Paper:
 def papers(root: Path) -> list[Paper]:
     """Every paper of dpbo_core/theorems, by name."""
     tests = {path.relative_to(root).as_posix(): path.read_text() for path in (root / "tests").rglob("test_*.py")}
-    folders = ("dpbo_core", "tasks", "flows")
+    folders = ("dpbo_core", "tasks", "flows", "features")
     code = {
         path.relative_to(root).as_posix(): path.read_text() for f in folders for path in (root / f).rglob("*.py")
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-SHIPPED = ("dpbo_core", "flows", "tasks")
+SHIPPED = ("dpbo_core", "flows", "tasks", "features")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

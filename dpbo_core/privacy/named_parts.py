@@ -21,8 +21,8 @@ def declared(group: str) -> Mapping[str, str]:
         points = distribution(DISTRIBUTION).entry_points
     except PackageNotFoundError:  # a checkout that is not installed has the core alone
         return {}
-    found = {point.name: point.value for point in points if point.group == group}
-    return {name: value for name, value in sorted(found.items()) if value.startswith(FEATURES)}
+    values = {point.name: point.value for point in points if point.group == group}
+    return {name: value for name, value in sorted(values.items()) if value.startswith(FEATURES)}
 
 
 def load(value: str) -> Any:

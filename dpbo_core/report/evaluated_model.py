@@ -23,7 +23,6 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.cross_validation import fold_of
-from dpbo_core.models.enforced import enforced_prediction
 from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Scorable
@@ -31,6 +30,7 @@ from dpbo_core.models.final_model.storage import BOOSTERS, ESTIMATOR, NUMBERS
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.output_shape import Verb
+from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.privacy.release import Release

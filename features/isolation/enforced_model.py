@@ -17,8 +17,8 @@ from dpbo.features.isolation.engine import engine, scouted
 from dpbo.features.isolation.handle import hidden_beside
 from dpbo.features.isolation.limits import Limits
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.enforced import ModulesNeeded
 from dpbo_core.models.isolated_estimator import check_importable, modules_of, pickled_form
+from dpbo_core.models.record_isolation import ModulesNeeded
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore
 

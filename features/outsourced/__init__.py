@@ -4,5 +4,5 @@ curator: box (the price) · geometry · utility · curator · vault · answers
 modeller: modeler · session                 both: messages
 """
 
-CURATE = ("dpbo.features.outsourced.command:curate_app", "The curator: publish a private table.")
-MODEL = ("dpbo.features.outsourced.command:model_app", "The modeller: search a published table.")
+CURATE = (f"{__name__}.command:curate_app", "The curator: publish a private table.")
+MODEL = (f"{__name__}.command:model_app", "The modeller: search a published table.")

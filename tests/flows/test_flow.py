@@ -295,7 +295,7 @@ def test_every_task_uses_a_policy(name):
 
 def test_no_prefect_option_is_set_anywhere_else():
     options = {"persist_result", "cache_policy", "retries", "log_prints", "cache_key_fn", "result_storage"}
-    for folder in ("tasks", "flows"):
+    for folder in ("tasks", "flows", "features"):
         for path in (ROOT / folder).rglob("*.py"):
             if path.stem == "policies":
                 continue

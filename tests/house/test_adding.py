@@ -11,6 +11,7 @@ import pytest
 from pages import ROOT, blocks
 from worlds import mostly_slow
 
+ROOMS = ("dpbo_core", "dpbo", "tasks", "flows", "features")
 PLACES = {  # a page of docs/, and its section where it has several
     "method": ("adding_a_method", ""),
     "score": ("adding_a_part", "A score"),
@@ -22,10 +23,11 @@ PLACES = {  # a page of docs/, and its section where it has several
 
 def tracked():
     """The package's files, new ones too, but what git ignores; all of them where there is no git."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "dpbo_core"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *ROOMS]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     files = listed.stdout.split("\n") if listed.returncode == 0 else []
-    found = [ROOT / name for name in files if name] or [*(ROOT / "dpbo_core").rglob("*.py")]
+    every = (path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    found = [ROOT / name for name in files if name] or [*every]
     return [path for path in found if path.is_file()]
 
 
@@ -37,6 +39,8 @@ def copy(tmp_path):
                 target = tmp_path / "tree" / known.relative_to(ROOT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(known, target)
+    for room in ROOMS[2:]:
+        (tmp_path / "tree" / "dpbo" / room).symlink_to(f"../{room}")
     return tmp_path / "tree"
 
 

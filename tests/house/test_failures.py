@@ -22,6 +22,7 @@ from test_dp_hypo import study
 from worlds import Memory, NamedTrainer, plain, problem, run, smooth_table
 
 import dpbo_core
+from dpbo.features.private_training import hypo_search
 from dpbo.features.private_training.algorithm import Sizes
 from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.dp_sgd import DpSgd
@@ -36,7 +37,7 @@ from dpbo_core.mechanisms import random_stopping
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, try_out
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
-from dpbo_core.methods import METHODS, hypo_search
+from dpbo_core.methods import METHODS
 from dpbo_core.models.linear import tilted
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.privacy import library_version
@@ -69,9 +70,12 @@ def test_every_failing_call_comes_out_as_its_room_says(tmp_path):
 def test_every_room_of_the_house_says_what_may_come_out_of_it():
     house = Path(dpbo_core.__file__).parent
     rooms = {path.stem for path in house.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
+    features = {f"features.{path.parent.name}" for path in (house.parent / "features").glob("*/__init__.py")}
     named = {name.partition(":")[0] for name in ROOMS}
-    assert {name.partition(".")[0] for name in named} | UNREACHED == rooms - {"__init__"}
-    for path in (house.joinpath(*name.split(".")) for name in named):
+    told = {".".join(name.split(".")[: 2 if name.startswith("features.") else 1]) for name in named}
+    assert told | UNREACHED == (rooms - {"__init__"}) | features
+    homes = {name: house.parent if name.startswith("features.") else house for name in named}
+    for path in (home.joinpath(*name.split(".")) for name, home in homes.items()):
         assert path.is_dir() or path.with_suffix(".py").is_file(), path
 
 

@@ -59,7 +59,7 @@ def built(tmp_path_factory):
 
 def test_they_ship_the_package_whole_and_no_test(built):
     sdist, wheel = built
-    rooms = {"dpbo_core": "dpbo_core", "tasks": "dpbo/tasks", "flows": "dpbo/flows"}
+    rooms = {"dpbo_core": "dpbo_core", **{room: f"dpbo/{room}" for room in ("tasks", "flows", "features")}}
     wanted = {"dpbo/__init__.py", "dpbo/py.typed"} | {
         f"{installed}/{path.relative_to(ROOT / room).as_posix()}"
         for room, installed in rooms.items()
@@ -82,7 +82,7 @@ def test_the_version_is_in_one_place():
     assert version("dpbo") == number
     assert f"## {number}" in (ROOT / "CHANGELOG.md").read_text()  # documents say what they are about, code asks
     assert f"version: {number}\n" in (ROOT / "CITATION.cff").read_text()
-    for room in ("dpbo_core", "tasks", "flows"):
+    for room in ("dpbo_core", "tasks", "flows", "features"):
         for path in (ROOT / room).rglob("*.py"):
             text = path.read_text()
             if number in text:  # which a comment may have
@@ -114,7 +114,7 @@ def environment(built, tmp_path_factory):
 def run(environment, tmp_path):
     """Run a program of the environment in a folder of a team that has `flows` and `tasks` of its own."""
     team = tmp_path / "team"
-    for name in ("flows", "tasks"):
+    for name in ("flows", "tasks", "features"):
         (team / name).mkdir(parents=True)
         (team / name / "__init__.py").write_text("")
         (team / name / "tune.py").write_text("raise AssertionError('a module of the team')")

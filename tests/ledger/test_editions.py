@@ -26,7 +26,7 @@ from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.drifting import CHANGE, DRIFTS, LEVEL, Observations, of_the_past
 from dpbo_core.search.kernels import Matern52
 from dpbo_core.search.learning import FRESH, LearningSearch
-from dpbo_core.study import StudySpec, learning
+from dpbo_core.study import StudySpec, learning, tuning
 from dpbo_core.study.context import OS_NOISE, QueryContext
 from dpbo_core.study.resolve import plan_study, problem_of
 from dpbo_core.study.run import Run

@@ -80,7 +80,7 @@ def opens(tree):
 def test_no_face_is_forgotten():
     """Whoever opens a ledger takes its place from the one resolver."""
     givers = 0
-    for folder in ("dpbo_core", "flows", "tasks"):
+    for folder in ("dpbo_core", "flows", "tasks", "features"):
         for path in (ROOT / folder).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
             if name.startswith("dpbo_core/ledger/"):

@@ -11,7 +11,7 @@ from conftest import STUDY
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.models import enforced
+from dpbo_core.models import record_isolation
 from dpbo_core.privacy import named_parts
 from dpbo_core.privacy.declared_query import QUERIES
 from dpbo_core.study import StudySpec
@@ -58,7 +58,7 @@ def test_a_method_of_no_installed_feature_is_refused(declaring):
 def test_a_prediction_alone_is_refused_without_its_feature_and_never_weakened(declaring):
     declaring()
     with pytest.raises(StudyInvalid, match=r'rowwise = "enforced" needs .* and this installation has none'):
-        enforced.enforced_prediction()
+        record_isolation.enforced_prediction()
 
 
 def test_without_features_a_study_reads_as_before(declaring):
@@ -91,7 +91,7 @@ for verb in ("watch", "curate"):
 def test_a_command_and_a_name_of_no_installed_feature_are_refused():
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     name, *codes = ran.stdout.splitlines()
-    assert name.endswith("'PrivateObjective', and no feature of this installation declares it")
+    assert name.endswith("'PrivateObjective', and no installed feature declares it")
     assert codes == ["2", "2"]
     for verb in ("watch", "curate"):
         assert f"this installation has no command or feature '{verb}'" in ran.stderr

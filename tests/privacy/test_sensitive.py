@@ -18,6 +18,8 @@ ALLOWED = (
     "dpbo_core/models/scoring/persons.py",
     "dpbo_core/mechanisms/",
     "dpbo_core/methods/",
+    "features/outsourced/geometry.py",  # of a method, as these are
+    "features/private_training/hypo_search.py",
 )
 SECRET = 0.123456789
 
@@ -65,7 +67,7 @@ def exposures(source: str) -> list[int]:
 
 
 def test_only_listed_rooms_open_a_sensitive_value():
-    paths = [path for room in ("dpbo_core", "tasks", "flows") for path in (ROOT / room).rglob("*.py")]
+    paths = [path for room in ("dpbo_core", "tasks", "flows", "features") for path in (ROOT / room).rglob("*.py")]
     others = [path for path in paths if not path.relative_to(ROOT).as_posix().startswith(ALLOWED)]
     spoken = [path for path in others if re.search("expose|_Sensitive", path.read_text())]
     assert len(others) > 200

@@ -5,6 +5,7 @@ import doctest
 import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from pages import PAGES
 import dpbo
 import dpbo_core.ledger
 import dpbo_core.ledger.accounting
+from dpbo_core.privacy.named_parts import declared
 
 DEEP = re.compile(r"^(?:>>> )?\s*from (dpbo(?:_core)?\.[\w.]+) import", re.MULTILINE)
 # who adds works inside, and theorems are called by the papers' names
@@ -35,7 +37,8 @@ def test_what_tools_read_is_what_is_imported(package, under):
         for item in node.names
     }
     core = dict.fromkeys(dpbo_core.__all__, "dpbo_core") if package is dpbo else {}
-    assert told == {name: f"{under}.{home}" for name, home in package._HOME.items()} | core
+    features = {name: home.partition(":")[0] for name, home in declared("dpbo.names").items()} if core else {}
+    assert told == {name: f"{under}.{home}" for name, home in package._HOME.items()} | core | features
     assert list(package._HOME) == sorted(package._HOME)
 
 
@@ -63,9 +66,9 @@ def test_an_unlisted_name_is_refused():
 EXPLAINED = ("PrivacyLedger", "PrivateSearch", "PrivateSelection", "plan_study", "run_study")
 
 
-@pytest.mark.parametrize("name", [*EXPLAINED, "accounting", "ledger"])
+@pytest.mark.parametrize("name", [*EXPLAINED, "ledger.accounting", "ledger"])
 def test_the_example_in_its_docstring_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(dpbo_core, name), name, globs={})
+    (example,) = doctest.DocTestFinder(recurse=False).find(attrgetter(name)(dpbo_core), name, globs={})
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0

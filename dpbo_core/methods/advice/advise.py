@@ -38,7 +38,7 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import expected_interval
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import check_lengthscale
-from dpbo_core.models.enforced import enforced_prediction
+from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.privacy.plan import PrivacyPlan
 
 Verdict = Literal["good", "poor", "useless", "refused"]
