@@ -254,3 +254,20 @@ def failing_queries(folder, ledger, first_rows):
         return Curator(QueryContext(ledger), vaults).answer(query, folder / "answers.csv", private=private)
 
     return {"outsourced": curate}
+
+
+STANDING_ELSEWHERE = "outsourced"  # test_outsourced_certificate.py
+
+
+# The rules of the house
+
+MODELLER = "the modeller knows nothing"
+PLANTED_IMPORTS = [
+    ("features/outsourced/modeler.py", "import dpbo_core.data.table", MODELLER),
+    ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", MODELLER),
+    ("features/outsourced/session.py", "import dpbo.features.outsourced.vault", MODELLER),
+    ("features/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
+]
+PLANTED_ALONE = {
+    "dpbo_core/search/acquisition.py": "another file of its room imports the same, and one way to a module is told"
+}

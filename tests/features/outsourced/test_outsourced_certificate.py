@@ -1,13 +1,17 @@
 """The certificate of a published table, and a table whose name no file can have."""
 
+import math
+
 import pytest
 from exchanges import world
+from test_standings import tight_rho
 
 from dpbo.features.outsourced.box import Outsourced
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo_core.errors import CertificateFalse, DpboError
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.methods.certified import CERTIFIED
+from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 
 
@@ -39,3 +43,17 @@ def test_a_name_too_long_for_a_file_is_a_letter(tmp_path):
             QueryContext(made.ledger),
             vaults=made.vaults,
         )
+
+
+def test_the_tables_standings_are_those_of_what_is_published():
+    """A row's image moves by at most 2B, and by 1 under the paper's relation; the paper's transform is refuted."""
+    sound = Outsourced(1.0, 1e-5, norm_bound=3.0).plan(100, 2)
+    ((spend,), rho) = (sound.spends, tight_rho(1.0, 1e-5))
+    assert sound.guarantee.evidence.standing == "standard"
+    assert spend.sensitivity == pytest.approx(6.0, rel=1e-5)
+    assert spend.sensitivity >= 6.0
+    assert spend.noise_scale == pytest.approx(spend.sensitivity / math.sqrt(2 * rho), rel=1e-6)
+    near = Outsourced(1.0, 1e-5, relation=NeighboringRelation.ROW_MOVES_BY_ONE).plan(100, 2).spends[0]
+    assert near.sensitivity == pytest.approx(1.0, rel=1e-5)
+    printed = Outsourced(1.0, 1e-5, transform="published").plan(100, 2).guarantee
+    assert (printed.evidence.standing, printed.epsilon) == ("refuted", math.inf)

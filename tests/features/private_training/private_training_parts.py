@@ -1,10 +1,13 @@
 """What private training adds to the suites that test all methods alike."""
 
+import math
 import os
 from functools import partial
 from unittest.mock import patch
 
+from dpbo.features.private_training import dp_hypo
 from dpbo.features.private_training.dp_hypo import DpHypo
+from dpbo.features.private_training.union import BASES
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import resolve
 
@@ -141,3 +144,40 @@ def failing_studies(study):
 def failing_evaluations(study):
     asked = both_sensitive(study, "noisy_gradient_descent", stopping="one")
     return {"evaluation, private training": asked | {"evaluation": {"epsilon": 1.0}}}
+
+
+# The rules of the house
+
+ALIKE_FILES = {"union": "the closed union of its room"}
+NAMED = {"features/private_training": BASES}  # names that stand in one file of this room alone
+PLANTED_NAMES = [
+    ("features/private_training/dp_hypo.py", 'DEFAULT = "noisy_gradient_descent"', "noisy_gradient_descent")
+]
+
+
+# What a plan prints, and pays
+
+
+def trials(noise_of, method):
+    """Theorem 2 of Papernot and Steinke, and of Wang et al.: (2 + η)(ε + log C/c) = 1; ε is the quality's."""
+    adaptive = method.sampler == "gaussian_process"
+    each = 1.0 / (2 + method.shape) - (math.log(method.upper / method.lower) if adaptive else 0.0)
+    return [(noise_of, noise_of / each)]
+
+
+def standings(sensitivity):
+    """(method, standing, its draws' prices): `sensitivity` is the score's, at ε = 1."""
+    adaptive = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
+    prices = partial(trials, sensitivity)
+    return [
+        (DpHypo(), "standard", prices),
+        (DpHypo(**adaptive), "corrected", prices),
+        (DpHypo(calibration="published"), "printed", prices),
+        (DpHypo(**adaptive, calibration="published"), "printed", prices),
+    ]
+
+
+LABELS_ELSEWHERE = [
+    dp_hypo.POISSON_EVIDENCE.note,
+    dp_hypo.ONE_EVIDENCE.note,
+]
