@@ -2,9 +2,10 @@
 
 python tests/without.py FEATURE [PYTEST OPTION …]
 
-The copy holds the tracked files. The feature's folders, its page, the benchmarks and examples that import it and
-its lines of pyproject.toml are deleted. The rest is installed into a virtual environment of its own, which takes
-the dependencies from the one that runs this script. One line a part is printed; the first that fails ends it.
+The copy holds the tracked files. The feature's folders, its pages, the benchmarks and examples that import it and
+its lines of pyproject.toml are deleted; a page, or a part of one, says in a comment whose it is. The rest is
+installed into a virtual environment of its own, which takes the dependencies from the one that runs this script.
+One line a part is printed; the first that fails ends it.
 """
 
 import os
@@ -48,7 +49,7 @@ def _emptied(contract):
 
 
 def own_files(folder, feature):
-    """What belongs to the feature alone: its folders, its page, and the scripts that import it."""
+    """What belongs to the feature alone: its folders, and the scripts that import it."""
     names = re.findall(
         rf'^(\w+) = "dpbo\.features\.{feature}\b', (folder / "pyproject.toml").read_text(), re.MULTILINE
     )
@@ -57,7 +58,6 @@ def own_files(folder, feature):
         rf"^ *from dpbo import .*\b({'|'.join(names)})\b",
     ]
     yield folder / "features" / feature
-    yield folder / "docs" / "features" / f"{feature}.md"
     yield from (path for path in (folder / "tests" / "features").iterdir() if feature in path.name.split("_and_"))
     scripts = {*(folder / "benchmarks").rglob("*.py"), *(folder / "examples").rglob("*.py")}
     while gone := {path for path in scripts if re.search("|".join(imports), path.read_text(), re.MULTILINE)}:
@@ -70,14 +70,37 @@ def own_files(folder, feature):
 
 def delete(folder, feature):
     """Delete the feature's own files and lines."""
-    gone = [*own_files(folder, feature)]
-    for path in gone:
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    project = folder / "pyproject.toml"
+    for path in [*own_files(folder, feature)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    project, names = folder / "pyproject.toml", folder / "dpbo" / "__init__.py"
     project.write_text(without_entries(project.read_text(), feature))
-    site = folder / "mkdocs.yml"
-    kept = [line for line in site.read_text().splitlines() if not line.endswith(f" features/{feature}.md")]
-    site.write_text("\n".join(kept) + "\n")
+    names.write_text(
+        re.sub(rf"^    from dpbo\.features\.{feature}\b.*\n", "", names.read_text(), flags=re.MULTILINE)
+    )
+    delete_pages(folder, feature)
+
+
+def delete_pages(folder, feature):
+    """Delete the pages and the parts of pages that say that they are the feature's, and every link to them."""
+    marked = rf"<!-- feature: (?:\w+ and )?{feature}(?: and \w+)? -->\n"
+    docs, site = folder / "docs", folder / "mkdocs.yml"
+    pages = {path: path.read_text() for path in (*docs.rglob("*.md"), *folder.glob("*.md"))}
+    gone = {path for path, text in pages.items() if re.match(marked, text)}
+    kept = {path: re.sub(rf"{marked}.*?<!-- end of feature -->\n+", "", text, flags=re.DOTALL)
+            for path, text in pages.items() if path not in gone}  # fmt: skip
+    for path, text in kept.items():
+
+        def plain(link, page=path):
+            return link[1] if (page.parent / link[2]).resolve() in gone else link[0]
+
+        path.write_text(re.sub(r"\[([^][]*)\]\(([^)#\s]+)[^)\s]*\)", plain, text))
+    shown = "".join(kept.values())
+    for path in gone:
+        site.write_text(re.sub(rf"^.* {path.relative_to(docs)}\n", "", site.read_text(), flags=re.MULTILINE))
+        path.unlink()
+    for picture in docs.rglob("*.png"):
+        if picture.name not in shown and picture.name in "".join(pages[path] for path in gone):
+            picture.unlink()
 
 
 def environment(folder):
@@ -110,6 +133,8 @@ def main(feature, *options):
         copy_of_tree(folder)
         delete(folder, feature)
         python = environment(folder)
+        if (ROOT / ".mypy_cache").is_dir():  # what was checked already is not checked again
+            shutil.copytree(ROOT / ".mypy_cache", folder / ".mypy_cache")
         scripts = python.parent
         parts = {
             "install": (python, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "-e", "."),

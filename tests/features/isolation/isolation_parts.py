@@ -17,3 +17,11 @@ def failing_studies(study):
 def failing_evaluations(study):
     (asked,) = failing_studies(study).values()
     return {"evaluation, one by one": asked | {"evaluation": {"epsilon": 1.0}}}
+
+
+FAILURE_ROOMS = {
+    "features.isolation": (
+        ("public message", "release", "sealed"),
+        "public rows and public models; a prediction that fails costs its own record alone, the constant",
+    ),
+}

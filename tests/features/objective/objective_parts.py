@@ -165,3 +165,12 @@ def until_read(watch):
         return read(self)
 
     return ScoreSession, "_draws", draws
+
+
+FAILURE_ROOMS = {
+    "features.objective": (("sealed",), "arithmetic on what was released, of public size"),
+    "features.objective.submission": (
+        ("release", "sealed"),
+        "a public model handed in; a prediction that fails costs its own record alone, the constant",
+    ),
+}

@@ -181,3 +181,37 @@ LABELS_ELSEWHERE = [
     dp_hypo.POISSON_EVIDENCE.note,
     dp_hypo.ONE_EVIDENCE.note,
 ]
+
+RANGED = {  # a method of every range that a study's score may have
+    "adaptive": DpHypo(sampler="gaussian_process", lower=0.9, upper=1.1, inverse_temperature=9e5)
+}
+FAILURE_ROOMS = {
+    "features.private_training": (
+        ("release", "sealed"), "every point of Λ was checked at the study's sizes before the charge"
+    ),
+}  # fmt: skip
+
+
+# Lists of the pages
+
+LISTED_IN = "docs/how_to/private_training.md"
+
+
+def bases():
+    """Each private base algorithm: which models, which hyperparameters, and whether it is pure."""
+    from lists import table
+
+    rows = []
+    for base in BASES.values():
+        if base.private:
+            defaults = {
+                name: "" if axis.default is None else f" ({axis.default:g})" for name, axis in base.axes.items()
+            }
+            axes = ", ".join(f"`{name}`{default}" for name, default in defaults.items())
+            models = ", ".join(f"`{model}`" for model in base.models) or "any"
+            rows.append((f"`{base.name}`", models, axes, "0" if base.pure else "> 0"))
+    return table(("`base`", "models", "axes of `[space]`, with their defaults", "δ"), rows)
+
+
+LISTS = {"bases": bases}
+ADDED = {"base": ("adding_a_part", "A private base algorithm")}
