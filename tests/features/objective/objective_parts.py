@@ -174,3 +174,6 @@ FAILURE_ROOMS = {
         "a public model handed in; a prediction that fails costs its own record alone, the constant",
     ),
 }
+
+
+FRAMEWORK_PAGE = "docs/how_to/own_search.md"  # a page that `make frameworks` runs
