@@ -102,7 +102,7 @@ def test_an_entry_point_of_another_distribution_is_not_loaded(tmp_path, monkeypa
     info = tmp_path / "beside-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: beside\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dpbo.methods]\nplanted = dpbo.features.watch.query:QUERY\n")
+    (info / "entry_points.txt").write_text("[dpbo.methods]\nplanted = dpbo.features.watch.terms:QUERY\n")
     monkeypatch.syspath_prepend(tmp_path)
     named_parts.declared.cache_clear()
     assert "planted" not in named_parts.declared("dpbo.methods")

@@ -11,7 +11,7 @@ from audit import verdict
 from pages import PAGES
 
 import dpbo
-from dpbo.features.objective.released_score import Score
+from dpbo.features.objective.price import Score
 from dpbo.flows.cli.app import VERBS
 
 PUBLIC = {"budget", "tune", "evaluate", "show", "verify"}  # commands that it runs

@@ -265,7 +265,7 @@ MODELLER = "the modeller knows nothing"
 PLANTED_IMPORTS = [
     ("features/outsourced/modeler.py", "import dpbo_core.data.table", MODELLER),
     ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", MODELLER),
-    ("features/outsourced/session.py", "import dpbo.features.outsourced.vault", MODELLER),
+    ("features/outsourced/session.py", "import dpbo.features.outsourced.curator", MODELLER),
     ("features/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
 ]
 PLANTED_ALONE = {

@@ -11,7 +11,7 @@ from test_failures import SECRET, SYSTEM, raising
 from worlds import Memory, problem, run, smooth_table
 
 from dpbo.features.private_training import hypo_search
-from dpbo.features.private_training.algorithm import Sizes
+from dpbo.features.private_training.base import Sizes
 from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.dp_sgd import DpSgd
 from dpbo.features.private_training.noisy_gradient_descent import NoisyGradientDescent
