@@ -2,6 +2,13 @@
 
 The ledger holds the digest of the table and the curator's vault the table itself. A kill before the digest is
 recorded discards a table that nobody saw; a kill after it publishes the very same bytes the next time.
+
+The vault of a publication is a folder of its owner's:
+
+key             32 random bytes in hex: the secret order of the published rows
+table.parquet   the table as it was drawn; it is published from here
+answers.json    every query that was answered; how answers are given the ledger says too, and decides
+lock            held while a query is answered
 """
 
 import hashlib
