@@ -9,6 +9,7 @@
 | `noisy_gradient_descent`, `dp_sgd` | training by noisy gradients; `gradients` holds what they share |
 | `output_perturbation`, `objective_perturbation` | training by perturbation; `solving` holds what they share |
 
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that name
-it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`. `make without FEATURE=private_training` does so in a copy.
+To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
+name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=private_training` does
+so in a copy.
 """

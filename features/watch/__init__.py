@@ -11,8 +11,9 @@
 | `flow`, `schedule_flow` | a look as a Prefect flow, once or on a schedule |
 | `command` | `dpbo watch` |
 
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that name
-it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`. `make without FEATURE=watch` does so in a copy.
+To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
+name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=watch` does
+so in a copy.
 """
 
 KIND = "watch"  # in the ledger's column of methods
