@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import STUDY
+from of_features import FEATURES
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
@@ -121,7 +122,7 @@ def test_an_entry_point_outside_the_features_is_not_loaded(declaring, value):
 
 
 def test_an_entry_point_does_not_replace_a_part_of_the_core(declaring):
-    planted = "dpbo.features.planted:Part"
+    planted = f"dpbo.features.{FEATURES[0]}:__name__"
     groups = "dpbo.methods", "dpbo.exchanges", "dpbo.queries", "dpbo.commands", "dpbo.names"
     honest = METHODS["private_grid"]
     declaring(*((group, name, planted) for group in groups for name in ("private_grid", "tune", "Real")))
