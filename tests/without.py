@@ -88,12 +88,16 @@ def delete_pages(folder, feature):
     gone = {path for path, text in pages.items() if re.match(marked, text)}
     kept = {path: re.sub(rf"{marked}.*?<!-- end of feature -->\n+", "", text, flags=re.DOTALL)
             for path, text in pages.items() if path not in gone}  # fmt: skip
+    link = r"\[([^][]*)\]\(([^)#\s]+)[^)\s]*\)"
     for path, text in kept.items():
 
-        def plain(link, page=path):
-            return link[1] if (page.parent / link[2]).resolve() in gone else link[0]
+        def plain(found, page=path):
+            return found[1] if (page.parent / found[2]).resolve() in gone else found[0]
 
-        path.write_text(re.sub(r"\[([^][]*)\]\(([^)#\s]+)[^)\s]*\)", plain, text))
+        def claimed(found, page=path):  # a row that says yes, see there
+            return "" if (page.parent / found[2]).resolve() in gone else found[0]
+
+        path.write_text(re.sub(link, plain, re.sub(rf"^.*\| yes: {link}.*\n", claimed, text, flags=re.MULTILINE)))
     shown = "".join(kept.values())
     for path in gone:
         site.write_text(re.sub(rf"^.* {path.relative_to(docs)}\n", "", site.read_text(), flags=re.MULTILINE))

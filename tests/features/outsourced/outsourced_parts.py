@@ -16,6 +16,7 @@ from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.methods import EXCHANGES
 from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 
@@ -273,3 +274,7 @@ PLANTED_ALONE = {
 }
 
 FAILURE_ROOMS = {"features.outsourced": (("release", "sealed"), "arithmetic on integer sums of public range")}
+
+CLAIMS = {("somebody else is to search", 1): lambda _: "outsourced" in EXCHANGES}
+PRINTED_KEYS = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
+SAYS_A_PAPERS_WORDS = "features/outsourced/command.py"  # `dpbo curate plan` says what Theorem 3 bounds
