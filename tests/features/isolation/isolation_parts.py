@@ -25,3 +25,5 @@ FAILURE_ROOMS = {
         "public rows and public models; a prediction that fails costs its own record alone, the constant",
     ),
 }
+
+PICKLES = ["features/isolation/available.py", "features/isolation/child.py"]

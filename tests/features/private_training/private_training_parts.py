@@ -216,3 +216,4 @@ def bases():
 LISTS = {"bases": bases}
 ADDED = {"base": ("adding_a_part", "A private base algorithm")}
 CLAIMS = {("the training set is sensitive too", 1): lambda _: DpHypo.traits.private_forms is not None}
+OPENS_SENSITIVE = "features/private_training/hypo_search.py"
