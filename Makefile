@@ -22,6 +22,7 @@
 #              resumed where it was interrupted (forty minutes, afresh)
 # make pages   write every list, page and printed plan of the documentation that comes from the code (a minute)
 # make check   format, lint, types, import rules
+# make without FEATURE=watch  delete a feature in a copy, and check and test what is left (a quarter of an hour)
 # make lock    pin the dependencies again (after editing pyproject.toml; LOCK=--upgrade for today's releases)
 
 PYTHON ?= python3
@@ -32,7 +33,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run frameworks format \
+.PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run frameworks without format \
 	algorithms algorithm-1 algorithm-2 algorithm-3 lock clean
 
 setup: $(STAMP)
@@ -120,6 +121,9 @@ check: $(STAMP)
 pages: $(STAMP)
 	@$(BIN)/python tests/write_pages.py
 
+without: $(STAMP)
+	@$(BIN)/python tests/without.py $(FEATURE)
+
 format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -162,7 +166,7 @@ $(VENV)/.frameworks: $(STAMP) pyproject.toml
 	@touch $@
 
 frameworks: $(VENV)/.frameworks
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/frameworks/*.py
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/frameworks/*.py tests/features/*/frameworks/*.py
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

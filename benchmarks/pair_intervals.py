@@ -12,12 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbo.features.objective.price import ObjectivePrice
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
+from dpbo_core.privacy.declared_query import QUERIES
+from dpbo_core.privacy.named_parts import load
 from dpbo_core.privacy.release import ALL_PAIRS
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import planning_problem
@@ -56,8 +57,10 @@ def methods_of(problem):
         "public": Public().draws(problem),
         "private_trajectory": looked.draws(problem),
         "private_trajectory, no look": none.draws(problem),
-        "a private objective's best": ObjectivePrice(problem, STEPS).draws(),
     }
+    if "objective" in QUERIES:
+        price = load("dpbo.features.objective.price:ObjectivePrice")(problem, STEPS)
+        draws["a private objective's best"] = price.draws()
     for name, drawn in draws.items():
         made = {spend.what: mechanism for spend, mechanism in drawn}
         yield name, made.pop(ALL_PAIRS), [*made.values()][-1], n_scores.get(name, STEPS)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import dpbo_core
 
 if TYPE_CHECKING:
-    from dpbo.features.objective.private_objective import PrivateObjective as PrivateObjective  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.outsourced.flow import Outsourcing as Outsourcing  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.outsourced.flow import outsource as outsource  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.watch.flow import Watched as Watched  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.watch.flow import watch_privately as watch_privately  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.watch.looks import look_once as look_once  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.watch.recorded_looks import Look as Look  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.watch.schedule_flow import watch_on_schedule as watch_on_schedule  # type: ignore[import-not-found,unused-ignore]
-    from dpbo.features.watch.watching import plan_watch as plan_watch  # type: ignore[import-not-found,unused-ignore]
+    from dpbo.features.objective.private_objective import PrivateObjective as PrivateObjective
+    from dpbo.features.outsourced.flow import Outsourcing as Outsourcing
+    from dpbo.features.outsourced.flow import outsource as outsource
+    from dpbo.features.watch.flow import Watched as Watched
+    from dpbo.features.watch.flow import watch_privately as watch_privately
+    from dpbo.features.watch.looks import look_once as look_once
+    from dpbo.features.watch.recorded_looks import Look as Look
+    from dpbo.features.watch.schedule_flow import watch_on_schedule as watch_on_schedule
+    from dpbo.features.watch.watching import plan_watch as plan_watch
     from dpbo.flows.evaluate import Evaluated as Evaluated
     from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
     from dpbo.flows.owner import owners_terminal as owners_terminal
@@ -82,12 +82,12 @@ def __getattr__(name: str) -> Any:
     if name in dpbo_core.__all__:
         return getattr(dpbo_core, name)
     if name == "__all__":
-        return [*_HOME, *_declared(), *dpbo_core.__all__]
+        return [*dict.fromkeys([*_HOME, *_declared(), *dpbo_core.__all__])]
     if name in _declared():
         from dpbo_core.privacy.named_parts import load
 
         return load(_declared()[name])
-    raise AttributeError(f"module 'dpbo' has no attribute {name!r}")
+    raise AttributeError(f"module 'dpbo' has no attribute {name!r}, and no installed feature declares it")
 
 
 def __dir__() -> list[str]:

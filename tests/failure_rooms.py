@@ -4,6 +4,8 @@ By module, the longest name that fits. The outcomes are those of `failing`; `tes
 house, so that a room that is renamed or new is not without a rule.
 """
 
+from of_features import merged
+
 SEALED, RELEASE, PUBLIC = ("sealed",), ("release", "sealed"), ("public message", "release", "sealed")
 NUMBERS = "a function of the plan's own numbers, which ran on the same numbers before the charge"
 ROOMS = {  # by module, the longest name that fits: (what may come out, why no record brings it about)
@@ -34,16 +36,7 @@ ROOMS = {  # by module, the longest name that fits: (what may come out, why no r
     "study.tuning": (SEALED, "comparisons with public numbers, and arithmetic on what was released"),
     "report": (SEALED, "comparisons with public edges, and arithmetic on what was released, of public size"),
     "sklearn_api": (RELEASE, "the public half; what cannot be predicted scores the constant"),
-    "features.private_training": (RELEASE, "every point of Λ was checked at the study's sizes before the charge"),
-    "features.objective": (SEALED, "arithmetic on what was released, of public size"),
-    "features.objective.submission": (
-        RELEASE, "a public model handed in; a prediction that fails costs its own record alone, the constant"
-    ),
-    "features.watch": (SEALED, "comparisons with public numbers, and arithmetic on what was released"),
-    "features.outsourced": (RELEASE, "arithmetic on integer sums of public range"),
-    "features.isolation": (
-        PUBLIC, "public rows and public models; a prediction that fails costs its own record alone, the constant"
-    ),
+    **merged("FAILURE_ROOMS"),
 }  # fmt: skip
 UNREACHED = {"errors"}  # between the charge and the release, or all of it public
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-from dpbo_core.study.context import QueryContext
+from of_features import merged
 
 LIMIT = 1e6  # of the caps: thousands of editions fit
 BASE = {
@@ -24,14 +23,6 @@ BASE = {
     "search": {"steps": 3},
 }
 LOGISTIC, TREE = "sklearn.linear_model.LogisticRegression", "sklearn.tree.DecisionTreeClassifier"
-SENSITIVE = {"sensitive": "training", "n_training": 24, "labels": ["no", "yes"], "bounds": {"*": [-3.0, 3.0]}}
-AXES = {
-    "noisy_gradient_descent": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [2]}},
-    "dp_sgd": {"learning_rate": {"low": 1.0, "high": 4.0, "points": 2}, "epochs": {"values": [1]}},
-    "output_perturbation": {"lambda": {"low": 0.1, "high": 1.0, "points": 2}},
-    "objective_perturbation": {"lambda": {"low": 0.1, "high": 1.0, "points": 2}},
-}
-ADAPTIVE = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
 
 
 def near(truth, prediction):
@@ -82,19 +73,6 @@ def study(**sections):
     return tables
 
 
-def private(base, **options):
-    """Both sets sensitive."""
-    return study(
-        study={"method": "dp_hypo"},
-        privacy={"epsilon": 8.0, "dataset": "both"},
-        data=SENSITIVE,
-        model={"score": "accuracy"},
-        space=AXES[base],
-        search={"steps": 4},
-        method={"base": base, **options},
-    )
-
-
 MEANS = {"training": "train.csv", "target": "ill", "n_persons": 12}
 STUDIES = {
     "private_grid, a file": study(method={"score_share": 0.5}),
@@ -141,24 +119,13 @@ STUDIES = {
     ),
     "noisy_gp": study(study={"method": "noisy_gp"}),
     "exact_gp": study(study={"method": "exact_gp"}, method={"rate_constant": 1e3, "decay_constant": 0.01}),
-    "dp_hypo, public": study(study={"method": "dp_hypo"}),
-    "dp_hypo, noisy_gradient_descent": private("noisy_gradient_descent", **ADAPTIVE),
-    "dp_hypo, dp_sgd": private("dp_sgd", stopping="poisson"),
-    "dp_hypo, output_perturbation": private("output_perturbation", **ADAPTIVE),
-    "dp_hypo, objective_perturbation": private("objective_perturbation", hide_duration=True),
-    "dp_hypo, one training": private("noisy_gradient_descent", stopping="one"),
     "private_grid, three classes": study(
         data={"training": "train_colours.csv", "validation": "colours.csv", "target": "colour"},
         model={"estimator": LOGISTIC, "score": "accuracy"},
         space={"C": {"values": [0.1]}},
     ),
-    "private_grid, one by one": study(
-        model={"estimator": TREE, "score": "accuracy", "rowwise": "enforced"},
-        space={"max_depth": {"values": [1]}},
-    ),
 }
-STUDIES["dp_hypo, disjoint people"] = private("dp_sgd", people="disjoint")
-STUDIES["dp_hypo, disjoint people"]["study"]["accepts"] = ["disjoint_people"]
+STUDIES |= merged("failing_studies", study)
 LEARNING = {
     "private_trajectory, learning": study(
         study={"method": "private_trajectory"}, search={"learn_from": "editions"}
@@ -194,17 +161,10 @@ EVALUATED |= {
         space={"alpha": {"values": [1.0]}},
         evaluation={"epsilon": 1.0},
     ),
-    "evaluation, private training": private("noisy_gradient_descent", stopping="one")
-    | {"evaluation": {"epsilon": 1.0}},
-    "evaluation, one by one": STUDIES["private_grid, one by one"] | {"evaluation": {"epsilon": 1.0}},
 }
+EVALUATED |= merged("failing_evaluations", study)
 EVALUATED["evaluation, persons' means"]["data"] = MEANS | {"validation": "people.csv"}
 EVALUATED["evaluation, persons' means in parts"]["data"] = MEANS | {"validation": "people"}
-WATCHED = {
-    "watch": study(data={"validation": "parts"}),
-    "watch, a pool": study(data={"validation": "day-2026-03-01.csv"}),
-    "watch, pairs": study(model={"estimator": LOGISTIC, "score": "roc_auc"}, space={"C": {"values": [0.1]}}),
-}
 STUDIES["private_grid, predictions"]["data"] = {
     "predictions": "predictions.csv", "n_validation": 24, "target": "ill", "labels": ["no", "yes"],
 }  # fmt: skip
@@ -216,23 +176,11 @@ STUDIES["private_grid, a bundled set"]["data"] = {"source": "breast_cancer", "va
 def worlds(folder):
     """name → a function of an edition that asks for the study, in `folder`, which has its files."""
     from sklearn.linear_model import Ridge
-    from sklearn.tree import DecisionTreeClassifier
 
-    from dpbo import PrivateObjective
-    from dpbo.features.objective.objective_handle import objective_of_study
-    from dpbo.features.objective.score_session import ScoreSession
-    from dpbo.features.outsourced.answers import Curator
-    from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
-    from dpbo.features.outsourced.curator import Publication, publish
-    from dpbo.features.outsourced.messages import Query
-    from dpbo.features.watch.looks import look_once
     from dpbo_core import PrivateSearch, PrivateSelection, Real
-    from dpbo_core.ledger.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
-    from dpbo_core.ledger.sources import file_source
-    from dpbo_core.privacy.guarantee import NeighboringRelation
     from dpbo_core.report.evaluation import evaluate_study
-    from dpbo_core.study import StudySpec, WatchSection
+    from dpbo_core.study import StudySpec
     from dpbo_core.study.tuning import run_study
 
     url = f"sqlite:///{folder / 'ledger.db'}"
@@ -268,22 +216,6 @@ def worlds(folder):
     def learning(place, tables):
         go = of(f"learning-{place}", tables)
         go("the first")  # charged and released before
-        return go
-
-    def watched(place, tables, pooled):
-        ledger = PrivacyLedger(f"sqlite:///{folder / f'ledger-watch-{place}.db'}")
-        spec = StudySpec.from_dict(tables)
-        run_study(spec, ledger=ledger, folder=folder)
-        if pooled:
-            ledger.allow("people", file_source(folder / "day-{date}.csv"))
-
-        def go(edition):
-            wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
-            if pooled:
-                wanted = wanted.replace(pool=3, table="day-{date}.csv", least_records=72)
-            vaults = folder / f"watch-{place}"
-            return look_once(spec, ledger=ledger, folder=folder, vaults=vaults, name="day", section=wanted)
-
         return go
 
     def first_rows():
@@ -330,72 +262,11 @@ def worlds(folder):
             ledger=url,
         ).fit(table[["a"]], table.ill)
 
-    def objective(edition, **settings):
-        """All scores for one price: two questions, the best of them, the release."""
-        table, public = frame(1), frame(0)
-        first_rows()
-        asked = PrivateObjective(
-            DecisionTreeClassifier(),
-            epsilon=1.0,
-            delta=1e-9,
-            dataset=settings["study"],
-            n_scores=2,
-            budget=(LIMIT, 1e-5),
-            edition=edition,
-            ledger=url,
-            **settings,
-        )
-        return asked.fit(public[["a", "b"]], public.ill, X_validation=table[["a", "b"]], y_validation=table.ill)
-
-    def chosen(edition):
-        asked = objective(edition, study="chosen", choice_share=0.3)
-        for depth in (1, 2):
-            asked({"max_depth": depth})
-        return asked.close()
-
-    def submitted(edition):
-        asked = objective(edition, study="submitted", accepts=("rowwise_predictions", "public_models"))
-        public = frame(0)
-        asked.submit(DecisionTreeClassifier(max_depth=1, random_state=0).fit(public[["a", "b"]], public.ill))
-        asked.submit_predictions(frame(3).ill, name="a team's")
-        return asked.close()
-
-    def of_a_file(edition):
-        tables = study(
-            study={"edition": edition},
-            privacy={"dataset": "asked"},
-            model={"estimator": LOGISTIC, "score": "log_loss"},
-            space={"C": {"low": 0.1, "high": 1.0}},
-            objective={"scores": 1},
-        )
-        run = QueryContext(PrivacyLedger(f"sqlite:///{folder / 'ledger-asked.db'}"), folder)
-        session = ScoreSession(objective_of_study(StudySpec.from_dict(tables), run), run)
-        session.ask({"C": 0.5})
-        return session.close()
-
-    ledger.set_budget(
-        PrivacyBudget.of("rows", epsilon=LIMIT, delta=0.5, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
-    )
-
-    def curate(edition):
-        box = Outsourced(epsilon=1.0, delta=1e-6, relation=NeighboringRelation.ROW_MOVES_BY_ONE)
-        vaults = folder / "vaults"
-        publication = Publication(box, "rows", edition)
-        release = publish(
-            publication, folder / "rows.csv", folder / "z.parquet", QueryContext(ledger), vaults=vaults
-        ).release
-        query = Query(publication=release.release_id, session="0" * 16, step=1, row=2)
-        return Curator(QueryContext(ledger), vaults).answer(
-            query, folder / "answers.csv", private=PrivateAnswers(-1.0, 1.0, 1.0, 1e-6)
-        )
-
     made = {name: of(place, tables) for place, (name, tables) in enumerate(STUDIES.items())}
     made |= {name: learning(place, tables) for place, (name, tables) in enumerate(LEARNING.items())}
     made |= {name: evaluated(place, tables) for place, (name, tables) in enumerate(EVALUATED.items())}
-    made |= {name: watched(place, tables, "pool" in name) for place, (name, tables) in enumerate(WATCHED.items())}
     in_memory = {"PrivateSearch, a score function": search, "PrivateSelection, functions": selection}
-    in_memory |= {"objective, a choice": chosen, "objective, handed in": submitted, "objective, a file": of_a_file}
-    return made | in_memory | {"outsourced": curate}
+    return made | in_memory | merged("failing_queries", folder, ledger, first_rows)
 
 
 def here(path):

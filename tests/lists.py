@@ -4,9 +4,9 @@ import os
 import re
 from pathlib import Path
 
+from of_features import merged, parts
 from pages import ROOT
 
-from dpbo.features.private_training.union import BASES
 from dpbo.flows.cli.app import VERBS
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.contract import Method
@@ -15,7 +15,7 @@ from dpbo_core.models.scores.union import SCORES
 
 LISTED_IN = (
     "README.md", "docs/explanation/which_method.md", "docs/reference/study_file.md", "docs/reference/commands.md",
-    "docs/how_to/private_training.md", "docs/evidence/threat_model.md",
+    "docs/evidence/threat_model.md", *parts("LISTED_IN"),
 )  # fmt: skip
 LIST = re.compile(r"(<!-- list: (\w+), by make pages -->\n).*?(<!-- end of the list -->)", re.DOTALL)
 
@@ -56,20 +56,6 @@ def scores():
     return table(("`score`", "one record scores", "between"), [*known, own])
 
 
-def bases():
-    """Each private base algorithm: which models, which hyperparameters, and whether it is pure."""
-    rows = []
-    for base in BASES.values():
-        if base.private:
-            defaults = {
-                name: "" if axis.default is None else f" ({axis.default:g})" for name, axis in base.axes.items()
-            }
-            axes = ", ".join(f"`{name}`{default}" for name, default in defaults.items())
-            models = ", ".join(f"`{model}`" for model in base.models) or "any"
-            rows.append((f"`{base.name}`", models, axes, "0" if base.pure else "> 0"))
-    return table(("`base`", "models", "axes of `[space]`, with their defaults", "δ"), rows)
-
-
 def table(head, rows):
     """A table of Markdown; a bar in a cell is written as ¦."""
     lines = ["| " + " | ".join(cell.replace("¦", "\\|") for cell in line) + " |\n" for line in (head, *rows)]
@@ -89,7 +75,7 @@ def page(path):
         "observable": observable,
         "commands": commands,
         "scores": scores,
-        "bases": bases,
+        **merged("LISTS"),
     }
 
     def listed(found):

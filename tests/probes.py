@@ -59,14 +59,9 @@ def foreign(callee):
         name = getattr(callee.__func__, "__module__", None) or type(owner).__module__
     else:
         name = (owner if isinstance(owner, type) else type(owner)).__module__
-    return str(name).partition(".")[0] not in {
-        PACKAGES,
-        "builtins",
-        "__main__",
-        "probes",
-        "failure_worlds",
-        "typing",
-    }
+    if str(name).startswith(PACKAGES) or str(name).endswith("_parts"):
+        return False
+    return str(name).partition(".")[0] not in {"builtins", "__main__", "probes", "failure_worlds", "typing"}
 
 
 class Rewriter(ast.NodeTransformer):
@@ -153,16 +148,18 @@ def forget():
 def watching(target=None, kind=Planted):
     """From the end of each `reserve` in the block until its release is recorded.
 
-    Of a private objective, until its draws are read: between two questions its caller has what was released, and
-    trains on public rows. From then on each draw alone.
+    Of a query that is asked in steps, until a feature's `until_read` says so; from then on each draw alone.
     """
-    from dpbo.features.objective.score_session import ScoreSession
+    from of_features import parts
+
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.ledger.reservation import Reservation
     from dpbo_core.study.query import Charged
 
     WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()
-    plain, concluded, drawn, read = PrivacyLedger.reserve, Reservation.conclude, Charged.draw, ScoreSession._draws
+    plain, concluded, drawn = PrivacyLedger.reserve, Reservation.conclude, Charged.draw
+    resting = [part(WATCH) for part in parts("until_read")]
+    asked = [(owner, name, getattr(owner, name)) for owner, name, _ in resting]
 
     def reserve(self, *args, **kwargs):
         made = plain(self, *args, **kwargs)
@@ -180,16 +177,16 @@ def watching(target=None, kind=Planted):
         WATCH.active = before
         return made
 
-    def draws(self):
-        WATCH.active = False
-        return read(self)
-
     PrivacyLedger.reserve, Reservation.conclude = reserve, conclude
-    Charged.draw, ScoreSession._draws = draw, draws
+    Charged.draw = draw
+    for owner, name, new in resting:
+        setattr(owner, name, new)
     forget()
     try:
         yield WATCH
     finally:
         WATCH.active = False
         PrivacyLedger.reserve, Reservation.conclude = plain, concluded
-        Charged.draw, ScoreSession._draws = drawn, read
+        Charged.draw = drawn
+        for owner, name, old in asked:
+            setattr(owner, name, old)

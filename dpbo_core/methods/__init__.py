@@ -36,7 +36,7 @@ NO_STUDY = (
 
 def method_named(kind: str, options: Mapping[str, Any]) -> Method:
     """The method that a study names by `kind`, built with its [method] options, which are checked here."""
-    if kind in EXCHANGES:
+    if kind not in METHODS and kind in EXCHANGES:
         raise StudyInvalid(
             f"study.method = {kind!r} is not run by a study",
             cause=NO_STUDY,
@@ -45,7 +45,7 @@ def method_named(kind: str, options: Mapping[str, Any]) -> Method:
     if kind not in METHODS:
         raise StudyInvalid(
             f"study.method = {kind!r} is not known{suggestion(kind, METHODS)}",
-            cause="a misspelt name",
+            cause="a misspelt name, or a feature that this installation does not have",
             remedy=f"choose auto, or one of {', '.join(METHODS)}",
         )
     cls = METHODS[kind]

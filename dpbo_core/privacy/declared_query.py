@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.privacy.release import Release
@@ -37,3 +38,18 @@ def rounds_of(kind: str) -> DeclaredQuery | None:
     """Return the declared query of this kind if it has many rounds at one price, else None."""
     query = QUERIES.get(kind)
     return query if query is not None and query.round_prefix else None
+
+
+def check_sections(names: Iterable[str]) -> None:
+    """Refuse a study that has a section of a feature's query, by name, where no installed feature answers it.
+
+    Raises:
+        StudyInvalid: none does.
+    """
+    for name in names:
+        if name not in QUERIES:
+            raise StudyInvalid(
+                f"the study has [{name}], and this installation has no such feature",
+                cause="it was left out when dpbo was built",
+                remedy=f"install dpbo whole, or remove [{name}]",
+            )

@@ -128,9 +128,9 @@ def report_shown(release: Release) -> CertificateRules:
 
 CERTIFIED = Declared(
     {
+        **{kind: query.certificate_rules for kind, query in QUERIES.items()},
         **OF_METHODS.methods,
         KIND: report_shown,
-        **{kind: query.certificate_rules for kind, query in QUERIES.items()},
     },
     OF_METHODS.mechanisms,
 )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, PlainValidator
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.privacy.declared_query import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
@@ -167,6 +168,7 @@ class StudySpec(StudyHead):
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
         refuse_unknown(tables, ("study", *TABLES, "method"), "the study")
+        check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""`rowwise = "enforced"`: every record predicted and scored alone, in a process of its own that ends with it.
+"""Score every record in a process of its own, which ends with it: `rowwise = "enforced"`.
 
     curator (engine) ── control socket ──► image: modules only, one thread, never a row, never the estimator
         │                                    │ clone, once a record
@@ -12,5 +12,11 @@
 | `child` | what a child does with its one record |
 | `image` | the process that children are copies of |
 | `engine` | the curator's side: images, records dealt out by their index |
-| `available` | whether this machine can do it, by doing it |
+| `handle` | one image as the curator's process holds it |
+| `enforced_model` | an estimator that predicts so |
+| `available` | whether this machine can do it, by doing it; what the core asks of this feature |
+
+To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
+name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=isolation` does
+so in a copy.
 """

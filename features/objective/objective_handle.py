@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbo.features.objective import KIND
-from dpbo.features.objective.price import ObjectivePrice
-from dpbo.features.objective.released_score import Score
+from dpbo.features.objective.price import ObjectivePrice, Score
 from dpbo.features.objective.score_session import OpenObjective, ScoreSession
 from dpbo.features.objective.submission import (
     SUBMITTED,

@@ -20,18 +20,31 @@ from typing import Any
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import largest_rho
-from dpbo_core.mechanisms.exponential import PrivateSelection
+from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.methods.advice.advise import verdict_of
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
-from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS_RHO, chance_of_score, expected_interval, in_pairs
+from dpbo_core.methods.pair_bounds import NoiseTail
+from dpbo_core.methods.pair_draws import (
+    SHARE_OF_PAIRS_RHO,
+    Unit,
+    auc_caption,
+    chance_of_score,
+    expected_interval,
+    in_pairs,
+    one_unit_moves,
+    relations_of,
+)
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import split_units
+from dpbo_core.privacy.certified import CertificateRules, only_shows, stated_steps
+from dpbo_core.privacy.declared_query import DeclaredQuery
 from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, Evidence, Standing
-from dpbo_core.privacy.release import ALL_PAIRS, PrivacyPlan, Spend
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, PrivacyPlan, Release, Spend
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
 CHOICE = "choice among what was asked"
 EVIDENCE = Evidence(
@@ -151,3 +164,77 @@ class ObjectivePrice:
 def score_name(number: int) -> str:
     """The name in the ledger of score `number`, 1 … n."""
     return f"score {number}"
+
+
+def objective_shown(release: Release) -> CertificateRules:
+    """What a certificate must state of a private objective (its draws); raises if the release shows more.
+
+    Raises:
+        KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
+    """
+    n, scores = stated_steps(release), release.value["trajectory"]
+    shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
+    if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
+        raise ValueError("value")
+    draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
+    if COUNTS in release.facts:
+        if [spend.what for spend in release.spends].count(ALL_PAIRS) != 1:
+            raise ValueError(ALL_PAIRS)
+        draws[ALL_PAIRS] = tuple(DiscreteGaussian.WORTH)
+    if release.facts["choice_share"] != 0.0:
+        draws[CHOICE] = (PERMUTE_AND_FLIP,)
+    return CertificateRules(
+        draws, one_unit_moves(release), assumptions=(PUBLIC_QUESTIONS.name,), relations=relations_of(release)
+    )
+
+
+QUERY = DeclaredQuery(objective_shown)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A released score.
+
+    Attributes:
+        value: as it was drawn; larger is better. Not clamped. None where the records have too few of one class for
+            an AUC at this ε, as the noised number of pairs has it.
+        noise: standard deviation of the noise in it; None likewise.
+        interval: of the exact score on these records, 90%: the noise is all that it allows for; None likewise.
+    """
+
+    value: float | None
+    noise: float | None
+    interval: tuple[float, float] | None
+
+
+def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> Score:
+    """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+    if not unit.stated:
+        return Score(None, None, None)
+    mechanism = price.scores()[number - 1]
+    value, noise = unit.score(draw), mechanism.scale * unit.per_step
+    if unit.pairs is None:
+        return Score(value, noise, bounded_interval(value, noise, price.problem.score_range))
+    return Score(value, noise, unit.interval([draw], NoiseTail.of(mechanism)))
+
+
+def best_caption(
+    price: ObjectivePrice, unit: Unit, draw: int, score: float, interval: tuple[float, float], n_draws: int
+) -> dict[str, Any]:
+    """What a release says of the best candidate: score, interval and metric; of pairs also their number.
+
+    Args:
+        price: the objective's.
+        unit: of its scores.
+        draw: the candidate's noisy integer, the interval of an AUC by pairs.
+        score: by the posterior of all scores.
+        interval: likewise, of a mean.
+        n_draws: from how many draws it was chosen.
+    """
+    problem = price.problem
+    caption: dict[str, Any] = {"score": score, "interval": list(interval)}
+    if unit.pairs is not None:
+        ends = unit.interval([draw], NoiseTail.of(price.scores()[0]), n_draws)
+        caption = auc_caption(problem, unit, score, ends)
+    natural, name = problem.score.natural_unit, problem.model.score_name
+    return {**caption, "metric": natural.metric(name, caption["score"], caption["interval"])}

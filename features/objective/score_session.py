@@ -25,10 +25,12 @@ from dpbo.features.objective.parameters import (
     parameters_of,
     read_parameters,
 )
-from dpbo.features.objective.price import CHOICE, ObjectivePrice, score_name
-from dpbo.features.objective.released_score import (
+from dpbo.features.objective.price import (
+    CHOICE,
+    ObjectivePrice,
     Score,
     best_caption,
+    score_name,
     score_of_draw,
 )
 from dpbo.features.objective.smoothed_choice import Smoothed, smoothed

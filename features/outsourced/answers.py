@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpbo.features.outsourced.box import PrivateAnswers
+from dpbo.features.outsourced.curator import Vault
 from dpbo.features.outsourced.messages import Answer, Query, digest, read_message, write_message
-from dpbo.features.outsourced.vault import Vault
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import numbers

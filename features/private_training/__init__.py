@@ -1,1 +1,15 @@
-"""Training that is itself private: one file, one algorithm, each with its own guarantee as a Rényi curve."""
+"""Train privately where the training set is sensitive too: `dp_hypo` and its base algorithms (Wang et al., 2023).
+
+| file | holds |
+|---|---|
+| `dp_hypo` | the method: its options, its plan and its guarantee |
+| `hypo_search` | a search under way: a hidden number of trials, their law, and what one of them may cost |
+| `base` | what a base algorithm is, what a trial of it costs, and what its file declares |
+| `union` | the base algorithms, in the order of preference |
+| `noisy_gradient_descent`, `dp_sgd` | training by noisy gradients; `gradients` holds what they share |
+| `output_perturbation`, `objective_perturbation` | training by perturbation; `solving` holds what they share |
+
+To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
+name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=private_training` does
+so in a copy.
+"""

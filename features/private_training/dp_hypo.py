@@ -21,9 +21,18 @@ from typing import Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.features.private_training.calibration import Terms, calibrate, trial_cap
-from dpbo.features.private_training.hypo_search import HypoSearch, Law, Trials, assumed_of, informed, law_of
-from dpbo.features.private_training.trial import Trial, check_every_point, training_loss
+from dpbo.features.private_training.base import Trial, check_every_point, training_loss
+from dpbo.features.private_training.hypo_search import (
+    HypoSearch,
+    Law,
+    Terms,
+    Trials,
+    assumed_of,
+    calibrate,
+    informed,
+    law_of,
+    trial_cap,
+)
 from dpbo.features.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out

@@ -20,17 +20,25 @@ from typing import Any
 
 import numpy as np
 
-from dpbo.features.private_training.algorithm import Axis, PrivateModel, Sizes, check_moderate, value_of
-from dpbo.features.private_training.base import Base
+from dpbo.features.private_training.base import (
+    Axis,
+    Base,
+    PrivateModel,
+    Sizes,
+    Trial,
+    TrialFacts,
+    check_moderate,
+    n_columns,
+    value_of,
+    with_score,
+)
 from dpbo.features.private_training.gradients import (
     STEPS,
     bounded,
     clipped_sum,
     model_of,
-    n_columns,
     sum_sensitivity,
 )
-from dpbo.features.private_training.trial import Trial, TrialFacts, with_score
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector, poisson_sample

@@ -22,18 +22,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.features.private_training.algorithm import PrivateModel
+from dpbo.features.private_training.base import PrivateModel
 from dpbo_core.data import Encoded
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 
 STEPS = 2**20
 _U = 2.0**-53
 _SLACK = 1e-9  # ‖v_i‖ aims this much below C, far more than its own rounding
-
-
-def n_columns(estimator: str, n_classes: int) -> int:
-    """The number K of weight columns: one for a logistic model, one a class for softmax."""
-    return 1 if estimator == "logistic" else n_classes
 
 
 def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:

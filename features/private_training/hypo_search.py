@@ -5,6 +5,8 @@
 | K | — | number of trials, drawn here and never stored | integer |
 | π_j | `sampler.density()` | density that trial j draws λ from | (N,) |
 | x, q | `trained`, `quality` | a trial's model, and its private quality in integer steps | — |
+| (ε, δ) | `epsilon`, `delta` | of the whole; δ without what a hidden duration pays | scalars |
+| c, C | `lower`, `upper` | bounds on the densities | scalars |
 
 Appendix D of Wang et al. (2023): a prior law π₀ over Λ other than the uniform one, from what a study says.
 
@@ -24,13 +26,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.features.private_training.trial import Trial, model_json
+from dpbo.features.private_training.base import Trial, TrialFacts, largest, model_json
+from dpbo.features.private_training.union import base_named
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
 from dpbo_core.mechanisms.random_stopping import (
@@ -42,12 +45,13 @@ from dpbo_core.mechanisms.random_stopping import (
     draw_index,
     prior_weights,
 )
-from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
+from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect, selection_epsilon, trial_epsilon
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.privacy.amounts import allowed_units, spent_units
 from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
@@ -55,6 +59,7 @@ from dpbo_core.search.adaptive_sampling import Sampler
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.likelihood import fit
 from dpbo_core.search.posterior import Posterior
+from dpbo_core.theorems.wang_2023 import Calibration
 
 Law = Literal["negative_binomial", "poisson", "one"]
 
@@ -280,3 +285,68 @@ def _not_rehearsed(source: NoiseSource) -> Any:
     """Raise an error: the trials must be run by `step` before `finish` releases the best."""
     del source
     raise ValueError("the trials were not run")
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The price and the kind of a selection: (ε, δ), the law of K, the base algorithm, the densities' bounds."""
+
+    base: str
+    law: Stopping
+    lower: float
+    upper: float
+    epsilon: float
+    delta: float
+    score_share: float
+    batch_size: int
+    calibration: Calibration = "corrected"
+    base_epsilon: float | None = None
+
+
+def calibrate(problem: Problem, terms: Terms) -> Trial | None:
+    """The least noisy trial (training and score) with which the selection stays within the terms' ε, or that of
+    `base_epsilon`; None if none does.
+    """
+    base = base_named(terms.base)
+    facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
+    cost = _largest_trial_cost(terms, facts)
+    return None if cost is None else base.trial(cost, facts)
+
+
+def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
+    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions.
+
+    Raises:
+        StudyInvalid: it would be millions.
+    """
+    try:
+        return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
+    except ValueError:
+        pass
+    raise StudyInvalid(
+        "hide_duration would run millions of trials",
+        cause="δ is tiny against e^ε, or the mean is large",
+        remedy="lower epsilon or steps, or leave hide_duration out",
+    )
+
+
+@lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
+def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
+    """The largest cost of one trial with which the selection stays within the terms' ε, or the cost that
+    `base_epsilon` states; None if none does.
+    """
+    base = base_named(terms.base)
+
+    def affordable(cost: float) -> bool:
+        """Whether the whole selection, with trials of this cost, stays within ε of the terms."""
+        trial = base.trial(cost, facts).curve
+        price = selection_epsilon(
+            terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta, calibration=terms.calibration
+        )
+        return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
+
+    fixed_epsilon = terms.base_epsilon
+    if fixed_epsilon is None:
+        return largest(affordable)
+    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= fixed_epsilon)
+    return fixed if fixed is not None and affordable(fixed) else None

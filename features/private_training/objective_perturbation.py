@@ -25,10 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from dpbo.features.private_training.algorithm import Axis, PrivateModel, Sizes
-from dpbo.features.private_training.base import Base
+from dpbo.features.private_training.base import Axis, Base, PrivateModel, Sizes, pure_trial
 from dpbo.features.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
-from dpbo.features.private_training.trial import pure_trial
 from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource

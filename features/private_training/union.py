@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from dpbo.features.private_training.base import Base
+from dpbo.features.private_training.base import Base, with_score
 from dpbo.features.private_training.dp_sgd import DP_SGD
 from dpbo.features.private_training.noisy_gradient_descent import NOISY_GRADIENT_DESCENT
 from dpbo.features.private_training.objective_perturbation import OBJECTIVE_PERTURBATION
 from dpbo.features.private_training.output_perturbation import OUTPUT_PERTURBATION
-from dpbo.features.private_training.trial import with_score
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.methods.problem import Problem
 

@@ -1,4 +1,20 @@
-"""Many looks at one released model for one price: has its score fallen? (MATH §6.6)."""
+"""Watch a released model: has its score fallen since? Many looks cost one price, up to the first alarm (MATH §6.6).
+
+| file | holds |
+|---|---|
+| `terms` | what a watch is opened with, what a look compares, and what its certificate must show |
+| `power` | how large a fall a watch finds, and how often it errs |
+| `watching` | the plan of a watch: its price, its reference, what to expect |
+| `todays_table` | the table or the pool of tables that a look reads |
+| `looks` | a look: charge once, draw the threshold's noise once, compare, record one bit |
+| `recorded_looks` | the looks that the ledger holds |
+| `flow`, `schedule_flow` | a look as a Prefect flow, once or on a schedule |
+| `command` | `dpbo watch` |
+
+To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
+name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=watch` does
+so in a copy.
+"""
 
 KIND = "watch"  # in the ledger's column of methods
 LOOK = "look "  # before a look's name, where the ledger keeps its bit

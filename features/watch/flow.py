@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
-from dpbo.features.watch.look_tasks import look, prepare_look, publish_looks
+from dpbo.features.watch.looks import OpenLook, open_look
+from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import ALARM, emit, wait_until_recorded
@@ -13,10 +15,32 @@ from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
-from dpbo.tasks.policies import or_refused
+from dpbo.tasks.policies import or_refused, private_task
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.context import QueryContext
+
+
+@private_task(name="prepare look", **policies.SENSITIVE_TASK)
+def prepare_look(
+    study: StudySpec, context: QueryContext, vaults: Path, name: str, section: WatchSection
+) -> OpenLook | Look:
+    """Make a look (private check) ready, uncharged, or read the recorded one; destroys a finished watch's noise."""
+    return open_look(study, context, name=name, section=section, vaults=vaults)
+
+
+@private_task(name="look", **policies.SENSITIVE_TASK)
+def look(opened: OpenLook, context: QueryContext, vaults: Path) -> Look | BudgetRefused:
+    """Charge the watch once, draw noise, compare today's score, record the result; a refusal is returned."""
+    return policies.or_refused(lambda: opened.finish(context, vaults))
+
+
+@private_task(name="show the looks", **policies.PUBLISHING_TASK)
+def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
+    """Log in MLflow the looks (private checks) of a watch that are not there yet, and its price: where they are."""
+    return log_looks(looked, account, tracking_uri)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,9 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring.in_memory import Scorer, shifted
 from dpbo_core.privacy.amounts import allowed_units
+from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
+from dpbo_core.privacy.declared_query import DeclaredQuery
+from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.query import fingerprint_of
@@ -272,3 +275,32 @@ def watch_key(spec: StudySpec, model: str, counted: str, edition: str) -> QueryK
     identity = {"dataset": spec.privacy.dataset, "model": model, "edition": edition, "counted": counted}
     name = spec.edition if edition == "1" else f"{spec.edition}.{edition}"
     return QueryKey(fingerprint_of([KIND, identity]), spec.privacy.dataset, f"{spec.name}/{KIND}", name, KIND)
+
+
+WATCH_PARTS = ("alarm", "look", "looks")
+
+
+def watch_shown(release: Release) -> CertificateRules:
+    """What a certificate must state of a watch (one draw, its sensitivity); raises unless it shows an alarm alone.
+
+    Raises:
+        KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
+    """
+    if not only_shows(release, *WATCH_PARTS) or release.value["alarm"] is not True:
+        raise ValueError("value")
+    per_record, k, least = (release.facts[name] for name in ("per_record", "rows", "least_records"))
+    if not (type(k) is type(least) is int and k >= 1 and least >= 1 and float(per_record) > 0.0):
+        raise ValueError("facts")
+    sensitivity = float(per_record) * min(k, least) / least
+    return CertificateRules({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
+
+
+QUERY = DeclaredQuery(
+    watch_shown,
+    round_prefix=LOOK,
+    unreleased=(
+        "no look has raised the alarm, which is its release",
+        "a watch releases a bit a look, and ends with the first alarm",
+        "dpbo ui shows its timeline; dpbo watch STUDY.toml --once looks again, at no new price",
+    ),
+)

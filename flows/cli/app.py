@@ -22,7 +22,7 @@ from dpbo.flows.cli.words import (
     of_each_with_a_result,
     of_every_command,
 )
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.privacy.named_parts import declared, load
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The name, command and remaining words, as typer resolves them, with the command's module imported."""
+        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"this installation has no command or feature {args[0]!r}{suggestion(args[0], VERBS)}")
         name, _, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, None, rest

@@ -16,30 +16,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from observer import campaign, compare
+from of_features import merged, parts
 
-from audit import boards, bounds, cells, distinguish, fuzz, rows, verdict
+from audit import bounds, cells, distinguish, fuzz, rows, verdict
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables" / "audit.txt"
 VERSION = tomllib.loads((PAGE.parents[2] / "pyproject.toml").read_text())["project"]["version"]
 
 
 def kills(*, short: bool) -> str:
-    return f"""Studies killed by SIGKILL at random moments and run again until they finished, all methods
+    text = f"""Studies killed by SIGKILL at random moments and run again until they finished, all methods
 in turn; every count but the first two must be zero.
 
-{rows.kill_table(6 if short else 60)}
-
-Either party of an outsourced search, killed at random moments of every command and run again, beside a search
-over the same table that nobody kills; every count but the first three must be zero.
-
-{rows.exchange_table(1 if short else 5)}"""
+{rows.kill_table(6 if short else 60)}"""
+    return "\n\n".join([text, *(more(short=short) for more in parts("kills"))])
 
 
 def replays(*, short: bool) -> str:
     return f"""Each method on neighbouring files, its mechanisms' outputs frozen to the same values:
 control flow, draws and words must be the same, and no query may move by more than its
-declared sensitivity (a share of 1). `dp_hypo` and `outsourced` draw models and tables, not
-scores: theirs are tests of their own, in every `make test`.
+declared sensitivity (a share of 1). A method that draws models or tables, and not scores,
+has tests of its own, in every `make test`.
 
 {rows.replay_table(*((5, 3) if short else (400, 150)))}"""
 
@@ -149,21 +146,6 @@ that the search takes over what it was told (in a trajectory that is released).
 {rows.timing_table(3 if short else 300)}"""
 
 
-def attacked(*, short: bool) -> str:
-    exact, ours = (rows.board_table(board, *((1, 60) if short else (8,))) for board in boards.BOARDS)
-    return f"""The cheater of examples/demo.py on {boards.RECORDS:,} coin flips, with {boards.SUBMISSIONS}
-submissions: random votes, summed by how far each score stood from a half (Blum and Hardt, 2015), and
-twenty in pairs that differ in one record, whose label the larger score tells. On ours the mean must be
-at most 0.56, and at most seven of ten labels right (guessing: a half; a false alarm has probability
-below 1e-3).
-
-{ours}
-
-Planted faults; every row must learn. A board that shows exact scores:
-
-{exact}"""
-
-
 def intrusion(*, short: bool) -> str:
     del short  # there is no shorter form: each way is tried once
     from audit.intrusion import text
@@ -180,7 +162,7 @@ SECTIONS: dict[str, tuple[str, Callable[..., str]]] = {
     "inputs": ("Hostile input", inputs),
     "kills": ("Kills", kills),
     "leaks": ("Leaks", leaks),
-    "boards": ("A cheater on a board", attacked),
+    **merged("audit_sections"),
     "intrusion": ("Intruders", intrusion),
     "observer": ("What an observer sees", observer),
 }

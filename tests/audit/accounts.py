@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import tomli_w
-from exchanges import PRIVATE, world
 from team import make_team
 
 from audit.fuzz import standing_in
@@ -244,23 +243,3 @@ def _moved(folder: Path, place: Path) -> Path:
     for name in ("nightly.toml", "training.csv", "validation.csv"):
         shutil.copy(folder / name, place / name)
     return place
-
-
-def replay() -> Way:
-    """A query of an outsourced search that is sent again, and an answer of another search."""
-    with TemporaryDirectory() as name:
-        w = world(Path(name))
-        w.publish()
-        got, n = [], 5
-        for _ in range(n):
-            w.suggest()
-            first = w.answer(private=PRIVATE, accepts=())
-            before = [account.spent for account in w.ledger.accounts()]
-            again = w.answer(private=PRIVATE, accepts=())
-            got += ["another answer"] * (first != again)
-            got += ["charged again"] * ([account.spent for account in w.ledger.accounts()] != before)
-            w.update()
-            with suppress(DpboError):
-                w.update()
-                got.append("taken in twice")
-        return Way("dpbo curate", "modeller", "replay: a query, and an answer, sent again", 2 * n, tuple(got))

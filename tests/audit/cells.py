@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from of_features import merged
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from audit.enumerator import Door, Place, World
-from dpbo import PrivateObjective
 from dpbo_core import PrivateSearch
 from dpbo_core.sklearn_api.split_by_position import halves, validated_on
 
@@ -391,16 +391,6 @@ def searched(place: Place, world: World, *, held: Settings, piped: bool, apart: 
     return facts if apart else facts | {"report": shown(search.evaluate(**tables, epsilon=1.0).release)}
 
 
-def asked(place: Place, world: World, *, held: Settings, piped: bool) -> dict[str, str]:
-    """`PrivateObjective.fit`: a question, and the best; `piped` where texts must become numbers first."""
-    tables = given(**held, column=str(world[0][0][0]), kind=str(world[0][0][1]))
-    model = make_pipeline(FunctionTransformer(by_type), GaussianNB()) if piped else GaussianNB()
-    named: Settings = {"accepts": ("rowwise_predictions",)} if piped else {}
-    objective = PrivateObjective(model, n_scores=1, delta=1e-6, ledger=place.url, **FIXED, **named)
-    score = objective.fit(**tables).ask({("gaussiannb__" if piped else "") + "var_smoothing": 0.1})
-    return {"score": repr(score), "best": repr(objective.best()), "release": shown(objective.close())}
-
-
 def cell_doors(containers: Iterable[str] = CONTAINERS, targets: Iterable[str] = TARGETS) -> Iterator[Door]:
     """A cell of each feature in each container, then a label in each container of labels."""
     for container in containers:
@@ -426,4 +416,5 @@ def _doors(what: str, form: str, column: str, held: Settings, named: bool) -> It
     yield Door(f"{what} of one table, PrivateSearch", form, search, few)
     yield Door(f"{what} of two tables, PrivateSearch", form, partial(search, apart=True), few_of_two)
     if held["of"] in ("texts", "truths") and column in ("number", TARGET):
-        yield Door(f"{what} of one table, PrivateObjective", form, partial(asked, held=held, piped=named), few)
+        for who, asked in merged("cell_doors", held, named).items():
+            yield Door(f"{what} of one table, {who}", form, asked, few)

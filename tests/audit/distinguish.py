@@ -1,6 +1,6 @@
 """Telling neighbours apart: every method whole, with its real noise, many times on V and on V′.
 
-The pairs (`worst`, `worst_trials`, `worst_rows`) lose as much as one record is known to make a method lose; what
+The pairs (`worst`, and `worst_*` of the features) lose as much as one record is known to make a method lose; what
 they lose is computed beside it. The adversary's statistic is the likelihood ratio of the whole transcript. An
 honest row must prove at least `SEEN` of its guarantee, for an audit that sees little would miss a fault of that
 size; and the same pair with every noise scale divided by 1.5 must be caught.
@@ -13,20 +13,19 @@ size; and the same pair with every noise scale divided by 1.5 must be caught.
 | ε̂ | `proved` | a lower bound on the ε that the runs allow; the guarantee is false if it is above ε |
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import faults
+from of_features import merged, parts
 
-from audit import worst, worst_rows, worst_trials
 from audit.bounds import LEVEL, Values, by_events, separation
 from audit.laws import Pure, weaker_than
 from audit.runs import quickly, weaker_noise
 from audit.worst import draws_case, grid_case, last_case, margin_case, noisy_case, trajectory_case
-from audit.worst_rows import answers_case, moved_case, rows_case
-from audit.worst_trials import trials_case
-from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -36,14 +35,13 @@ from dpbo_core.methods.public import Public
 EPSILON, DELTA = 1.0, 1e-5
 WEAKER = 1.5  # the planted fault: every noise scale is divided by it
 QUICK_LEVEL = 1e-8
-QUICK_RUNS = {"private_trajectory": 60, "noisy_gp": 200, "dp_hypo": 150, "outsourced": 400}
+QUICK_RUNS = {"private_trajectory": 60, "noisy_gp": 200, **merged("QUICK_RUNS")}
 SEEN = 0.6  # of the guarantee, that an honest row must prove
-Pair = worst.Case | worst_trials.Trials | worst_rows.Noised
+Pair = Any  # a `worst.Case`, or what a feature has of its kind
 Many = tuple[int, int]  # runs on each side: honest, and with the planted fault
 
 ASSERTED = ExactGP(rate_constant=1e3, decay_constant=0.01)
 OPTIMIST = NoisyGP(score_center=0.9)  # so that what was not looked at is believed to be good
-ADAPTIVE = DpHypo(sampler="gaussian_process", lower=0.98, upper=1.02, shape=-0.5)
 
 
 def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
@@ -74,29 +72,12 @@ def studies(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
         ),
         "noisy_gp": (noisy_case("choice and score, capped", OPTIMIST, 3 * epsilon, runs=(24_000, 30_000)),),
         "exact_gp": (last_case("last score, capped", ASSERTED, epsilon, runs=few),),
-        "dp_hypo": (
-            trials_case("uniform, η = 1", DpHypo(), 3 * epsilon, mean=48, gap=3, runs=(75_000, 0)),
-            trials_case("uniform, η = 0", DpHypo(shape=0.0), 2 * epsilon, mean=16, gap=2, runs=(40_000, 60_000)),
-            trials_case("adaptive, η = −0.5", ADAPTIVE, 2.5 * epsilon, mean=6, gap=1, runs=(15_000, 24_000)),
-        ),
-    }
-
-
-def exchanges(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
-    """The same of what two parties do with files."""
-    many: Many = (30_000, 30_000)
-    return {
-        "outsourced": (
-            rows_case("a row and its opposite", 2 * epsilon, DELTA, runs=many),
-            moved_case("a row that moves by one", 2 * epsilon, DELTA, runs=many),
-            answers_case("private answers", 2 * epsilon, DELTA, runs=many),
-        )
     }
 
 
 def honest(epsilon: float = EPSILON) -> dict[str, tuple[Pair, ...]]:
-    """Every method and exchange."""
-    return studies(epsilon) | exchanges(epsilon)
+    """Every method of the core, and every method and exchange of a feature."""
+    return studies(epsilon) | merged("worst_pairs", epsilon)
 
 
 def planted() -> tuple[Pair, ...]:
@@ -109,7 +90,7 @@ def planted() -> tuple[Pair, ...]:
         grid_case("no noise where the winner is clear", faults.ChoosesTheClear(), EPSILON, runs=few),
         trajectory_case("the whole budget at each step", faults.WholeBudgetEachStep(), 6 * EPSILON, **steps),
         margin_case("Theorem 7 as printed", Lipschitz(calibration="published"), EPSILON, runs=few),
-        trials_case("K revealed", DpHypo(), 3 * EPSILON, mean=8, gap=0, runs=(0, 30_000), reveals=True),
+        *itertools.chain(*(faulty(EPSILON) for faulty in parts("planted_pairs"))),
     )
 
 

@@ -21,19 +21,16 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from of_features import parts
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from audit.enumerator import Door, Place, Row, Unit, World
-from dpbo import PrivateObjective
-from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo_core import PrivateSearch, PrivateSelection, StudySpec
 from dpbo_core.ledger.charge import Caller
-from dpbo_core.ledger.sources import file_source
 from dpbo_core.report.evaluation import OpenEvaluation, open_evaluation
 from dpbo_core.sklearn_api.split_by_position import validated_on
-from dpbo_core.study import WatchSection
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import approve_study
 from dpbo_core.study.run import Run
@@ -277,21 +274,6 @@ def tuned_in_memory(
 COLUMN_OF = {numbers: COLOUR, pipeline: WHEN}
 
 
-def asked_in_memory(place: Place, world: World, *, library: str, **changes: Any) -> dict[str, str]:
-    """`PrivateObjective`: two questions, the best, and the end."""
-    columns = [A, FLAG, *([WHO] if "person" in changes else [])]
-    names, public, classes = split_rows(public_rows(), columns[:2])
-    _, sensitive, truth = split_rows(flat(world), columns)
-    make = LIBRARIES[library]
-    if "person" in changes and library == "NumPy":
-        changes["person"] = f"x{len(columns) - 1}"
-    objective = PrivateObjective(numbers(), n_scores=2, **settings(place, **changes))
-    V = make(tuple(COLUMNS[j] for j in columns), sensitive)
-    objective.fit(make(names, public), np.array(classes), X_validation=V, y_validation=truth)
-    scores = [repr(objective.ask({"var_smoothing": width})) for width in (1e-3, 1e-1)]
-    return {"scores": repr(scores), "best": repr(objective.best()), "release": shown_release(objective.close())}
-
-
 def chosen_in_memory(
     place: Place, world: World, *, library: str, functions: bool, **changes: Any
 ) -> dict[str, str]:
@@ -365,10 +347,6 @@ STUDY: dict[str, Any] = {
     "space": {"var_smoothing": {"values": [1e-3, 1e-1]}},
     "evaluation": {"epsilon": 1.0},
 }
-LINEAR: dict[str, Any] = {
-    "model": {"estimator": "logistic", "score": "sigmoid"},
-    "space": {"lambda": {"low": 0.1, "high": 1.0, "log": True, "points": 2}},
-}
 
 
 def written(place: Place, world: World, form: str, *, person: bool) -> tuple[Path, str]:
@@ -408,11 +386,10 @@ def asked_by_file(
     form: str,
     caller: Caller = Caller.OWNER,
     n_persons: int | None = None,
-    watched: bool = False,
-    pool: int | None = None,
+    then: Callable[..., dict[str, str]] | None = None,
     **changes: Any,
 ) -> dict[str, str]:
-    """A study, its evaluation, and a look of a watch, or two at a pool of tables."""
+    """A study, its evaluation, and what a feature asks of its model `then`."""
     folder, validation = written(place, world, form, person="person" in changes.get("privacy", {}))
     spec = study_of(world, validation, n_persons, **changes)
     if caller is Caller.OPERATOR:
@@ -422,20 +399,8 @@ def asked_by_file(
     opened = open_evaluation(Run.of(spec, run))
     report = opened.finish(run) if isinstance(opened, OpenEvaluation) else opened
     shown["report"] = shown_release(report.release)
-    section = WatchSection(drop=0.5, epsilon=2.0, reference=0.5, least_records=None)
-    looks: dict[str, tuple[str, ...]] = {"today": ()} if watched else {}
-    if pool is not None:  # everybody is in each day's table
-        looks = {"2020-01-02": ("2020-01-01", "2020-01-02"), "2020-01-03": ("2020-01-03",)}
-        suffix, least = Path(validation).suffix, n_persons or pool * len(flat(world))
-        section = section.replace(table=f"day-{{date}}{suffix}", pool=pool, least_records=least)
-        place.ledger.allow("clinic", file_source(folder / section.table))
-    for name, days in looks.items():
-        for day in days:
-            shutil.copy(folder / validation, folder / f"day-{day}{suffix}")
-        vaults = place.folder / "vaults"
-        opened_look = open_look(spec, run, name=name, section=section, vaults=vaults)
-        look = opened_look.finish(run, vaults) if isinstance(opened_look, OpenLook) else opened_look
-        shown[f"look {name}"] = repr((look.name, look.number, look.alarm))
+    if then is not None:
+        shown |= then(place, world, spec, run, validation, n_persons)
     return shown
 
 
@@ -453,7 +418,7 @@ def turned_by_file(place: Place, world: World, *, form: str) -> dict[str, str]:
 
 def doors() -> tuple[Door, ...]:
     """All of them."""
-    every = (*in_memory(), *by_file())
+    every = (*in_memory(), *by_file(), *itertools.chain(*(of_feature() for of_feature in parts("doors"))))
     return tuple(
         replace(door, held=typed) if re.search("polars|Arrow|Parquet", door.form) else door for door in every
     )
@@ -464,15 +429,11 @@ def in_memory() -> Iterator[Door]:
     few, people = counted((1, 2), (A, COLOUR, Y)), persons()
     means = {"person": "who", "n_persons": 2}
     for library in LIBRARIES:
-        tuned, asked = partial(tuned_in_memory, library=library), partial(asked_in_memory, library=library)
+        tuned = partial(tuned_in_memory, library=library)
         yield Door("PrivateSearch", library, partial(tuned, model=numbers), few)
         yield Door("PrivateSearch, persons' means", library, partial(tuned, model=numbers, **means), people)
-        yield Door("PrivateObjective", library, asked, counted((1, 2), (A, FLAG, Y)))
-        yield Door("PrivateObjective, persons' means", library, partial(asked, **means), people)
-        pairs = partial(tuned, model=numbers, scoring="roc_auc"), partial(asked, scoring="roc_auc")
         if library in ("pandas", "NumPy"):
-            yield Door("PrivateSearch, AUC", library, pairs[0], few)
-            yield Door("PrivateObjective, AUC", library, pairs[1], counted((1, 2), (A, Y)))
+            yield Door("PrivateSearch, AUC", library, partial(tuned, model=numbers, scoring="roc_auc"), few)
     for library in ("pandas", "polars", "Arrow"):
         tuned, chosen = partial(tuned_in_memory, library=library), partial(chosen_in_memory, library=library)
         divided, days = partial(divided_in_memory, library=library), counted((1, 2), (WHEN, A, Y))
@@ -498,23 +459,8 @@ def by_file() -> Iterator[Door]:
         for caller in Caller:
             who, asked = f"{form}, {caller.value}", partial(asked_by_file, form=form, caller=caller)
             yield Door("study and evaluation", who, asked, counted((1, 2, 3)))
-            watched = partial(asked, watched=True, **LINEAR)
-            yield Door("study, evaluation and watch", who, watched, counted((2, 3), (A, Y)))
-            means = partial(asked, n_persons=2, watched=True, privacy={"person": "who"})
-            yield Door("study, evaluation and watch, persons' means", who, means, people)
-        if form != "folder":
-            pooled = partial(asked_by_file, form=form, pool=2)
-            yield Door("study, evaluation and pooled watch", form, pooled, counted((2, 3), (A, Y)))
-            pairs = {"model": {"score": "roc_auc"}}
-            yield Door(
-                "study, evaluation and pooled watch, AUC", form, partial(pooled, **pairs), counted((3,), (A, Y))
-            )
-            kept = {"person": "who", "max_records_per_person": 2}
-            yield Door(
-                "study, evaluation and pooled watch, persons", form, partial(pooled, privacy=kept), in_places()
-            )
-            means = partial(pooled, n_persons=2, privacy={"person": "who"})
-            yield Door("study, evaluation and pooled watch, persons' means", form, means, people)
+            means = partial(asked, n_persons=2, privacy={"person": "who"})
+            yield Door("study and evaluation, persons' means", who, means, people)
         capped = partial(asked_by_file, form=form, privacy={"person": "who", "max_records_per_person": 2})
         yield Door("study, two records a person", form, capped, in_places())
         turned = partial(turned_by_file, form=form)

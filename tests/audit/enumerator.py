@@ -36,6 +36,7 @@ from unittest.mock import patch
 import joblib
 import numpy as np
 import sqlalchemy as sa
+from of_features import merged
 
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
@@ -178,21 +179,16 @@ class Tape:
 
             return noise._recorder.record(spend, draw)
 
-        noises: list[float] = []  # of a watch: its threshold's sensitivity, and twice that for each look
+        noises: list[float] = []  # a threshold's sensitivity, and twice that for each comparison with it
 
         def noised(mechanism: Any, _: Any) -> Sensitive[int]:
             noises.append(mechanism.sensitivity)
             return Sensitive(7)
 
-        def holds(value: Any, *, fall: Any, **_: Any) -> bool:
-            seen.drawn.append("a look")
-            seen.queries.append((min(noises), False, (fall.of(int(value.expose())),)))
-            return False
-
         train = Prototype.train
         with ExitStack() as stack:
             for where, new in (
-                ("dpbo.features.watch.looks.alarm", holds),
+                *merged("frozen", seen, noises).items(),
                 ("dpbo_core.mechanisms.above_threshold._drawn", noised),
                 ("dpbo_core.mechanisms.exponential.PAUSE", 1e-6),
                 ("os.fsync", lambda _: None),

@@ -23,6 +23,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+from of_features import merged
+
 from audit.mutations import bent, grown
 from audit.targets import TARGETS, Target
 from dpbo_core.errors import DpboError
@@ -31,11 +33,11 @@ SEED = 20
 LONGEST = 10  # seconds of the processor
 CLOCK = 30  # times as long by the clock, which a busy machine lets pass
 EXIT_CODES = {0, 1, 2, 3, 4, 130}  # as in dpbo_core/errors.py, and Ctrl-C
-FULL = {  # inputs of each target: 108,900 in all
+FULL = {  # inputs of each target: 108,900 in all, with those of every feature
     "study, bytes": 20_000, "study, tables": 20_000, "study, run": 400, "CSV, public": 10_000,
-    "CSV, sensitive": 10_000, "Parquet": 6_000, "query": 9_000, "answer": 9_000, "published table": 3_000,
-    "modeller's state": 3_000, "query to the curator": 500, "ledger names": 2_000, "ledger cells": 1_500,
+    "CSV, sensitive": 10_000, "Parquet": 6_000, "ledger names": 2_000, "ledger cells": 1_500,
     "ledger export": 2_500, "certificate": 10_000, "final model": 1_000, "command line": 1_000,
+    **merged("FUZZED_TIMES"),
 }  # fmt: skip
 
 

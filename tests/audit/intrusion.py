@@ -6,6 +6,8 @@ other cell is measured by the run that writes the page.
 
 import sys
 
+from of_features import merged, parts
+
 from audit import accounts, paid, ways
 from audit.verdict import line, table
 from audit.ways import Way
@@ -43,8 +45,7 @@ def main_table(tried: list[Way]) -> str:
          "triggers dropped, then the next spend; test_ledger_audit.py"),
         ("silent PostgreSQL: the longest wait for a message", "over 100 s", f"{waits[slowest]:.1f} s",
          f"{slowest}; test_ledger_silent.py"),
-        ("K through a worker's counters", "exact", f"{trials_seen()}",
-         "test_workers.py"),
+        *(attack(accounts.team) for attack in parts("intrusion_row")),
         ("outbound connections of a whole tune", "1", str(len(paid.outward())), "test_nothing_leaves.py"),
         ("a canary in a core, a pickle or a temporary copy", "2", str(len(paid.canaries())),
          "test_nothing_leaves.py, the leaks above"),
@@ -57,28 +58,10 @@ def main_table(tried: list[Way]) -> str:
     return f"{table('attack | before | now | shown by', lines)}\n\n{copied}"
 
 
-def trials_seen() -> int:
-    """How many workers count the evaluations of the method that hides them."""
-    import os
-    from unittest.mock import patch
-
-    from test_dp_hypo import study as hypo
-
-    from dpbo.flows.workers.scorers import workers
-    from dpbo.flows.workers.standing_cluster import ADDRESS
-    from dpbo_core.study import StudySpec
-    from dpbo_core.study.resolve import resolve
-
-    with accounts.team() as folder, patch.dict(os.environ, {ADDRESS: "tls://127.0.0.1:1"}):
-        study = StudySpec.from_dict(hypo(folder))
-        with workers(study, str(folder), resolve(study).method) as made:
-            return 0 if made is None else made.n_processes
-
-
 def text() -> str:
     """The section."""
     tried, planted = ways.campaign()
-    tried += [accounts.operator(), accounts.restoring(), accounts.replay()]
+    tried += [accounts.operator(), accounts.restoring(), *(way() for way in merged("INTRUSIONS").values())]
     for way in tried:
         for what in way.got:  # for whoever mends it
             sys.stderr.write(f"{way.server}, {way.name}: {what}\n")

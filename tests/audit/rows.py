@@ -14,7 +14,7 @@ from typing import Any
 from conftest import STUDY
 from worlds import PATHS
 
-from audit import boards, distinguish, enumerator, exchange_kills, fuzz, kills, leaks, replays, rowwise, timing
+from audit import distinguish, enumerator, fuzz, kills, leaks, replays, rowwise, timing
 from audit.cells import cell_doors
 from audit.doors import doors
 from audit.verdict import line, table
@@ -62,18 +62,6 @@ def kill_row(store: str, together: int, n_kills: int) -> str:
 def kill_table(n_kills: int) -> str:
     head = "store | processes | kills | studies | overspends | double or lost | unfinished"
     return table(head, beside(kill_row, [(*job, n_kills) for job in product(STORES, (1, 4))]))
-
-
-def exchange_table(searches: int) -> str:
-    with TemporaryDirectory() as folder:
-        figures = exchange_kills.campaign(Path(folder), searches=searches)
-    head = "exchange | searches | exchanges | kills | other states | drawn twice or never | overspends"
-    return table(head, [line("outsourced", *vars(figures).values())])
-
-
-def board_table(which: str, worlds: int, submissions: int = boards.SUBMISSIONS) -> str:
-    head = "board | worlds | the vote's accuracy, mean | standard deviation | least | most | labels read off pairs"
-    return table(head, [boards.row(which, worlds, submissions)])
 
 
 @contextmanager

@@ -6,13 +6,13 @@ what every dataset's account holds, to be the same after a refusal as before it.
 
 import copy
 import hashlib
+import itertools
 import json
 import random
 import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 import tomli_w
 from conftest import STUDY
 from each_release import REPORTS, each_release
-from exchanges import PRIVATE, world
+from of_features import merged, parts
 
 from audit.mutations import ESC, WORDS
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
@@ -31,7 +31,6 @@ from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.toml_file import read_study
 from dpbo_core.study.tuning import run_study
@@ -70,12 +69,8 @@ def studies() -> tuple[dict[str, Any], ...]:
         "max_depth": {"low": 1, "high": 3, "integer": True},
         "criterion": {"values": ["gini", "entropy"]},
     }
-    private = copy.deepcopy(with_files)
-    private["study"]["method"] = "dp_hypo"
-    private["data"] |= {
-        "sensitive": "training", "n_training": len(LINES), "labels": [0, 1], "bounds": {"*": [-3.0, 3.0]}
-    }  # fmt: skip
-    return (*out, with_files, tree, private)
+    more = [study(copy.deepcopy(with_files), len(LINES)) for study in parts("fuzzed_study")]
+    return (*out, with_files, tree, *more)
 
 
 def write_data(folder: Path) -> None:
@@ -188,46 +183,6 @@ def parquet(folder: Path) -> Target:
             pq.write_table(table, sink, **wanted)
             corpus.append(sink.getvalue().to_pybytes())
     return sensitive_file(folder / "v.parquet", tuple(corpus))
-
-
-def exchange(folder: Path, door: str) -> Target:
-    """A curator and a modeller in the middle of a search; `door` is the file that is mutated."""
-    from dpbo.features.outsourced import session
-    from dpbo.features.outsourced.answers import Curator
-    from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
-
-    made = world(folder)
-    made.publish()
-    made.exchange(private=PRIVATE)
-    query, answer = (folder / name for name in ("Q-S.json", "A-S.json"))
-    written = query.read_bytes(), answer.read_bytes()
-    made.suggest()
-    corpus = {
-        "query": (written[0], query.read_bytes()),
-        "answer": (written[1],),
-        "table": ((folder / "Z.parquet").read_bytes(),),
-        "state": ((folder / "S").read_bytes(), b'{"format": 1}'),
-    }[door.removesuffix(", answered")]
-    path, ledger = folder / "given", made.ledger
-    curator = Curator(QueryContext(ledger), made.vaults)
-
-    def take(raw: bytes) -> None:
-        path.write_bytes(raw)
-        if door == "query":
-            read_message(Query, path)
-        elif door == "answer":
-            read_message(Answer, path)
-            session.update(path, folder / "S")
-        elif door == "table":
-            read_published(path)
-        elif door == "state":
-            session.where(path)
-            session.suggest(folder / "Z.parquet", path, folder / "out.json")
-            session.update(folder / "A-S.json", path)
-        else:
-            curator.answer_file(path, folder / "Y.csv", folder / "out.json", private=PRIVATE, accepts=())
-
-    return Target(take, corpus=corpus, balance=(lambda: accounts(ledger)) if "answered" in door else None)
 
 
 def ledger_names(folder: Path) -> Target:
@@ -414,13 +369,12 @@ def final_model(folder: Path) -> Target:
 
 VERBS = (
     ("plan",), ("budget",), ("budget", "show"), ("budget", "set"), ("budget", "export"), ("budget", "verify"),
-    ("verify",), ("init",), ("curate", "publish"), ("curate", "answer"), ("model", "suggest"), ("model", "update"),
-    ("tune",), ("nothing",), (),
+    ("verify",), ("init",), ("tune",), ("nothing",), (), *itertools.chain(*parts("FUZZED_VERBS")),
 )  # fmt: skip
 FLAGS = (
     "--json", "--debug", "--epsilon", "--delta", "--relation", "--accept", "--public", "--out", "--accept-restored",
-    "--state", "--private-answers", "--dataset", "--edition", "--transform", "--target", "--help",
-    "--norm-bound", "--dim", "--name", "--validation", "--training", "--version",
+    "--dataset", "--edition", "--target", "--help", "--name", "--validation", "--training", "--version",
+    *itertools.chain(*parts("FUZZED_FLAGS")),
 )  # fmt: skip
 FILES = (
     "study.toml", "t.csv", "v.csv", "bad.toml", "release.json", "Q.json", "Z.parquet", "X.csv", "Y.csv", ".",
@@ -438,8 +392,8 @@ def command_line(folder: Path) -> Target:
     (folder / "study.toml").write_text(tomli_w.dumps(studies()[5]))
     (folder / "bad.toml").write_bytes(b"[study]\nname = '\x1b[2J'\n")
     (folder / "release.json").write_text("[" * 5000)
-    made = world(folder)
-    made.publish()
+    for prepare in parts("prepare_fuzzed"):
+        prepare(folder)
     (folder / "Q.json").write_text('{"kind": "dpbo query"}')
     safe = [word for word in WORDS if "\x00" not in word and "\ud800" not in word]  # no argument can hold these
 
@@ -474,11 +428,7 @@ TARGETS: dict[str, Callable[[Path], Any]] = {
     "CSV, public": csv_public,
     "CSV, sensitive": csv_sensitive,
     "Parquet": parquet,
-    "query": partial(exchange, door="query"),
-    "answer": partial(exchange, door="answer"),
-    "published table": partial(exchange, door="table"),
-    "modeller's state": partial(exchange, door="state"),
-    "query to the curator": partial(exchange, door="query, answered"),
+    **merged("fuzzed"),
     "ledger names": ledger_names,
     "ledger cells": ledger_cells,
     "ledger export": ledger_export,

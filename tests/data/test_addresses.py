@@ -22,8 +22,6 @@ from canary import forms_of_text, search
 from conftest import new_database
 from object_store import KEY, object_store
 
-from dpbo.features.watch.terms import Terms
-from dpbo.features.watch.todays_table import todays_table
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.addresses import address_of, place_of
 from dpbo_core.data.fetched import fetched, server_marks
@@ -32,9 +30,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
-from dpbo_core.report.evaluation import evaluate_study
-from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.data_split import public_half
+from dpbo_core.study import StudySpec
 from dpbo_core.study.named_sources import named_source, place_source
 from dpbo_core.study.tuning import run_study
 
@@ -401,23 +397,6 @@ def test_what_a_store_says_is_sealed(here, tables, signed, monkeypatch, wrong, c
 
 
 # --- the rest of the house
-
-
-def test_a_report_and_a_look_read_the_same_rows(here, tables, database):
-    engine, address = database
-    tables["evaluation"] = {"epsilon": 1.0}
-    study = study_of(tables, here, address("select * from visits"))
-    in_table(engine, here)
-    made(engine, "CREATE VIEW positives AS SELECT * FROM visits WHERE y = 1")
-    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    run_study(study, ledger=ledger, folder=here)
-    report = evaluate_study(study, ledger=ledger, folder=here)
-    assert 0.5 < report.release.value["metrics"]["accuracy"]["value"] < 1.5
-    public = public_half(study, here)
-    section = WatchSection(drop=0.1, epsilon=1.0, table=address("select x, ward, y from positives"))
-    table = todays_table(study, here, public, section, Terms(0.1, 1.0, 2, 0.9, 1))
-    assert table.n == int(pd.read_csv(here / "v.csv")["y"].sum())
-    assert table.sources()[0].name.endswith("#public.positives")
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import datetime as dt
 import io
 import math
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from worlds import at_length, mostly_slow, search_of
 
-from dpbo.features.isolation.enforced_model import alone
 from dpbo_core import FinalModel, PrivacyLedger, Real, data, read_study, run_study
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
@@ -477,26 +475,6 @@ def test_a_class_takes_columns_where_the_study_says_so(tmp_path):
     model = FinalModel.of_release(study, tmp_path, release)
     assert isinstance(model.model.estimator, HistGradientBoostingClassifier)
     assert list(model.model.estimator.feature_names_in_) == ["age", "smoker"]
-
-
-@pytest.mark.slow
-def test_records_scored_alone_come_out_as_together_and_what_looks_at_others_needs_no_assumption(tmp_path):
-    made, encoded = public()
-    model = model_of(pipeline(), made, encoded)
-    how = alone(model.by_rows(), encoded.X, encoded.truth, Brier(), needed_by={})
-    rows = [list(row) for row in WELL]
-    rows[3] = ["\ud800"] * 5
-    found = sensitive(made, rows, [0, 1] * 6)
-    together = model.scores(found.X, found.truth, Brier())
-    one_by_one = replace(model, alone=how).scores(found.X, found.truth, Brier())
-    np.testing.assert_allclose(one_by_one, together, atol=2**-22)
-    assert together[3] == 0.0
-    assert np.ptp(together) > 0.01
-    study = write_study(tmp_path, module=MODULE.replace("SimpleImputer", "KNNImputer"), also='rowwise = "enforced"')
-    release = run_study(study, ledger=PrivacyLedger(f"sqlite:///{tmp_path}/l.db"), folder=tmp_path).release
-    assert release.guarantee.assumptions == ()
-    assert release.facts["rowwise"] == "enforced"
-    assert 0.6 < release.value["metric"]["value"] < 1.1
 
 
 def test_a_category_that_boosting_encodes_itself_is_not_written_and_a_way_is_named():

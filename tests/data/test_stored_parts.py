@@ -12,7 +12,6 @@ import pytest
 from canary import forms_of_text, search
 from object_store import KEY, object_store
 from pyarrow import fs
-from test_dp_hypo import study as trained_privately
 
 from dpbo.flows.workers.scorers import workers
 from dpbo_core.data import fetched as fetching
@@ -28,7 +27,6 @@ from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.halves import is_partitioned
 from dpbo_core.study.named_sources import named_source
-from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 
@@ -201,25 +199,6 @@ def test_a_store_that_says_no_and_an_empty_folder_are_refused_before_the_charge(
     with pytest.raises(StudyInvalid, match="could not be fetched") as failed:
         run_study(study(store[0]), ledger=ledger, folder=here)
     assert CANARY not in repr(failed.value)
-    assert not ledger.accounts()
-
-
-def test_a_method_that_hides_how_often_it_scores_asks_no_store(here, study, store):
-    """Who runs the store would count; from one object it is read once."""
-    with pytest.raises(StudyInvalid, match="hides how many candidates it scores"):
-        resolve(study(store[0], method="dp_hypo"), here)
-    one = store[0].replace("/day/", "/day/00.parquet")
-    assert resolve(study(one, method="dp_hypo"), here).method.hides_evaluations
-
-
-@pytest.mark.parametrize("kept", ["files", "objects"])
-def test_models_of_a_sensitive_training_set_are_refused_a_folder_before_the_charge(here, store, kept):
-    tables = trained_privately(here)
-    tables["data"]["validation"] = "parts" if kept == "files" else store[0]
-    spec = StudySpec.from_dict(tables)
-    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    with pytest.raises(StudyInvalid, match="are scored on one file"):
-        run_study(spec, ledger=ledger, folder=here)
     assert not ledger.accounts()
 
 

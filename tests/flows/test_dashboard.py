@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from conftest import STUDY
 from markdown_it import MarkdownIt
+from of_features import installed
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting.certificate_words import guess
@@ -275,7 +276,7 @@ def test_what_no_release_holds_is_not_drawn(here, tables):
     assert band_by_step(release) == ()
 
 
-@pytest.mark.parametrize("kind", mostly_slow(METHODS, "private_grid", "dp_hypo"))
+@pytest.mark.parametrize("kind", mostly_slow(METHODS, *installed("private_grid", "dp_hypo")))
 def test_artifacts_survive_moving_the_folder(shown, here, store, tmp_path_factory, monkeypatch, kind):
     of_two = kind == "private_grid"
     _, run, release = store[1][1] if of_two else shown(method=kind, registered=True)

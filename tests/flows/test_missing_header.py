@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tomli_w
+from of_features import merged, parts
 from sklearn.linear_model import LogisticRegression
 
 from dpbo_core import Categorical, PrivateSearch
@@ -36,33 +37,33 @@ def but(**data):
     study = copy.deepcopy(STUDY)
     data = study["data"] | data
     study["data"] = {key: value for key, value in data.items() if value is not None}
-    if "sensitive" in study["data"]:
-        study["study"]["method"], study["space"] = "dp_hypo", {"learning_rate": {"values": [8.0, 20.0]}}
-        study["method"] = {"base": "noisy_gradient_descent"}
-        del study["evaluation"]
     return study
 
 
 WHOLE = SENSITIVE | {"training": "bare.csv", "validation": "good.csv", "bounds": BOUNDS}
 ALONE = {"validation": None, "n_validation": None}
-TRAINING = but(**WHOLE)
 STUDIES = {
     "validation": (but(), "lacks most of the training columns, 'age', 'bmi', 'smoking' among them"),
     "validation in Parquet": (but(validation="bare.parquet"), "lacks most of the training columns, 'age', 'bmi'"),
     "validation with some names": (but(validation="named.csv"), "lacks 'bmi' and has 1 column unknown"),
-    "training": (TRAINING, "no column 'smoking', the target. Usual"),
-    "training in Parquet": (but(**WHOLE | {"training": "bare.parquet"}), "no column 'smoking', the target. Usual"),
-    "training alone": (but(**WHOLE | ALONE | {"bounds": ANY}), "no column 'smoking', the target. Usual"),
-    "its target is a cell": (but(**WHOLE | {"target": RECORD[2]}), "says nothing of 2 columns of the training"),
+}
+TRAINED = {  # of studies whose training set is sensitive: [data], and what is said
+    "training": (WHOLE, "no column 'smoking', the target. Usual"),
+    "training in Parquet": (WHOLE | {"training": "bare.parquet"}, "no column 'smoking', the target. Usual"),
+    "training alone": (WHOLE | ALONE | {"bounds": ANY}, "no column 'smoking', the target. Usual"),
+    "its target is a cell": (WHOLE | {"target": RECORD[2]}, "says nothing of 2 columns of the training"),
     "bounds for any column": (
-        but(**WHOLE | ALONE | {"bounds": ANY, "target": RECORD[2]}),
+        WHOLE | ALONE | {"bounds": ANY, "target": RECORD[2]},
         "the header of the training table has 2 columns named as a value is",
     ),
-    "bounds for one column": (but(**WHOLE | {"training": "named.csv"}), "says nothing of 1 column of the training"),
+    "bounds for one column": (WHOLE | {"training": "named.csv"}, "says nothing of 1 column of the training"),
     "a sound validation file": (
-        but(**WHOLE | {"training": "words.csv", "bounds": {"age": [0.0, 99.0]} | ANY}),
+        WHOLE | {"training": "words.csv", "bounds": {"age": [0.0, 99.0]} | ANY},
         "good.csv lacks 1 column and has 1 column unknown to the training table",
     ),
+}
+STUDIES |= {
+    name: (train(but(**data)), says) for train in parts("train_privately") for name, (data, says) in TRAINED.items()
 }
 
 
@@ -113,11 +114,8 @@ def test_nor_do_those_without_a_study(bare, dpbo):
     assert "1 column unknown" in said(dpbo, "init", "good.csv", "named.csv")
     said(dpbo, "budget", "set", "clinic", "--epsilon", "1", "--delta", "1e-6", code=0)
     said(dpbo, "budget", "allow", "clinic", "bare.csv", code=0)
-    publish = ("curate", "publish", "bare.csv", "--out", "z.parquet", "--dataset", "clinic", "--epsilon", "1")
-    said(dpbo, *publish)
-    said(dpbo, *publish, "--norm-bound", "9", "--delta", "1e-6", code=0)
-    (bare / "exchange.toml").write_text('data = "bare.csv"\nepsilon = 1.0\ndelta = 1e-6\nnorm_bound = 9.0\n')
-    said(dpbo, "curate", "plan", "exchange.toml", code=0)
+    for words, code in merged("COMMANDS_ON_A_FILE").items():
+        said(dpbo, *words, code=code)
 
 
 def test_a_first_record_is_no_header_even_where_the_study_names_its_label():

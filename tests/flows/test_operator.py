@@ -3,16 +3,13 @@
 import os
 import socket
 import threading
-from functools import partial
 
 import pytest
 from intruder import NOBODY
+from of_features import merged, parts
 from test_policy_runs import folder, in_a_run, ledger, team  # noqa: F401  a fixture
 from test_policy_runs import study as written  # noqa: F401  a fixture
 
-from dpbo.features.outsourced import flow as outsource
-from dpbo.features.watch.flow import watch_privately
-from dpbo.features.watch.schedule_flow import watch_on_schedule
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.owner import owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
@@ -21,7 +18,6 @@ from dpbo.flows.tune import tune, tune_privately
 from dpbo_core.data.addresses import address_of
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.study import WatchSection
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import run_study
 
@@ -131,9 +127,9 @@ def test_no_module_model_or_table_is_read_that_nobody_allowed(study, here, monke
     for model in ("missing", "/etc"):
         with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
             evaluate_privately.fn(study("1"), epsilon=0.1, model=str(here / model))
-    section = WatchSection(drop=0.1, epsilon=0.5, table="patients.csv")
-    with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
-        watch_privately.fn(study("1"), "today", wanted=section)
+    for started in parts("of_a_table"):
+        with pytest.raises(PolicyRefused, match=r"the records .* not allowed by the owner's policy"):
+            started(study("1"), "patients.csv")
 
 
 def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
@@ -158,11 +154,7 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
 @in_a_run
 def test_no_flow_names_files_of_no_study(study, here):
     """Both parties of an exchange are their owner's to start."""
-    terms = outsource.Outsourcing(None, "patients.csv", "patients.csv", ".", 1)
-    for started in (
-        partial(outsource.curate.fn, terms),
-        partial(outsource.model.fn, terms),
-    ):
+    for started in merged("of_no_study", "patients.csv").values():
         with pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
             started()
     assert n_charges() == [1]
@@ -193,7 +185,7 @@ def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatc
         except (StudyInvalid, PolicyRefused) as refused:
             return str(refused)
 
-    for on_schedule in (tune_on_schedule, watch_on_schedule):
+    for on_schedule in (tune_on_schedule, *merged("on_schedule").values()):
         files = ("patients.csv", "missing.toml", "/etc/shadow", ".")
         (message,) = {told(on_schedule, file).replace(repr(file), "") for file in files}
         assert CANARY not in message

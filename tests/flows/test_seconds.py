@@ -307,12 +307,3 @@ def test_the_key_is_the_one_that_the_run_had(here, tables, suffix):
     (here / "training.csv").write_text(text.replace("\n0,0,0,0\n", "\n1,0,0,0\n"))
     if suffix == "csv":
         assert training_digest(spec, here) != digest
-
-
-def test_a_sensitive_training_set_is_not_read_for_the_key(here, tables):
-    tables["study"]["method"] = "dp_hypo"
-    tables["data"] = {
-        "training": "none.csv", "n_training": 30, "target": "y", "sensitive": "training", "labels": [0.0, 1.0],
-        "bounds": {"*": [0.0, 1.0]},
-    }  # fmt: skip
-    assert training_digest(StudySpec.from_dict(tables), here) == ""

@@ -13,6 +13,7 @@ import pytest
 import tomli_w
 from dask_hosts import hosts, tls, written_certificate
 from intruder import as_nobody, wait_until
+from of_features import installed
 from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
@@ -76,7 +77,7 @@ def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charge
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("kind", ["private_grid", "dp_hypo"])
+@pytest.mark.parametrize("kind", installed("private_grid", "dp_hypo"))
 def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, here, tables, monkeypatch, kind):
     monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 0.2)
     monkeypatch.setattr("dpbo.flows.workers.scorers.is_partitioned", lambda *_: True)

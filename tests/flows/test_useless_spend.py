@@ -6,13 +6,10 @@ from contextlib import nullcontext
 
 import pytest
 import tomli_w
+from of_features import merged, parts
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
-from dpbo.features.objective.objective_handle import objective_of_study
-from dpbo.features.objective.score_session import ScoreSession
-from dpbo.features.watch.looks import OpenLook, open_look
-from dpbo.features.watch.schedule_flow import serve_watch
 from dpbo.flows.serve import Schedule, serve
 from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
@@ -30,18 +27,14 @@ NO_SERVER = Schedule("0 2 * * *", None, 1, trust=False)
 
 
 def tables(epsilon, anyway=None):
-    """A study, its evaluation, watch and objective; an ε of 0.001 is worth nothing at 300 records."""
+    """A study, its evaluation and what features ask of it; an ε of 0.001 is worth nothing at 300 records."""
     of = of_files(budget={"epsilon": 100.0, "delta": 1e-5})
     of["privacy"] |= {"epsilon": epsilon, "delta": 1e-6}
     of["study"]["edition"] = f"of {epsilon}"
     del of["privacy"]["anyway"]
     if anyway is not None:
         of["privacy"]["anyway"] = anyway
-    return of | {
-        "evaluation": {"epsilon": BAD},
-        "watch": {"drop": 0.02, "epsilon": 1.0},
-        "objective": {"scores": 3},
-    }
+    return of | {"evaluation": {"epsilon": BAD}} | merged("USELESS_SECTIONS")
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +83,8 @@ def by_evaluation(spec, asked):
         opened.finish(asked)
 
 
-def by_watch(spec, asked):
-    opened = open_look(spec, asked, name="monday")
-    if isinstance(opened, OpenLook):
-        opened.finish(asked, Stores().vaults)
-
-
-def by_objective(spec, asked):
-    ScoreSession(objective_of_study(spec, asked), asked).ask({"lambda": 0.1})
-
-
-SPENDS = {by_tune: BAD, by_evaluation: GOOD, by_watch: GOOD, by_objective: BAD}
+SPENDS = {by_tune: BAD, by_evaluation: GOOD}
+SPENDS |= {spend: BAD if untuned else GOOD for spend, untuned in merged("SPENDS").items()}
 
 
 @pytest.mark.parametrize(("spend", "epsilon"), SPENDS.items(), ids=[spend.__name__[3:] for spend in SPENDS])
@@ -148,8 +132,9 @@ def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):  
     with pytest.raises(SpendUseless):
         serve(here / "study.toml", NO_SERVER, register=False)
     spec(GOOD)
-    with pytest.raises(SpendUseless):
-        serve_watch(here / "study.toml", None, NO_SERVER)
+    for served in parts("serve"):
+        with pytest.raises(SpendUseless):
+            served(here / "study.toml", NO_SERVER)
     assert charges() == before
 
 

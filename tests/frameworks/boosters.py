@@ -16,13 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from test_final_model import COLUMNS, HOSTILE, REGRESSION, WITHOUT, estimator_model, regression_model
 
-from dpbo.features.isolation.enforced_model import alone
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name, unlisted_part
-from dpbo_core.models.estimators import fitted
 from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
 from dpbo_core.models.final_model.storage import NUMBERS
-from dpbo_core.models.scores.brier import Brier
 from dpbo_core.study.final_training import FinalModel
 
 FEW = {"n_estimators": 5, "n_jobs": 1}
@@ -166,12 +163,3 @@ def test_what_mlflow_shows_of_a_booster_loads_without_dpbo(tmp_path):
         classes, probabilities = json.loads(line)
         assert classes == list(model.predict(rows))
         assert np.allclose(probabilities, model.predict_proba(rows), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["LGBMClassifier", "XGBClassifier"])
-def test_a_booster_can_score_every_record_alone(name):
-    X, y, _ = public()
-    model = fitted(FORMS[name](), X, y, shown_as=name)
-    together = model.scores(X[:8], y[:8], Brier())
-    apart = alone(model.estimator, X, y, Brier(), needed_by={}).scores(X[:8], y[:8], Brier())
-    assert np.allclose(apart, together, atol=1e-6)

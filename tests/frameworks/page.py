@@ -1,11 +1,12 @@
 """The pages with a model of every framework, and with Optuna, from top to bottom. Run by `make frameworks`."""
 
 import pytest
+from of_features import parts
 from pages import blocks
 from test_docs import TEXTS, folder, run_page  # noqa: F401  a fixture
 
 PAGE = "docs/how_to/any_model.md"
-PAGES = (PAGE, "docs/how_to/own_search.md")
+PAGES = (PAGE, *parts("FRAMEWORK_PAGE"))
 LONGEST = 15
 
 

@@ -8,6 +8,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 import pytest
+from of_features import merged
 from pages import ROOT, blocks
 from worlds import mostly_slow
 
@@ -16,8 +17,8 @@ PLACES = {  # a page of docs/, and its section where it has several
     "method": ("adding_a_method", ""),
     "score": ("adding_a_part", "A score"),
     "mechanism": ("adding_a_part", "A mechanism"),
-    "base": ("adding_a_part", "A private base algorithm"),
     "query": ("adding_a_query", ""),
+    **merged("ADDED"),
 }
 
 
@@ -98,9 +99,10 @@ def run(program, copy, folder):
     )
 
 
-@pytest.mark.parametrize(
-    "what", mostly_slow((("method", "query"), ("score", "mechanism", "base")), ("method", "query"))
-)
+TOGETHER = ("method", "query"), ("score", "mechanism", *merged("ADDED"))
+
+
+@pytest.mark.parametrize("what", mostly_slow(TOGETHER, TOGETHER[0]))
 def test_one_file_and_one_line_are_all(what, copy, tmp_path):
     """Several in one copy, whose programs run in one process, each in a folder of its own."""
     apart = "import os\nos.mkdir(os.path.abspath({0!r}))\nos.chdir({0!r})\n{1}"

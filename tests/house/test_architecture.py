@@ -1,6 +1,7 @@
 """The import rules of the house, each with a planted violation that must be caught."""
 
 import ast
+import itertools
 import re
 import shutil
 import subprocess
@@ -11,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from of_features import FEATURES, merged, parts
 
-from dpbo.features.private_training.union import BASES
 from dpbo_core.mechanisms.mechanism_cost import WORTH
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
@@ -103,22 +104,17 @@ PLANTED = [
     ("features/watch/power.py", "import dpbo.features.objective.price", "features do not import one another"),
     ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/search/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
-    ("features/outsourced/modeler.py", "import dpbo_core.data.table", "the modeller knows nothing"),
-    ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", "the modeller knows nothing"),
-    (
-        "features/outsourced/session.py",
-        "import dpbo.features.outsourced.vault",
-        "the modeller knows nothing",
-    ),
-    ("features/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
     ("dpbo_core/study/tuning.py", "import prefect", "the core stays free"),
     ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
     ("dpbo_core/study/spec.py", "import typer", "the core stays free"),
 ]
-ALONE = {
-    "dpbo_core/errors.py": "all import it: whatever it imports breaks most rules in most files",
-    "dpbo_core/search/acquisition.py": "another file of its room imports the same, and one way to a module is told",
-}
+for feature, another in zip(FEATURES, (*FEATURES[1:], FEATURES[0]), strict=True):
+    PLANTED.append(("flows/serve.py", f"import dpbo.features.{feature}", "features > flows > tasks > dpbo_core"))
+    file = f"features/{feature}/__init__.py"
+    PLANTED.append((file, f"import dpbo.features.{another}", "features do not import one another"))
+PLANTED += itertools.chain(*parts("PLANTED_IMPORTS"))
+ALONE = {"dpbo_core/errors.py": "all import it: whatever it imports breaks most rules in most files"}
+ALONE |= merged("PLANTED_ALONE")
 APART = [[it for it in PLANTED if it[0] not in ALONE], *([it] for it in PLANTED if it[0] in ALONE)]
 
 
@@ -139,7 +135,7 @@ def test_a_planted_violation_is_caught(house, together):
     told = {rule: " ".join(chains.split()) for rule, chains in zip(parts[::2], parts[1::2], strict=True)}
     for room, planted, rule in together:
         assert any(rule in line for line in summary.splitlines() if "BROKEN" in line), outcome.stdout
-        importer = room.removesuffix(".py").replace("/", ".")
+        importer = room.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         importer = importer if importer.startswith("dpbo_core") else f"dpbo.{importer}"
         chain = f"{importer} -> {planted.removeprefix('import ')} "
         assert any(rule in name and chain in chains for name, chains in told.items()), (chain, told)
@@ -179,7 +175,7 @@ ALIKE = {
     "query": "any private query, and what a feature declares of its own",
     "learning": "beginning with earlier editions: the search, and what it begins with",
     "tuning": "the tuning of a study: the query, and its tasks",
-    "union": "the closed union of its room",
+    **merged("ALIKE_FILES"),
 }
 
 
@@ -221,19 +217,16 @@ def test_no_frozen_dataclass_keeps_a_dict_that_changes():
 ORDINARY = {"public"}  # whatever anybody may see is called so, in every room
 
 
-def declared_by_a_feature(kind):
-    return kind in ORDINARY or kind in {**declared("dpbo.methods"), **declared("dpbo.exchanges")}
-
-
+OF_FEATURES = {**declared("dpbo.methods"), **declared("dpbo.exchanges")}  # kind → its home, dpbo.features.NAME.…
 NAMES = {
-    "dpbo_core/methods": {
-        kind: cls for kind, cls in {**METHODS, **EXCHANGES}.items() if not declared_by_a_feature(kind)
-    },
-    "features/private_training": {"dp_hypo": METHODS["dp_hypo"], **BASES},
-    "features/outsourced": EXCHANGES,
+    "dpbo_core/methods": {*METHODS} - ORDINARY - {*OF_FEATURES},
     "dpbo_core/models/scores": SCORES,
     "dpbo_core/mechanisms": WORTH,
 }
+for kind, home in OF_FEATURES.items():
+    NAMES.setdefault("/".join(home.split(".")[1:3]), set()).add(kind)
+for room, names in merged("NAMED").items():
+    NAMES[room] |= {*names}
 WORDS = (
     "dpbo_core/models/scores",
     "dpbo_core/mechanisms",
@@ -306,11 +299,11 @@ def test_a_table_of_parts_has_each_under_its_own_name():
 
 def test_a_planted_name_is_caught():
     texts, faults = sources(), (
-        ("dpbo_core/study/tuning.py", 'KINDS = ("lipschitz", "outsourced")', "lipschitz"),
+        ("dpbo_core/study/tuning.py", 'KINDS = ("lipschitz", "public")', "lipschitz"),
         ("dpbo_core/ledger/accounting/certificate.py", 'GAUSSIAN = ("discrete Gaussian",)', "discrete Gaussian"),
-        ("features/private_training/dp_hypo.py", 'DEFAULT = "noisy_gradient_descent"', "noisy_gradient_descent"),
         ("flows/cli/init.py", "REMEDY = 'choose score = \"brier\"'", "brier"),
-        ("tasks/tuning.py", 'raise ValueError("dp_hypo hides its steps")', "dp_hypo"),
+        *(("tasks/tuning.py", f'raise ValueError("{kind} hides its steps")', kind) for kind in OF_FEATURES),
+        *itertools.chain(*parts("PLANTED_NAMES")),
     )  # fmt: skip
     for path, planted, _ in faults:
         texts[path] += f"\n{planted}\n"

@@ -1,6 +1,7 @@
 """The short forms of the campaigns that `make audit` runs in full."""
 
 import ast
+import itertools
 import math
 from importlib import import_module
 from importlib.metadata import distributions, version
@@ -11,6 +12,7 @@ import pytest
 from audit import __main__ as audit_page
 from audit import bounds, distinguish, laws, supply, timing, verdict
 from dp_accounting import get_epsilon_gaussian
+from of_features import merged, parts
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec
@@ -59,7 +61,9 @@ def test_every_method_and_exchange_is_told_apart_and_every_fault_is_planted():
     honest = {kind for kind, _ in distinguish.jobs(faulty=False)}
     told_apart = {*distinguish.honest()}
     missing = sorted({*METHODS, *EXCHANGES} - told_apart)
-    assert missing == [], "a pair of worlds each in `studies` of audit/distinguish.py, or in `exchanges`"
+    assert missing == [], (
+        "a pair of worlds each in `studies` of audit/distinguish.py, or in a feature's `worst_pairs`"
+    )
     assert honest == {*METHODS, *EXCHANGES} == told_apart
     assert honest == {kind for kind, pairs in distinguish.honest().items() if any(pair.runs[1] for pair in pairs)}
     faults = {name for _, name in distinguish.jobs(faulty=True)}
@@ -68,15 +72,14 @@ def test_every_method_and_exchange_is_told_apart_and_every_fault_is_planted():
         "sensitivity of a mean on a sum",
         "the whole budget at each step",
         "no noise where the winner is clear",
-        "K revealed",
+        *itertools.chain(*parts("FAULTS_OF_PAIRS")),
     } <= faults
     assert len(distinguish.jobs(faulty=False)) <= bounds.N_ROWS  # of which the false alarms are shared out
 
 
 QUICK = {  # one each of what the sum, the whole search and the whole table are drawn by in the short run
     "private_trajectory": "with a final choice",
-    "dp_hypo": "uniform, η = 0",
-    "outsourced": "a row and its opposite",
+    **merged("QUICK"),
 }
 
 

@@ -3,10 +3,10 @@
 import re
 
 import pytest
+from of_features import merged
 from pages import ROOT
 
 from dpbo_core import BudgetRefused, PrivacyLedger, StudyInvalid, StudySpec, advise_study, plan_study, run_study
-from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.request import EvaluationQuery
@@ -65,8 +65,6 @@ CLAIMS = {  # how a row begins, and which of its yes and no cells: what the code
         plan_study(study(data=FILES | {"n_validation": 3000})).spends[-1].noise_scale <= 0.004
     ),
     ("a few dozen", 1): lambda _: enough(36),
-    ("the training set is sensitive too", 1): lambda _: any(m.trains_privately for m in METHODS.values()),
-    ("somebody else is to search", 1): lambda _: bool(EXCHANGES),
     ("several records a person", 1): lambda _: (
         plan_study(study(data=FILES | {"n_persons": 5000}, person="patient")).guarantee.unit is PrivacyUnit.PERSON
     ),
@@ -78,6 +76,7 @@ CLAIMS = {  # how a row begins, and which of its yes and no cells: what the code
     ("dpbo", 1): lambda _: len(planning_problem(study()).candidates) == 16,
     ("dpbo", 2): writes_nothing_exact,
     ("dpbo", 4): kept_across_studies,
+    **merged("CLAIMS"),
 }
 
 

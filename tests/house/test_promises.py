@@ -11,7 +11,8 @@ from functools import cache
 from planted import PROMISES, ROOT, faults
 
 FAULTS = faults()
-LINES = re.findall(r"^\| ([a-z0-9-]+) \|(.+)\|$", PROMISES.read_text(encoding="utf-8"), re.MULTILINE)
+PROMISED = "".join(page.read_text(encoding="utf-8") for page in PROMISES)
+LINES = re.findall(r"^\| ([a-z0-9-]+) \|(.+)\|$", PROMISED, re.MULTILINE)
 
 
 @cache

@@ -3,10 +3,11 @@
 import ast
 import re
 
+import of_features
 from test_architecture import ROOT, SOURCES, literals, parsed
 
 REFUSED = {"found", "told", "known", "kept", "given", "said"}
-PRINTED = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
+PRINTED = of_features.merged("PRINTED_KEYS")  # keys of what a command prints as JSON
 GIVEN_UP = re.findall(
     r"\w+",
     """
@@ -67,11 +68,12 @@ def test_a_clause_is_caught_wherever_it_names_something_and_other_words_are_not(
 
 
 ON_NO_SCREEN = re.compile(r"\bregrets?\b|\bpairs 0|as published|owner.s terminal|evaluate = tried", re.I)
-OF_THE_PAPER = {"curate.py"}  # `dpbo curate plan` says what Theorem 3 bounds, to who reads the paper
+OF_THE_PAPER = {*of_features.parts("SAYS_A_PAPERS_WORDS")}  # to who reads the paper
 
 
 def test_screens_have_no_word_that_a_first_user_cannot_know():
     """Every text of the command's own files but docstrings: what is printed is written there."""
-    for path in sorted((ROOT / "flows" / "cli").glob("*.py")):
+    for path in (*(ROOT / "flows" / "cli").glob("*.py"), *(ROOT / "features").glob("*/command.py")):
         printed = [text for text in literals(path.read_text()) if ON_NO_SCREEN.search(text)]
-        assert path.name in OF_THE_PAPER or not printed, (path.name, printed)
+        file = path.relative_to(ROOT).as_posix()
+        assert (file in OF_THE_PAPER) is bool(printed), (file, printed)

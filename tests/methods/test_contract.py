@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from of_features import merged, parts
 from scipy import stats
 from worlds import Memory, Named, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
 
-from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo_core.ledger.accounting.composition import Filter, compose
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, method_named
@@ -44,13 +44,7 @@ VARIANTS = {
     "exact GP": ExactGP(rate_constant=1e3, decay_constant=0.01),
     "exact GP under the prior": ExactGP(rate_constant=1.0, decay_constant=1.0),
     "exact GP with a choice": ExactGP(rate_constant=1e3, decay_constant=0.01, outputs="both"),
-    "hypo": DpHypo(),
-    "hypo, logarithmic": DpHypo(shape=0.0),
-    "hypo, adaptive": DpHypo(sampler="gaussian_process", lower=0.999, upper=1.002),
-    "hypo, informed": DpHypo(prior=tuple(range(1, 13))),
-    "hypo, informed and adaptive": DpHypo(
-        prior=tuple(range(1, 13)), sampler="gaussian_process", lower=0.999, upper=1.002
-    ),
+    **merged("VARIANTS"),
     "grid on a public shortlist": PrivateGrid(evaluate="public_shortlist"),
     "grid from a base measure": PrivateGrid(evaluate="tried", base_measure="public"),
     "grid for twelve editions": PrivateGrid(editions=12),
@@ -59,7 +53,7 @@ VARIANTS = {
 KNOWN = {type(variant) for variant in VARIANTS.values()}
 VARIANTS |= {kind: cls() for kind, cls in METHODS.items() if cls not in KNOWN}  # a new method, as it is by default
 HIDDEN = [name for name, variant in VARIANTS.items() if variant.hides_evaluations]
-MANY_RUNS = mostly_slow(HIDDEN, "hypo")  # of the others the loss is exact: test_exact_privacy.py
+MANY_RUNS = mostly_slow(HIDDEN, *parts("QUICK_VARIANT"))  # of the others the loss is exact: test_exact_privacy.py
 SCATTERED = mostly_slow(VARIANTS, "trajectory", "grid", "noisy GP")
 REPETITIONS = 200
 
@@ -183,7 +177,7 @@ def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
 def test_each_step_trains_once(name):
     """Once, or its chunk where all of Λ is trained in no more steps.
 
-    (dp_hypo hides how often it trains.)
+    (A method that hides its evaluations hides how often it trains.)
     """
     method = VARIANTS[name]
     world = problem(steps=9)

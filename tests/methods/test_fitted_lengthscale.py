@@ -1,6 +1,7 @@
 """lengthscale = "fit" is honoured or refused, never silently 0.3; what was charged before goes on as it began."""
 
 import pytest
+from of_features import merged
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -12,13 +13,13 @@ FIXED = {
     "lipschitz": {"evaluate": "path"},
     "noisy_gp": {},
     "exact_gp": {"rate_constant": 1e3, "decay_constant": 0.01},
-    "dp_hypo": {"sampler": "gaussian_process", "lower": 0.99, "upper": 1.01},
+    **merged("FITS_NO_KERNEL"),
 }
 FITTED = {
     "private_trajectory": {},
     "lipschitz": {},
     "private_grid": {"evaluate": "public_shortlist"},
-    "dp_hypo": {},
+    **merged("NEEDS_NO_KERNEL"),
 }
 
 

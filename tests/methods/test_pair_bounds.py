@@ -9,7 +9,6 @@ import pytest
 from worlds import Memory, PairTable, by_pairs, mostly_slow, problem, run
 
 from benchmarks.pair_intervals import SHARES, TABLE, methods_of, problem_of, simulated
-from dpbo.features.watch.watching import _released_score
 from dpbo.tasks.reporting.logged_numbers import by_edition, params
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.pictures import draw_noise, draw_posterior
@@ -17,7 +16,6 @@ from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
 from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.pair_draws import expected_interval
@@ -154,13 +152,6 @@ def test_the_table_of_intervals_holds_what_is_promised():
     assert len(rows) == 9 * 3 * 5
     assert all(float(of_all) >= 0.9 for *_, of_all, _ in rows)
     assert all(float(among) >= 0.9 for *_, among in rows if among != "–")
-
-
-def test_a_watch_of_a_release_without_a_score_asks_from_where_a_fall_is_measured():
-    release, _ = released(Public(), 0, epsilon=1.0)
-    with pytest.raises(StudyInvalid, match="states no score") as message:
-        _released_score(release, by_pairs(problem()))
-    assert (message.value.cause, "reference = 0.8" in message.value.remedy) == (REASON, True)
 
 
 def test_the_plan_warns_of_what_the_public_share_leaves_too_few_of():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from of_features import installed
 from worlds import with_method
 
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
@@ -205,8 +206,8 @@ def test_the_final_model_of_a_run_is_the_one_its_files_give(on_files, tmp_path, 
     [
         ("private_grid", True),
         ("noisy_gp", False),
-        *(pytest.param(kind, True, marks=pytest.mark.slow) for kind in ("noisy_gp", "dp_hypo")),
-        *(pytest.param(kind, False, marks=pytest.mark.slow) for kind in ("private_grid", "dp_hypo")),
+        *(pytest.param(kind, True, marks=pytest.mark.slow) for kind in installed("noisy_gp", "dp_hypo")),
+        *(pytest.param(kind, False, marks=pytest.mark.slow) for kind in installed("private_grid", "dp_hypo")),
     ],
 )
 def test_no_estimator_that_scored_a_sensitive_record_is_published(on_files, tmp_path, kind, elsewhere):
@@ -256,7 +257,7 @@ def test_a_study_trains_each_model_once_while_there_is_room(on_files, tmp_path, 
     assert final.model.estimator.get_params()["max_depth"] == chosen
 
 
-@pytest.mark.parametrize("kind", ["noisy_gp", "dp_hypo"])
+@pytest.mark.parametrize("kind", installed("noisy_gp", "dp_hypo"))
 def test_a_private_path_fits_no_estimator_in_a_step(on_files, tmp_path, kind, trained):
     """A fit takes longer at some points than at others, and a step's duration is seen."""
     run = open_study(

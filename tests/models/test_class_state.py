@@ -4,13 +4,11 @@ import sys
 from collections import deque
 
 import numpy as np
-import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dpbo import PrivateObjective
 from dpbo_core import PrivateSearch
 from dpbo_core.models.class_state import foreign_classes
 
@@ -69,22 +67,6 @@ def data():
     sensitive = rng.normal(size=(40, 2))
     sensitive[7, 0] = CANARY
     return X, (X[:, 0] > 0).astype(int), sensitive, (sensitive[:, 0] > 0).astype(int)
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_later_objective_sees_nothing_that_an_earlier_one_s_classes_kept(here, wrapped):
-    X, y, V, truth = data()
-    estimator = make_pipeline(StandardScaler(), Keeps()) if wrapped else Keeps()
-    axis = "keeps__cut" if wrapped else "cut"
-    for name in ("first", "second"):
-        asked = PrivateObjective(
-            estimator, epsilon=1.0, delta=1e-6, dataset=name, budget=(5.0, 1e-5), n_scores=2,
-            ledger=f"sqlite:///{here / 'ledger.db'}", accepts=("rowwise_predictions",),
-        ).fit(X, y, X_validation=V, y_validation=truth)  # fmt: skip
-        asked.ask({axis: 0.0})
-        asked.ask({axis: 0.1})
-        assert str(CANARY) not in kept()
-        assert CANARY not in (LARGEST, Keeps.largest, *Keeps.history, *Keeps.kinds, *TABLE, *Notes.rows)
 
 
 def test_a_later_search_sees_nothing_that_an_earlier_one_s_classes_kept(here):

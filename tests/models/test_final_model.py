@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from of_features import parts
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -229,7 +230,7 @@ def test_nothing_of_ours_turns_bytes_into_code():
     spoken = [path for path, text in texts.items() if any(word in text for word in WORDS)]
     found = {path.relative_to(ROOT).as_posix() for path in spoken if CODE.search(texts[path])}
     # records scored alone: the curator pickles, and what unpickles is a process that holds one record and 8 bytes
-    alone = {f"features/isolation/{name}.py" for name in ("available", "child")}
+    alone = {file for files in parts("PICKLES") for file in files}
     alone.add("dpbo_core/models/isolated_estimator.py")
     # public work apart: its process reads what the one that started it pickled, and answers in plain numbers
     apart = {"dpbo_core/models/public_process.py"}

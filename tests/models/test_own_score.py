@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tomli_w
+from of_features import merged
 from sklearn.linear_model import LogisticRegression
 from worlds import search_of
 
-from dpbo.features.watch.looks import look_once
 from dpbo_core import Categorical, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
@@ -19,7 +19,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.precomputed import train_candidates
@@ -85,11 +85,9 @@ DOORS = {
         Run.of(study, QueryContext(ledger, folder=folder, caller=Caller.OPERATOR))
     ),
     "evaluate": lambda study, ledger, folder: evaluate_study(study, ledger=ledger, folder=folder, epsilon=1.0),
-    "watch": lambda study, ledger, folder: look_once(
-        study, ledger=ledger, folder=folder, vaults=folder / "vaults", name="a", section=WatchSection(drop=0.1)
-    ),
     "serve": lambda study, ledger, folder: approve_study(study, ledger=ledger, folder=folder),
     "a worker": lambda study, _, folder: train_candidates(study, folder, (0,)),
+    **merged("ASKED_OF_A_MODEL"),
 }
 
 

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from of_features import merged, parts
 from worlds import at_length, search_of
 
-from dpbo.features.watch.looks import look_once
 from dpbo_core import Categorical, Real, evaluate_study
 from dpbo_core.data import Encoded
 from dpbo_core.data.frames import frame_of
@@ -30,7 +30,7 @@ from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scoring.persons import AddedAnswers, Persons, record_steps
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
-from dpbo_core.study import StudySpec, WatchSection, data_split
+from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.halves import validation_table
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.tuning import run_study
@@ -471,12 +471,15 @@ def test_without_a_column_there_are_no_persons():
         StudySpec.from_dict(tables)
 
 
-@pytest.mark.parametrize(("method", "options"), [("lipschitz", {"evaluate": "path"}), ("dp_hypo", {})])
+METHODS_WITHOUT_PROOF = {"lipschitz": {"evaluate": "path"}, **{kind: {} for kind in parts("WITHOUT_PERSONS_MEANS")}}
+
+
+@pytest.mark.parametrize(("method", "options"), METHODS_WITHOUT_PROOF.items())
 def test_methods_without_a_proof_refuse(method, options):
     with pytest.raises(StudyInvalid, match=f"{method} cannot be used where each person's mean counts once"):
         plan_study(study(method=method).replace(options=options))
     lines = {line.kind: line.verdict for line in advise_study(study(method="auto")).methods}
-    assert lines["dp_hypo"] == "refused"
+    assert {lines[kind] for kind in parts("WITHOUT_PERSONS_MEANS")} <= {"refused"}
     assert lines["lipschitz"] != "refused"
     assert lines["private_grid"] != "refused"
 
@@ -539,7 +542,6 @@ def test_private_search_counts_each_person_once(tmp_path):
 
 # --- without a record: what replacing persons by nobody leaves
 
-WATCHED = WatchSection(drop=0.2, epsilon=5.0)
 WITHOUT = {  # tables of no record, and the kind of table that has one
     "pandas of no rows": (lambda rows: type(rows)([]), "frame", "columns"),
     "polars": (lambda rows: pytest.importorskip("polars").from_pandas(rows[:0]), "frame", "columns"),
@@ -600,7 +602,7 @@ def test_tables_of_several_lengths_are_refused_without_a_number_where_that_is_pr
 
 
 @pytest.mark.parametrize(("end", "parts"), [("csv", 0), ("parquet", 0), ("parquet", 3)])
-def test_a_file_without_a_record_is_released_evaluated_and_watched_as_any(tmp_path, monkeypatch, end, parts):
+def test_a_file_without_a_record_is_released_and_evaluated_as_any(tmp_path, monkeypatch, end, parts):
     """A CSV file of a header, a Parquet file of none, and a folder of such parts."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     said = {}
@@ -612,10 +614,10 @@ def test_a_file_without_a_record_is_released_evaluated_and_watched_as_any(tmp_pa
         book = ledger(folder)
         release = run_study(spec, ledger=book, folder=folder).release
         report = evaluate_study(spec, ledger=book, folder=folder).release
-        look = look_once(spec, ledger=book, folder=folder, vaults=folder / "vaults", name="monday", section=WATCHED)
+        more = [ask(spec, book, folder) for ask in merged("ASKED_OF_A_MODEL").values()]
         (account,) = book.accounts()
         told = [str(spend) for found in (release, report) for spend in found.spends]
-        said[name] = (told, account.spent, look.number, sorted(report.value))
+        said[name] = (told, account.spent, more, sorted(report.value))
     assert said["one"] == said["none"]
 
 

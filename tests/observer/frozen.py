@@ -105,7 +105,7 @@ FROZEN: dict[str, Callable[[ModuleType], None]] = {
     "dpbo_core.mechanisms.noise": _noise,
     "dpbo_core.mechanisms.gaussian_rows": _rows,
     "dpbo_core.mechanisms.random_stopping": _trials,
-    "dpbo.features.outsourced.vault": _tokens,
+    "dpbo.features.outsourced.curator": _tokens,
     "dpbo.features.outsourced.session": _tokens,
     "prefect.utilities.names": _names,
     "dpbo.flows.serve": _firing,

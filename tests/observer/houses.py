@@ -67,17 +67,3 @@ def _parquet(rows: list[str]) -> str:
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink, compression="none", use_dictionary=False, write_statistics=False)
     return sink.getvalue().decode("latin-1")
-
-
-def rows_of_an_exchange(world: str) -> dict[str, str]:
-    """A curator's table of 40 candidate rows and its answers; its neighbour has another row and answer."""
-    rng = np.random.default_rng(12)
-    X = np.round(rng.uniform(-0.9, 0.9, size=(40, 2)), 6)
-    if world != "first":
-        X[7] = (-0.9, 0.9) if world == "other scores" else (0.0, 0.0)
-    answers = -(X**2).sum(axis=1)
-    table = ["x0,x1", *(f"{a:+.6f},{b:+.6f}" for a, b in X)]
-    return {
-        "validation.csv": "\n".join(table) + "\n",
-        "validation-answers.csv": "\n".join(["x0", *(f"{y:+.6f}" for y in answers)]) + "\n",
-    }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tomli_w
+from of_features import merged
 from worlds import with_method
 
 from observer import houses
@@ -82,19 +83,6 @@ serving.send_signal(signal.SIGTERM)
 serving.wait(60)
 print("run", last["state_type"])
 """
-EXCHANGE = """
-import subprocess, sys
-def dpbo(*words):
-    subprocess.run([sys.executable, "-c", "from dpbo.flows.cli import main; main()", *map(str, words)], check=True)
-dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
-dpbo("curate", "publish", "validation.csv", "--out", "Z.parquet", "--dataset", "people",
-     "--epsilon", 3, "--delta", 1e-6, "--norm-bound", 4)
-for step in range(2):
-    dpbo("model", "suggest", "Z.parquet", "--state", "S", "--out", "Q.json")
-    dpbo("curate", "answer", "Q.json", "--answers", "validation-answers.csv", "--out", "A.json",
-         "--private-answers", -10, 0, "--epsilon", 1, "--delta", 1e-6)
-    dpbo("model", "update", "A.json", "--state", "S")
-"""
 
 
 @dataclass(frozen=True)
@@ -149,7 +137,6 @@ WAYS: dict[str, Way] = {
     "workers": Way(study("private_grid", parts=4, workers=2), TUNE, by_the_clock=ORDERS),
     "partitions": Way(study("private_trajectory", parts=4), TUNE),
     "rankings": Way(study("private_grid", parts=4, workers=2, score="roc_auc"), TUNE, by_the_clock=ORDERS),
-    "outsourced": Way(houses.rows_of_an_exchange, _python(EXCHANGE), uses_prefect=False),
     "PrivateSearch": Way(study("private_grid"), _python(SEARCH), uses_prefect=False),
-    "dp_hypo": Way(study("dp_hypo", trains=True), TUNE),
+    **merged("observed", study, Way),
 }

@@ -1,5 +1,7 @@
 """Programming mistakes, one for each line of tests/promises.md, and the tests that must fail on them.
 
+A feature's are in `tests/features/NAME/`, in files of the same names.
+
 [id]                  the promise's id in promises.md
 file = "dpbo_core/…"  where the mistake is made, from the root of the repository
 old = "…"             what stands there, once in that file
@@ -15,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FAULTS = Path(__file__).with_name("faults.toml")
-PROMISES = ROOT / "tests" / "promises.md"
+OF_FEATURES = ROOT / "tests" / "features"
+FAULTS = (Path(__file__).with_name("faults.toml"), *sorted(OF_FEATURES.glob("*/faults.toml")))
+PROMISES = (ROOT / "tests" / "promises.md", *sorted(OF_FEATURES.glob("*/promises.md")))
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,11 @@ class Fault:
 
 
 def faults() -> tuple[Fault, ...]:
-    """All of them, in the order of the file."""
-    tables = tomllib.loads(FAULTS.read_text(encoding="utf-8"))
+    """All of them, in the order of the files."""
     return tuple(
         Fault(promise, table["file"], table["old"], table["new"], tuple(_as_list(table["test"])))
-        for promise, table in tables.items()
+        for file in FAULTS
+        for promise, table in tomllib.loads(file.read_text(encoding="utf-8")).items()
     )
 
 

@@ -4,23 +4,12 @@ import ast
 import sys
 from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
-from exchanges import PRIVATE, write_csv
-from sklearn.naive_bayes import GaussianNB
+from of_features import merged, parts
 from test_evaluation import files, of_files
 
-from dpbo.features.objective.private_objective import PrivateObjective
-from dpbo.features.outsourced import session
-from dpbo.features.outsourced.answers import Curator
-from dpbo.features.outsourced.box import Outsourced
-from dpbo.features.outsourced.curator import Publication, publish
-from dpbo.features.outsourced.messages import Query, read_message
-from dpbo.features.watch.looks import look_once
 from dpbo_core.errors import MechanismRefused
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
@@ -31,29 +20,25 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
-from dpbo_core.study import StudySpec, WatchSection, query
+from dpbo_core.study import StudySpec, query
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.query import PrivateQuery
 from dpbo_core.study.tuning import run_study
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_KILLS = 40
-ACCEPTS = ("public_models", "rowwise_predictions")
 
 
 class Place:
-    """A folder with a tuned study, a published table and a query about it; every edition is another query."""
+    """A folder with a tuned study and what features' queries need; every edition is another query."""
 
     def __init__(self, folder):
         self.folder, self.url = folder, f"sqlite:///{folder / 'ledger.db'}"
         files(folder)
         self.spec = StudySpec.from_dict(of_files(budget={"epsilon": 1000.0, "delta": 1e-3}))
         run_study(self.spec, ledger=self.ledger, folder=folder)
-        rows = np.random.default_rng(0).normal(size=(20, 2))
-        write_csv(folder / "X.csv", rows)
-        write_csv(folder / "Y.csv", -(rows**2).sum(axis=1, keepdims=True))
-        for dataset, accepts in (("people", ()), ("loop", ACCEPTS)):
-            self.ledger.set_budget(PrivacyBudget.of(dataset, epsilon=10_000.0, delta=1e-2, accepts=accepts))
+        for prepare in parts("prepare"):
+            prepare(self)
 
     @property
     def ledger(self):
@@ -62,11 +47,6 @@ class Place:
     @property
     def run(self):
         return QueryContext(self.ledger, self.folder)
-
-    def published(self, edition):
-        publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", edition)
-        rows, out = self.folder / "X.csv", self.folder / f"Z{edition}.parquet"
-        return publish(publication, rows, out, self.run, vaults=self.folder / "curator").release
 
     def tuned(self, edition):
         return run_study(self.spec.replace(edition=edition), ledger=self.ledger, folder=self.folder).release
@@ -79,65 +59,12 @@ class Place:
         spec = self.spec.replace(name="both", edition=edition)
         return [one.release for one in run_and_evaluate(spec, ledger=self.ledger, folder=self.folder)]
 
-    def watched(self, edition):
-        section = WatchSection(drop=0.2, epsilon=1.0, edition=edition)
-        look = look_once(
-            self.spec,
-            ledger=self.run.ledger,
-            folder=self.run.folder,
-            vaults=self.folder / "watches",
-            name="monday",
-            section=section,
-        )
-        return replace(look, replayed=False)
-
-    def objective(self, edition, study, **settings):
-        rng = np.random.default_rng(0)
-        public, sensitive = rng.normal(size=(40, 2)), rng.normal(size=(30, 2))
-        objective = PrivateObjective(
-            GaussianNB(), epsilon=1.0, delta=1e-6, dataset="loop", n_scores=4, study=study, edition=edition,
-            ledger=self.url, **settings,
-        )  # fmt: skip
-        labels = public[:, 0] > 0, sensitive[:, 0] > 0
-        return objective.fit(public, labels[0], X_validation=sensitive, y_validation=labels[1])
-
-    def scored(self, edition, **settings):
-        objective = self.objective(edition, settings.pop("study", "loop"), **settings)
-        for smoothing in (1e-9, 1e-2):
-            objective({"var_smoothing": smoothing})
-        objective.best()
-        return objective.close()
-
-    def submitted(self, edition, study="board", **settings):
-        """A model and predictions made elsewhere, beside a question."""
-        objective = self.objective(edition, study, accepts=ACCEPTS, **settings)
-        rng = np.random.default_rng(1)
-        objective.submit(GaussianNB().fit(rng.normal(size=(20, 2)), np.arange(20) % 2 == 0))
-        objective.submit_predictions(np.arange(30) % 2 == 0, name="a team's")
-        objective({"var_smoothing": 1e-2})
-        return objective.close()
-
-    def answered(self, edition):
-        table = self.folder / f"Z{edition}.parquet"
-        if not table.exists():
-            self.published(edition)
-        question = self.folder / f"Q{edition}.json"
-        if not question.exists():
-            session.suggest(table, self.folder / f"state{edition}", question)
-        curator = Curator(self.run, self.folder / "curator")
-        return curator.answer(read_message(Query, question), self.folder / "Y.csv", private=PRIVATE)
-
 
 KINDS = {  # how it is asked, what its name in the ledger ends with
     "a tune": (Place.tuned, "clinic"),
     "a tune and its report": (Place.reported, "both/evaluation"),
     "an evaluation": (Place.evaluated, "clinic/evaluation"),
-    "a watch": (Place.watched, "clinic/watch"),
-    "a published table": (Place.published, "people: table"),
-    "an answer": (Place.answered, "people: answers"),
-    "scores for a loop": (Place.scored, "loop/objective"),
-    "scores and a choice": (partial(Place.scored, study="choice", choice_share=0.3), "choice/objective"),
-    "submissions": (Place.submitted, "board/objective"),
+    **merged("QUERIES"),
 }
 
 
@@ -260,8 +187,8 @@ def test_killed_after_every_write_there_is_one_release_and_one_spend(place, kind
 
     monkeypatch.setattr(PrivacyLedger, "reserve", reserve)
     edition = f"k{[*KINDS].index(kind)}"
-    if kind == "an answer":
-        place.published(edition)
+    for before in parts("before_a_query"):
+        before(place, kind, edition)
     outcome, allowed, kills = None, 1, 0
     while outcome is None and kills < MOST_KILLS:
         with dead_after(allowed, monkeypatch) as done, suppress(BaseException):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from audit.mutations import grown
 from each_release import REPORTS, each_release
+from of_features import merged
 from scipy.stats import binom
 from test_evaluation import files, final_model, of_files
 
@@ -299,7 +300,7 @@ def releases(tmp_path_factory):
         yield each_release(folder)
 
 
-KINDS = (*REPORTS, "tune", "watch", "objective", "curate")
+KINDS = (*REPORTS, "tune", *merged("RELEASES"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from dpbo import PrivateObjective
 from dpbo_core import PrivacyLedger, PrivateSearch, PrivateSelection, StudyInvalid
 
 RNG = np.random.default_rng(0)
@@ -43,14 +42,7 @@ def test_of_a_search(url, name, number):
 
 
 @pytest.mark.parametrize("number", ABSURD, ids=lambda number: str(number)[:9])
-def test_of_an_objective_a_selection_and_advice(url, number):
-    def objective(**settings):
-        PrivateObjective(LogisticRegression(), ledger=url, **PRICE, **settings).fit(
-            X, Y, X_validation=V, y_validation=TRUTH
-        )
-
-    refused(lambda: objective(n_scores=number))
-    refused(lambda: objective(n_scores=2, n_persons=number, person="who"))
+def test_of_a_selection_and_advice(url, number):
     chosen = pd.DataFrame({"a": TRUTH, "b": 1 - TRUTH})
     accepts = ("rowwise_predictions",)
     refused(lambda: PrivateSelection(["a", "b"], labels=[0, 1], **PRICE).advise(n_validation=number))

@@ -5,9 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from in_process import without_processes
 from sklearn import config_context
-from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -318,16 +316,3 @@ def test_a_weight_is_a_public_number_and_no_sensitive_rows_is_looked_at(url):
     for wrong in ([1.0] * 3, [-1.0] * len(X), [float("nan")] * len(X), ["one"] * len(X)):
         with pytest.raises(StudyInvalid, match="weight"):
             search(url, edition="2").fit(X, Y, validation_size=0.5, sample_weight=wrong)
-
-
-def test_a_pipeline_of_columns_that_scores_records_alone_is_evaluated_too(url, monkeypatch):
-    """A listed one was asked without its data frame, and every report of it was refused."""
-    without_processes(monkeypatch)
-    columns = make_column_transformer((StandardScaler(), list(X.columns[:4])))
-    piped, name = make_pipeline(columns, LogisticRegression()), "logisticregression__C"
-    alone = search(url, inner=piped, space={name: Categorical([1.0])}, rowwise="enforced", budget=(50.0, 1e-5))
-    rows, labels = X[::4], Y[::4] == 1
-    alone.fit(rows, labels, validation_size=0.5)
-    report = alone.evaluate(rows, labels, validation_size=0.5, epsilon=40.0).release
-    assert (report.guarantee.epsilon, report.guarantee.assumptions) == (40.0, ())
-    assert 0.7 < report.value["metrics"]["auc"]["value"] <= 1.0

@@ -11,11 +11,8 @@ import pytest
 from audit import fuzz, targets
 from audit.targets import used_ledger
 from conftest import STUDY
-from exchanges import world
 from test_ledger import GUARANTEE, plan
 
-from dpbo.features.outsourced.box import Outsourced
-from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.flows.cli import app as cli
 from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.verify import check_certificate
@@ -26,7 +23,6 @@ from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.tuning import run_study
 
 ESC = "\x1b[2J\x07"
@@ -152,16 +148,6 @@ def test_a_name_too_long_for_a_file_is_a_letter_and_charges_nothing(tmp_path):
     with pytest.raises(StudyInvalid):
         run_study(StudySpec.from_dict(words), ledger=ledger, folder=tmp_path)
     assert all(account.entries == () for account in ledger.accounts())
-    made = world(tmp_path)
-    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", "1")
-    with pytest.raises(DpboError):
-        publish(
-            publication,
-            tmp_path / ("x" * 400),
-            tmp_path / "Z.parquet",
-            QueryContext(made.ledger),
-            vaults=made.vaults,
-        )
 
 
 def test_an_invisible_character_on_the_command_line_is_refused(monkeypatch, capsys, here):

@@ -1,6 +1,5 @@
 """What cannot be trained costs nothing: structures are tried out and parameters checked before the charge."""
 
-import re
 import warnings
 
 import numpy as np
@@ -10,7 +9,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import NuSVC
 
-from dpbo import PrivateObjective
 from dpbo.tasks.reporting.certificate_words import untrained_words
 from dpbo_core import PrivacyLedger, PrivateSearch, Real, StudySpec, run_study
 from dpbo_core.errors import StudyInvalid
@@ -157,20 +155,6 @@ def test_public_tasks_try_out_what_a_study_by_itself_would(tables, tmp_path):
     with pytest.raises(StudyInvalid, match="penalty = l1"):
         run_study(spec, ledger=ledger, folder=tmp_path)
     assert ledger.accounts() == ()
-
-
-def test_a_question_that_cannot_be_trained_costs_nothing(url):
-    objective = PrivateObjective(
-        LogisticRegression(), epsilon=5.0, delta=1e-6, dataset="asked", n_scores=2, budget=(1e3, 1e-3), ledger=url
-    ).fit(X[:40], Y[:40], X_validation=X[40:], y_validation=Y[40:])
-    for question, named in (({"penalty": "l1"}, "penalty = l1"), ({"C": -1.0}, "C = -1.0")):
-        with pytest.raises(StudyInvalid, match=re.escape(named)):
-            objective(question)
-    assert PrivacyLedger(url).accounts() == ()
-    objective({"C": 1.0})
-    with pytest.raises(StudyInvalid, match=r"C = -1\.0"):
-        objective({"C": -1.0})
-    assert objective.scores_left == 1
 
 
 def test_plan_refuses_what_tune_refuses(dpbo, here):

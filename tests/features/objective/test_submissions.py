@@ -12,8 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from in_process import without_processes
-from patching_model import OfFirstColumn
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -36,6 +34,7 @@ from test_private_objective import (
     session,
     table,
 )
+from unlisted_model import OfFirstColumn
 
 from dpbo import PrivateObjective
 from dpbo.features.objective.score_session import ScoreSession
@@ -230,13 +229,6 @@ def test_a_cap_that_does_not_accept_it_refuses(url):
     listed = objective(url, accepts=("public_models",), budget=None)
     listed.submit(DecisionTreeClassifier(max_depth=1).fit(X, Y))
     assert listed.guarantee_.assumptions == ("public_questions", "public_models")
-
-
-def test_what_is_scored_one_by_one_needs_no_vouching(url, monkeypatch):
-    without_processes(monkeypatch)
-    asked = objective(url, rowwise="enforced", accepts=("public_models",), epsilon=4.0)
-    asked.submit(OfFirstColumn().fit(X, Y))
-    assert asked.guarantee_.assumptions == ("public_questions", "public_models")
 
 
 def test_what_cannot_be_scored_is_a_message_and_costs_nothing(url):

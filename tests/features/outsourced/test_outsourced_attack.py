@@ -12,9 +12,9 @@ from exchanges import world
 from scipy import stats
 
 from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.curator import Vault
 from dpbo.features.outsourced.geometry import image, raised
 from dpbo.features.outsourced.messages import read_published
-from dpbo.features.outsourced.vault import Vault
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.privacy.guarantee import NeighboringRelation

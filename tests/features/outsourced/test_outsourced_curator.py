@@ -16,6 +16,7 @@ from scipy import stats
 from dpbo.features.outsourced import curator
 from dpbo.features.outsourced.answers import Curator
 from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.curator import Vault
 from dpbo.features.outsourced.geometry import (
     AnyRow,
     Geometry,
@@ -25,7 +26,6 @@ from dpbo.features.outsourced.geometry import (
     spectral_norm_bound,
 )
 from dpbo.features.outsourced.messages import read_published
-from dpbo.features.outsourced.vault import Vault
 from dpbo_core.data.table import table_of
 from dpbo_core.errors import (
     AssumptionNotAccepted,

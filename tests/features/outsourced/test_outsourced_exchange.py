@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from audit.exchange_kills import CONTEXT, campaign
 from canary import forms_of_number, search
+from exchange_kills import CONTEXT, campaign
 from exchanges import PRIVATE, world
 from hypothesis import given, settings
 from hypothesis import strategies as st

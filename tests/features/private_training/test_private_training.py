@@ -12,7 +12,7 @@ from scipy import optimize, special, stats
 from worlds import Watch
 
 from dpbo.features.private_training import dp_sgd, noisy_gradient_descent, output_perturbation, solving
-from dpbo.features.private_training.algorithm import check_axes
+from dpbo.features.private_training.base import check_axes
 from dpbo.features.private_training.dp_sgd import DpSgd
 from dpbo.features.private_training.gradients import STEPS, clipped_sum, sum_sensitivity
 from dpbo.features.private_training.noisy_gradient_descent import NoisyGradientDescent

@@ -77,9 +77,9 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
 
 def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, study, monkeypatch):  # noqa: F811
     with monkeypatch.context() as broken:
-        broken.setattr("dpbo.features.watch.look_tasks.log_looks", lambda *_: 1 / 0)
+        broken.setattr("dpbo.features.watch.flow.log_looks", lambda *_: 1 / 0)
         broken.setattr("dpbo.tasks.policies.PUBLISHING_TASK", {"retries": 0})
-        broken.setattr("dpbo.features.watch.look_tasks.publish_looks.retries", 0)
+        broken.setattr("dpbo.features.watch.flow.publish_looks.retries", 0)
         first = watch_privately(study, "monday")
     assert first.tracked is None
     assert "the look is recorded, but MLflow does not show it" in first.warnings[0]

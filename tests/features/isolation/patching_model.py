@@ -1,4 +1,4 @@
-"""Estimators of others: one changes the module that makes scores, one remembers."""
+"""An estimator of others that changes the module that makes scores."""
 
 from typing import Any
 
@@ -21,15 +21,3 @@ class Patching(ClassifierMixin, BaseEstimator):
 
         enforced_model.Alone.scores = lambda self, rows, truth, score: np.zeros(len(rows))
         return np.ones(len(X), dtype=np.int64)
-
-
-class OfFirstColumn(ClassifierMixin, BaseEstimator):
-    """Nobody's: it remembers what it was asked about."""
-
-    def fit(self, X: Any, y: Any) -> "OfFirstColumn":
-        self.classes_, self.rows_ = np.unique(y), []
-        return self
-
-    def predict(self, X: Any) -> Any:
-        self.rows_.append(np.array(X))
-        return self.classes_[(np.asarray(X)[:, 0] > 0).astype(int)]

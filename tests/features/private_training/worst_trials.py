@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from audit.laws import BestOfTwo, Pure, best_of_two_loss
 from audit.runs import Doors, Sums
 from audit.worst import chosen, sums, world
+from numpy.typing import NDArray
+
 from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.hypo_search import HypoSearch, informed
 from dpbo.features.private_training.hypo_search import Trials as Selected

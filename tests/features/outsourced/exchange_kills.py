@@ -16,9 +16,9 @@ from typing import Any
 import opendp.measurements  # noqa: F401  the parent has imported everything: a child lives for a moment only
 import pyarrow.parquet  # noqa: F401
 import sqlalchemy as sa
+from audit.kills import CONTEXT, added
 from exchanges import PRIVATE, world
 
-from audit.kills import CONTEXT, added
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import largest_rho
 

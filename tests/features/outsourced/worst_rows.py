@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from audit.laws import Gaussian
 from numpy.typing import NDArray
 
-from audit.laws import Gaussian
 from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
 from dpbo.features.outsourced.geometry import image
 from dpbo_core.data.table import table_of

@@ -4,13 +4,14 @@ import ast
 import re
 import runpy
 
+import boards
 import numpy as np
 import pytest
-from audit import boards, verdict
+from audit import verdict
 from pages import PAGES
 
 import dpbo
-from dpbo.features.objective.released_score import Score
+from dpbo.features.objective.price import Score
 from dpbo.flows.cli.app import VERBS
 
 PUBLIC = {"budget", "tune", "evaluate", "show", "verify"}  # commands that it runs

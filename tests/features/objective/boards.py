@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from audit.verdict import line, table
 from sklearn.linear_model import LogisticRegression
 
-from audit.verdict import line
 from dpbo import PrivateObjective
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDS, SUBMISSIONS = 2000, 500
 BOARDS = ("exact", "private, ε = 1 for all")
 
@@ -52,3 +52,23 @@ def row(board, worlds, submissions=SUBMISSIONS):
     spread = np.std(reached, ddof=1) if worlds > 1 else 0.0
     figures = np.mean(reached), spread, min(reached), max(reached)
     return line(board, worlds, *(f"{figure:.3f}" for figure in figures), f"{read} of {worlds * attack.PAIRS}")
+
+
+def _table(board, worlds, submissions=SUBMISSIONS):
+    head = "board | worlds | the vote's accuracy, mean | standard deviation | least | most | labels read off pairs"
+    return table(head, [row(board, worlds, submissions)])
+
+
+def attacked(*, short: bool):
+    exact, ours = (_table(board, *((1, 60) if short else (8,))) for board in BOARDS)
+    return f"""The cheater of examples/demo.py on {RECORDS:,} coin flips, with {SUBMISSIONS}
+submissions: random votes, summed by how far each score stood from a half (Blum and Hardt, 2015), and
+twenty in pairs that differ in one record, whose label the larger score tells. On ours the mean must be
+at most 0.56, and at most seven of ten labels right (guessing: a half; a false alarm has probability
+below 1e-3).
+
+{ours}
+
+Planted faults; every row must learn. A board that shows exact scores:
+
+{exact}"""
