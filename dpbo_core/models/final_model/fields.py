@@ -12,13 +12,13 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.data.named_columns import Kind, NamedColumn
+from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.raw_cells import as_cells
-from dpbo_core.models.final_model.dpbo_served_model import VERBS
 
 T = TypeVar("T")
+VERBS = ("predict", "predict_proba", "decision_function")
 TYPES: Mapping[Kind, re.Pattern[str]] = {  # of pandas, by what a column holds
     "number": re.compile("float64"),
     "truth": re.compile("bool"),
