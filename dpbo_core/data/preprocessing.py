@@ -46,6 +46,7 @@ class Preprocessing:
         bias: b in [0, 1); 0 for no bias feature.
         radius: R > 0; 1 without `unit_ball`.
         ignored: columns that a table may have and that are no features.
+        csv: whether the table's own columns were read from lines of text, as texts to predict then are too.
     """
 
     target: str
@@ -55,6 +56,7 @@ class Preprocessing:
     bias: float
     radius: float
     ignored: frozenset[str] = frozenset()
+    csv: bool = False
 
     @classmethod
     def fit(
@@ -182,7 +184,7 @@ class Preprocessing:
             check_targets(target, table)
         classes = () if regression else class_values(target, table)
         columns = fit_columns(table, target, hints)
-        return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0)
+        return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0, csv=table.csv)
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC
 from importlib import import_module
 from pathlib import Path
@@ -130,6 +130,15 @@ def test_a_linear_model_comes_back_to_the_last_bit(tmp_path):
     )
     assert list(back.predict(COLUMNS)) == list(model.predict(COLUMNS))
     assert set(model.predict(COLUMNS)) == {"yes", "no"}
+
+
+def test_a_model_of_a_version_that_did_not_say_how_texts_were_read_loads(tmp_path):
+    path = linear_model().save(tmp_path) / NUMBERS
+    document = json.loads(path.read_text())
+    del document["preprocessing"]["csv"]
+    path.write_text(json.dumps(document))
+    assert inside(FinalModel.load(tmp_path)) == inside(linear_model())
+    assert not _load_pyfunc(str(tmp_path)).preprocessing.csv
 
 
 @pytest.mark.parametrize("estimator", [Ridge(), RandomForestRegressor(5, random_state=0)])
@@ -396,14 +405,25 @@ ANY = (
 ONE_EACH = st.fixed_dictionaries(dict.fromkeys(("a", "b", "colour"), ANY))
 
 
-def public_columns():
-    """Columns of every kind that an estimator can take as they are, one a value of `ONE_EACH`."""
-    frame = pd.DataFrame({"number": [1.5, 2.0], "truth": [True, False], "text": ["x", "y"],
-                          "time": pd.to_datetime(["2024-01-01", "2024-06-01"]),
-                          "zone": pd.to_datetime(["2024-01-01", "2024-06-01"], utc=True),
-                          "category": pd.Categorical(["u", "v"])})  # fmt: skip
-    read = frame_of(frame, [0, 1], shown_as="X")
-    return read.table_with_cells(target_name="y", source="X"), read.hints()
+PUBLIC = {
+    "number": [1.5, 2.0],
+    "truth": [True, False],
+    "text": ["x", "y"],
+    "time": pd.to_datetime(["2024-01-01", "2024-06-01"]),
+    "zone": pd.to_datetime(["2024-01-01", "2024-06-01"], utc=True),
+    "category": pd.Categorical(["u", "v"]),
+}
+
+
+def read_in_memory(columns):
+    return frame_of(pd.DataFrame(columns), [0, 1], shown_as="the table").table_with_cells(
+        target_name="y", source="the table"
+    )
+
+
+def read_from_csv(columns, folder):
+    pd.DataFrame(columns).assign(y=[0, 1]).to_csv(folder / "rows.csv", index=False)
+    return read_table(folder / "rows.csv", mode=SENSITIVE_FILE.with_cells(), shown_as="the table")
 
 
 @settings(max_examples=at_length(60), deadline=None)
@@ -418,16 +438,9 @@ def test_a_served_record_is_encoded_as_a_scored_one_to_the_last_bit(copied, kind
     assert served.tobytes() == scored.X.tobytes()
 
 
-@settings(max_examples=at_length(120), deadline=None)
-@given(value=ANY, kind=st.sampled_from(["number", "truth", "text", "time", "zone", "category"]))
-@example(value="05/06/2024", kind="time")
-def test_a_value_that_scoring_does_not_read_is_not_served_and_refused_as_in_the_public_table(copied, value, kind):
-    read, hints = public_columns()
-    fitted = Preprocessing.named(read, "y", hints=hints)
-    frame = data_frame(fitted.columns, fitted.transform(read).X).astype(object)
-    frame[kind] = pd.Series([frame.loc[0, kind], value], dtype=object)
-    scored = fitted.transform(frame_of(frame, [0, 1], shown_as="X").table_with_cells(target_name="y", source="X"))
-    encoder = copied.preprocessing_of(document_of(fitted))
+def check_served_as_scored(copied, fitted, frame, read, kind):
+    """The same data frame where scoring reads every value, else a refusal in the words of a public table."""
+    scored, encoder = fitted.transform(read), copied.preprocessing_of(document_of(fitted))
     if not scored.broken.any():
         pd.testing.assert_frame_equal(copied.model_rows(encoder, frame), data_frame(fitted.columns, scored.X))
         return
@@ -435,8 +448,38 @@ def test_a_value_that_scoring_does_not_read_is_not_served_and_refused_as_in_the_
         copied.model_rows(encoder, frame)
     column = next(one for one in fitted.columns if one.name == kind)
     with pytest.raises(StudyInvalid) as public:
-        refuse_unreadable(column, scored.X[:, fitted.columns.index(column)], read)
-    assert str(served.value) == str(public.value).replace("of X", "of the table")
+        refuse_unreadable(column, [column.cell(cell) for cell in read.cells_of(kind)], replace(read, csv=False))
+    assert str(served.value) == str(public.value)
+
+
+@settings(max_examples=at_length(120), deadline=None)
+@given(value=ANY, kind=st.sampled_from([*PUBLIC]))
+@example(value="05/06/2024", kind="time")
+@example(value="NA", kind="text")
+def test_a_value_that_scoring_does_not_read_in_memory_is_refused_when_served(copied, value, kind):
+    hints = frame_of(pd.DataFrame(PUBLIC), [0, 1], shown_as="X").hints()
+    fitted = Preprocessing.named(read_in_memory(PUBLIC), "y", hints=hints)
+    frame = pd.DataFrame(PUBLIC | {kind: pd.Series([PUBLIC[kind][0], value], dtype=object)})
+    check_served_as_scored(copied, fitted, frame, read_in_memory(frame), kind)
+
+
+LINE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=8).filter(
+    lambda text: not set(text) & {'"', ","}
+)
+
+
+@settings(max_examples=at_length(120), deadline=None)
+@given(
+    value=LINE | st.sampled_from(AMBIGUOUS).filter(lambda text: "," not in text), kind=st.sampled_from([*PUBLIC])
+)
+@example(value="05/06/2024", kind="time")
+@example(value="", kind="time")
+def test_a_text_is_served_as_it_is_scored_in_a_csv_file(copied, tmp_path_factory, value, kind):
+    folder = tmp_path_factory.getbasetemp()
+    texts = {name: [str(one) for one in values] for name, values in PUBLIC.items()}
+    fitted = Preprocessing.named(read_from_csv(texts, folder), "y")
+    frame = pd.DataFrame(texts | {kind: [texts[kind][0], value]}, dtype=object)
+    check_served_as_scored(copied, fitted, frame, read_from_csv(frame, folder), kind)
 
 
 def document_of(fitted):

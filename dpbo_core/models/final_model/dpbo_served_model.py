@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.preprocessing import Preprocessing
-from dpbo_core.data.raw_cells import cells_of
+from dpbo_core.data.raw_cells import as_cells, cell_of, text_cell
 from dpbo_core.data.table import table_of
 from dpbo_core.data.values import shown
 from dpbo_core.models.final_model.fields import VERBS, preprocessing_of
@@ -112,7 +112,14 @@ def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
         StudyInvalid: a value that a table's own column cannot hold.
     """
     columns = {feature.name: listed(table[feature.name]) for feature in preprocessing.features}
-    cells = {} if preprocessing.columns is None else {name: cells_of(column) for name, column in columns.items()}
+    if preprocessing.columns is None:
+        return preprocessing.rows(table_of(columns))
+
+    def read(value: Any) -> object:
+        """A value as its column's reader has it."""
+        return text_cell(value) if preprocessing.csv and isinstance(value, str) else cell_of(value)
+
+    cells = {name: as_cells(map(read, column)) for name, column in columns.items()}
     return preprocessing.rows(replace(table_of(columns), cells=cells))
 
 
