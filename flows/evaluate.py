@@ -18,7 +18,7 @@ from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_repaired
 from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.preparation.halves import validation_parts
+from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.preparation.run import Run
 from dpbo_core.queries.evaluation.request import saved
 from dpbo_core.queries.evaluation.run import EvaluationResult

@@ -26,7 +26,7 @@ from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.tuning import finish, reserve, step
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.final_model.train import model_is_public
-from dpbo_core.preparation.halves import validation_parts
+from dpbo_core.preparation.data_split import validation_parts
 from dpbo_core.preparation.run import Run
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.queries.query import PrivateQuery

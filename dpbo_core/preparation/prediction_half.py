@@ -19,7 +19,7 @@ from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import Score
-from dpbo_core.preparation.halves import Halves
+from dpbo_core.preparation.data_split import Halves
 from dpbo_core.preparation.headers import (
     PublicHeader,
     check_distinct,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.read_mode import SENSITIVE_FILE
-from dpbo_core.preparation.halves import Halves, validation_table
+from dpbo_core.preparation.data_split import Halves, validation_table
 from dpbo_core.preparation.headers import PublicHeader, check_n_validation
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.preparation.training_set import training_table

@@ -21,7 +21,7 @@ import numpy as np
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.preparation.halves import is_partitioned, validation_parts
+from dpbo_core.preparation.data_split import is_partitioned, validation_parts
 from dpbo_core.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 from dpbo_core.scoring.processes import Processes, answers_of_all
 from dpbo_core.study_file import StudySpec

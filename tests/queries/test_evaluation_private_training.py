@@ -12,8 +12,7 @@ from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_and_ev
 from dpbo_core.accounting.certificate import read_certificate, recompute
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.preparation.data_split import public_half
-from dpbo_core.preparation.halves import validation_table
+from dpbo_core.preparation.data_split import public_half, validation_table
 from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.queries.evaluation.certified import CERTIFIED
 from dpbo_core.study_file import StudySpec

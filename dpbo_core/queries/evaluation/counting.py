@@ -25,8 +25,7 @@ from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.preparation.data_split import FileSplit
-from dpbo_core.preparation.halves import records_of, validation_parts
+from dpbo_core.preparation.data_split import FileSplit, records_of, validation_parts
 from dpbo_core.preparation.public_half import DataSplit, PublicHalf, counted_records
 from dpbo_core.privacy.sealing import attempted
 from dpbo_core.privacy.sensitive import Sensitive

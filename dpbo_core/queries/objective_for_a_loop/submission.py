@@ -34,8 +34,7 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
-from dpbo_core.preparation.data_split import FileSplit
-from dpbo_core.preparation.halves import validation_parts
+from dpbo_core.preparation.data_split import FileSplit, validation_parts
 from dpbo_core.preparation.headers import check_n_validation, left_out
 from dpbo_core.preparation.prediction_half import candidate_columns, names_classes
 from dpbo_core.preparation.public_half import PublicHalf, TableSplit

@@ -21,8 +21,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.preparation.context import OS_NOISE, QueryContext
-from dpbo_core.preparation.data_split import FileSplit, halves_of, identified_sources
-from dpbo_core.preparation.halves import is_partitioned
+from dpbo_core.preparation.data_split import FileSplit, halves_of, identified_sources, is_partitioned
 from dpbo_core.preparation.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.preparation.precomputed import (
     Chunks,

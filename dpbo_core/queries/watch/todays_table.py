@@ -17,8 +17,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
-from dpbo_core.preparation.data_split import check_presence, identified_sources, sensitive_half
-from dpbo_core.preparation.halves import each_file
+from dpbo_core.preparation.data_split import check_presence, each_file, identified_sources, sensitive_half
 from dpbo_core.preparation.headers import check_distinct
 from dpbo_core.preparation.public_half import PublicHalf
 from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
