@@ -24,6 +24,7 @@ from dpbo_core.accounting.budget import PrivacyBudget
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
+from dpbo_core.preparation import data_split
 from dpbo_core.preparation.context import QueryContext
 from dpbo_core.preparation.resolve import resolve
 from dpbo_core.preparation.run import Run
