@@ -17,7 +17,7 @@ from dpbo.features.outsourced.box import Outsourced
 from dpbo.features.outsourced.geometry import image, raised
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
 EPSILON, DELTA, R = math.exp(1.1), 1e-5, 10

@@ -24,15 +24,14 @@ from benchmarks.rows import Row, main, missing
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan
 
 SIZES = {1_000: 5.0, 20_000: 50.0}  # entries → milliseconds that are asked for
 TOTAL = 1920

@@ -25,7 +25,7 @@ from dpbo.features.outsourced.geometry import image, raised
 from dpbo.features.outsourced.modeler import Modeler, Prior
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.theorems.kharkovskii_2020 import largest_projection_dim, singular_value_floor
 
 DELTA, T, LENGTHSCALE, NOISE = 1e-5, 50, 6.0, 1e-5

@@ -7,7 +7,6 @@ released λ lies above the median, over draws, of the best of as many random can
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,10 +39,10 @@ def landscape(study: StudySpec) -> tuple[NDArray[np.float64], NDArray[np.float64
 def released(study: StudySpec, runs: int) -> list[Release]:
     """The releases of so many editions, each with noise of its own."""
     assert study.budget is not None
-    study = replace(study, budget=replace(study.budget, epsilon=10.0 * runs, delta=1e-3))
+    study = study.replace(budget=study.budget.replace(epsilon=10.0 * runs, delta=1e-3))
     with TemporaryDirectory() as folder:
         ledger = PrivacyLedger(f"sqlite:///{folder}/ledger.db")
-        return [run_study(replace(study, edition=str(run)), ledger=ledger).release for run in range(runs)]
+        return [run_study(study.replace(edition=str(run)), ledger=ledger).release for run in range(runs)]
 
 
 def draw(lambdas: NDArray[np.float64], exact: NDArray[np.float64], release: Release) -> None:

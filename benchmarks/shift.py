@@ -44,7 +44,6 @@ from dpbo_core.methods.advice.expected_loss import expected
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.public import Public
 
 PUBLIC, SOBOL = "public score alone", "private_grid, sobol"
 SHORTLIST = "private_grid, public_shortlist"  # what auto was before
@@ -81,7 +80,7 @@ def coverage(files: list[Path]) -> None:
         for name, method in INTERVALS.items():
             if getattr(method, "paired", False) and not world.score.graded:
                 continue
-            prepared = method.traits.prepare(method, world) if method.traits.prepare else world
+            prepared = method.prepare(world)
             paths = ENDS if "no look" in name else 4
             for _ in range(paths):
                 for end in ends_on(method, prepared, scorer, seeds=list(islice(seeds, ENDS // paths))):
@@ -100,8 +99,8 @@ def permute_and_flip(v: Any) -> Any:
 
 def expected_loss(method: Any, world: Problem, scorer: TableScorer, scores: Any) -> float:
     """What a public choice loses, or one by permute-and-flip on average: by its exact law, without a draw."""
-    if isinstance(method, Public):
-        return float(scores.max() - scores[method.choice(world)])
+    if len(choices := method.choices(world)) == 1:
+        return float(scores.max() - scores[choices[0]])
     listed, pair, head_start = method.subset(world)
     ((_, selection), *_) = method.draws(world)
     sums = [

@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import in_turn, ratio
+from dpbo_core.models.linear.fast_exact_scores import SignedRows
 from dpbo_core.models.linear.fit import minimise
 from dpbo_core.models.linear.newton import LogisticPath
-from dpbo_core.models.linear.signed_rows import SignedRows
 
 LAMBDAS = np.random.default_rng(0).permutation(np.geomspace(1e-4, 10.0, 50))
 PEERS = 10  # λ, every fifth of the shuffled path, that stand for the 50 of a slow peer

@@ -76,7 +76,7 @@ def grid(folder: Path) -> Iterator[Row]:
     loop, plain, two, halves = rounds(
         partial(run_loop, "logistic", LAMBDAS, training, parts),
         command,
-        partial(command, "--workers", "2"),
+        partial(command, workers=2),
         partial(together, [partial(run_loop, "logistic", LAMBDAS, training, parts[i::2]) for i in (0, 1)]),
     )
     on = "grid of 64, 2,000,000 × 30, eight files"
@@ -84,17 +84,17 @@ def grid(folder: Path) -> Iterator[Row]:
     yield spread_row(f"{on}: the command, by the clock", Spread.of(wall(plain)), unit="s")
     yield spread_row(f"{on}: the loop, by the clock", Spread.of(wall(loop)), unit="s")
     yield spread_row(f"{on}: the loop, of two plain processes, by the clock", ratio(wall(loop), wall(halves)))
-    yield spread_row(f"{on}: of `--workers 2`, by the clock", ratio(wall(plain), wall(two)), at_least=1.0)
+    yield spread_row(f"{on}: of `workers = 2`, by the clock", ratio(wall(plain), wall(two)), at_least=1.0)
 
 
 def workers(folder: Path) -> Iterator[Row]:
     """The same grid where scoring takes longer than a command's start."""
     training, _ = written(folder / "workers", 20_000_000, FEATURES, 80)
     command = partial(tune, training, LOGISTIC, log_space("lambda", 64))
-    plain, two = rounds(command, partial(command, "--workers", "2"))
+    plain, two = rounds(command, partial(command, workers=2))
     on = "grid of 64, 20,000,000 × 30, 80 files"
-    yield spread_row(f"{on}: of `--workers 2`, by the clock", ratio(wall(plain), wall(two)), at_least=1.4)
-    yield spread_row(f"{on}: `--workers 2`, by the clock", Spread.of(wall(two)), unit="s")
+    yield spread_row(f"{on}: of `workers = 2`, by the clock", ratio(wall(plain), wall(two)), at_least=1.4)
+    yield spread_row(f"{on}: `workers = 2`, by the clock", Spread.of(wall(two)), unit="s")
 
 
 def many_candidates(folder: Path) -> Iterator[Row]:
@@ -102,7 +102,7 @@ def many_candidates(folder: Path) -> Iterator[Row]:
     training, _ = written(folder / "many", 250_000, 10, 1)
     few, many, two = rounds(
         *(partial(tune, training, LOGISTIC, log_space("lambda", count)) for count in (64, 1024)),
-        partial(tune, training, LOGISTIC, log_space("lambda", 64), "--workers", "2"),
+        partial(tune, training, LOGISTIC, log_space("lambda", 64), workers=2),
     )
     on = "250,000 × 10, one file"
     each = [1000.0 * (b - a) / 960 for a, b in zip(processor(few), processor(many), strict=True)]
@@ -111,7 +111,7 @@ def many_candidates(folder: Path) -> Iterator[Row]:
     yield spread_row(f"{on}: 1,024 candidates, by the clock", Spread.of(wall(many)), unit="s")
     yield spread_row(f"{on}: 64 candidates", Spread.of(processor(few)), unit="s")
     short = ratio(wall(few), wall(two))
-    yield spread_row(f"{on}: 64 candidates, of `--workers 2`, by the clock", short, at_least=1.0)
+    yield spread_row(f"{on}: 64 candidates, of `workers = 2`, by the clock", short, at_least=1.0)
 
 
 def forest(folder: Path) -> Iterator[Row]:
@@ -203,6 +203,7 @@ def tune(
     space: str,
     *words: str,
     persons: int = 0,
+    workers: int = 1,
     home: Path | None = None,
     number: int = 0,
 ) -> Taken:
@@ -225,6 +226,7 @@ epsilon = 20.0
 training = "{training}"
 validation = "{training.parent / "validation"}"
 target = "y"
+workers = {workers}
 {f"n_persons = {persons}" if persons else f"n_validation = {n}"}
 [model]
 {chr(10).join(f"{key} = {value}" for key, value in model.items())}

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.acquisition import UCB
+from dpbo_core.search.acquisition import UCB, BayesianSearch
 from dpbo_core.search.kernels import Kernel, Matern52, SquaredExponential
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 
 NOISE = 1e-2

@@ -6,7 +6,6 @@ your own ledger. `python examples/algorithms.py 3` runs examples/algorithm_3.tom
 
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,7 +45,7 @@ def released(spec, *, public, source=None):
         ledger = PrivacyLedger(f"sqlite:///{folder}/ledger.db")
         if public:
             ledger.set_budget(PrivacyBudget.without_limit(spec.privacy.dataset))
-            spec = replace(spec, budget=None)
+            spec = spec.replace(budget=None)
         return run_study(spec, ledger=ledger, source=source).release
 
 
@@ -67,7 +66,7 @@ def table(study):
     """A study's forms side by side, as text."""
     spec = read_study(FOLDER / f"{study}.toml")
     forms = FORMS[spec.method].items()
-    lines = [line(name, replace(spec, options={**spec.options, **changes})) for name, changes in forms]
+    lines = [line(name, spec.replace(options={**spec.options, **changes})) for name, changes in forms]
     return "\n".join([f"{study}, {spec.model.estimator}, ε = {spec.privacy.epsilon:g}", HEADER, *lines])
 
 

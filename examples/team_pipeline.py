@@ -6,7 +6,6 @@
 """
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from prefect import flow, get_run_logger, task
@@ -65,7 +64,7 @@ def plan(path: str) -> StudySpec:
     """The study under the method that costs least error for its price; opens no data."""
     study = read_study(path)
     best = advise_study(study).recommended
-    return study if best is None or best == study.method else replace(study, method=best, options={})
+    return study if best is None or best == study.method else study.replace(method=best, options={})
 
 
 @task

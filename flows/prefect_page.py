@@ -3,18 +3,17 @@
 import math
 import re
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
-from dpbo.tasks.reporting.budget_alert import alert_share
-from dpbo.tasks.reporting.certificate_words import meaning, value_rows
+from dpbo.tasks.reporting.budget_alert import account_line, alert_share
 from dpbo.tasks.reporting.escaping import in_markdown
+from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.release_document import release_document
 from dpbo_core.errors import printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import Release, StudyResult
+from dpbo_core.privacy.release import Release, StudyResult, displayed_metric
 from dpbo_core.study import StudySpec
 
 if TYPE_CHECKING:
@@ -34,11 +33,14 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
     from prefect.artifacts import create_markdown_artifact
 
     balance = balance_after(account, release.release_id)
+    shown = markdown(release_document(release, budget=account_line(account, study=release.study)))
+    page = "The release in MLflow, with picture, certificate and model"
+    link = () if tracked is None else (f"[{page}](<{mlflow_page}/{tracked.location}>)",)
     newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]
     key = f"release-{slug(release.study)}"  # whose page opens on what was written last
     create_markdown_artifact(
         key=key if release.edition in newest else f"{key}-{slug(release.edition)}",
-        markdown="\n\n".join(_paragraphs(release, balance, tracked, mlflow_page)),
+        markdown="\n\n".join((shown, *link)),
         description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
     )
     emit(RELEASED, "study", release.study, _facts(release, balance))
@@ -63,29 +65,13 @@ def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
     }
 
 
-def _paragraphs(
-    release: Release, balance: Balance | None, tracked: Tracked | None, mlflow_page: str
-) -> Iterator[str]:
-    """The paragraphs, in Markdown, of the artifact that shows a release on Prefect's page."""
-    yield f"**{in_markdown(f'{release.study} · edition {release.edition} · {release.method}')}**"
-    yield "\n".join(
-        ("| released | |", "|---|---|", *(f"| {in_markdown(n)} | {in_markdown(x)} |" for n, x in rows(release)))
-    )
-    yield f"{in_markdown(release.guarantee.in_words())} {meaning(release)}"  # the latter is ours, to the last word
-    if balance is not None and balance.limit < float("inf"):
-        yield (
-            f"{in_markdown(release.dataset)}: ε {balance.spent:.4g} of {balance.limit:g} is spent, and "
-            f"{balance.remaining:.4g} is left."
-        )
-    if tracked is not None:
-        yield f"[The release in MLflow](<{mlflow_page}/{tracked.location}>), with picture, certificate and model."
-
-
 def in_a_line(result: "StudyResult | EvaluationResult") -> str:
-    """The release in a line, for a run's state message: the choice, the score's name and interval, figures."""
-    facts = ", ".join(f"{name} {text}" for name, text in value_rows(result.release))
+    """The release in a line, for a run's state message: its first figures and strongest answers."""
+    document = release_document(result.release)
+    figures = [f"{row[0]} {row[1]}" for table in document.short_tables[:1] for row in table.rows]
+    answers = [f"{fact.name} {fact.strong}" for fact in document.answers if fact.strong]
     again = " (released before; nothing was spent now)" if result.replayed else ""
-    return printable(f"edition {result.release.edition}: {facts}{again}")
+    return printable(f"edition {result.release.edition}: {', '.join((*figures, *answers))}{again}")
 
 
 def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
@@ -95,14 +81,6 @@ def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
     from prefect.states import Completed
 
     return cast("T", Completed(data=value, message=in_a_line(result)))
-
-
-def rows(release: Release) -> list[tuple[str, str]]:
-    """The released values by name, not escaped, as the certificate shows them; of a report every figure."""
-    figures = release.value.get("metrics", {})
-    if figures:
-        return [(name.replace("_", " "), f"{figure['value']}") for name, figure in figures.items()]
-    return list(value_rows(release))
 
 
 def slug(name: str) -> str:

@@ -11,7 +11,6 @@ budget, so it may change with the time only if the validation file changes with 
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 from dpbo.flows.owner import at_the_terminal
 from dpbo_core.errors import PolicyRefused, StudyInvalid, suggestion
 from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
-from dpbo_core.study import Bundled, PersonFiles, PredictionTable, PublicFiles, SensitiveFiles, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.schedule import planned_for_schedule
 from dpbo_core.study.toml_file import changed_study, read_study
 
@@ -91,14 +90,8 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
         return filled_at(text, moment)
 
     edition = filled(spec.edition) if fields_of(spec.edition) else filled("{time}")
-    data = spec.data
-    if isinstance(data, PublicFiles | PersonFiles | SensitiveFiles):
-        data = replace(data, training=filled(data.training), validation=filled(data.validation))
-    elif isinstance(data, PredictionTable):
-        public = None if data.public is None else filled(data.public)
-        data = replace(data, predictions=filled(data.predictions), public=public)
-    privacy = replace(spec.privacy, dataset=filled(spec.privacy.dataset))
-    return replace(planned_for_schedule(spec), edition=edition, data=data, privacy=privacy)
+    privacy = spec.privacy.replace(dataset=filled(spec.privacy.dataset))
+    return planned_for_schedule(spec).replace(edition=edition, data=spec.data.filled(filled), privacy=privacy)
 
 
 def check_fields(spec: StudySpec) -> None:
@@ -107,8 +100,8 @@ def check_fields(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: it is not so.
     """
-    dataset, validation = fields_of(spec.privacy.dataset), fields_of(_validation(spec))
-    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(_training(spec))):
+    dataset, validation = fields_of(spec.privacy.dataset), fields_of(spec.data.validation_file)
+    for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(spec.data.training_file)):
         if name not in FIELDS:
             raise StudyInvalid(
                 f"{{{name}}} is no field of a scheduled study{suggestion(name, FIELDS)}",
@@ -128,7 +121,7 @@ def refuse_fields(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: it has fields.
     """
-    texts = (spec.edition, spec.privacy.dataset, _training(spec), _validation(spec))
+    texts = (spec.edition, spec.privacy.dataset, spec.data.training_file, spec.data.validation_file)
     names = [name for text in texts for name in fields_of(text) if name in FIELDS]
     if names:
         raise StudyInvalid(
@@ -136,18 +129,3 @@ def refuse_fields(spec: StudySpec) -> None:
             cause="it was written for dpbo serve",
             remedy="run it with dpbo serve, or write the name out",
         )
-
-
-def _training(spec: StudySpec) -> str:
-    """The path of the training file, or of the public predictions; "" for a bundled set."""
-    if isinstance(spec.data, PredictionTable):
-        return spec.data.public or ""
-    return "" if isinstance(spec.data, Bundled) else spec.data.training
-
-
-def _validation(spec: StudySpec) -> str:
-    """The path of the sensitive file; "" where there is none."""
-    if isinstance(spec.data, PredictionTable):
-        return spec.data.predictions
-    files = PublicFiles | PersonFiles | SensitiveFiles
-    return spec.data.validation if isinstance(spec.data, files) else ""

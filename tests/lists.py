@@ -9,6 +9,7 @@ from pages import ROOT
 
 from dpbo.flows.cli.app import VERBS
 from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.methods.contract import Method
 from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import SCORES
 
@@ -23,9 +24,8 @@ def methods():
     """What one wants → which method."""
     rows = []
     for kind, cls in {**METHODS, **EXCHANGES}.items():
-        said = cls.traits
-        named = said.command or f"`{kind}`"
-        rows.append((said.wants, named, said.gives, said.needs, said.delta, said.trainings))
+        named = getattr(cls, "command", f"`{kind}`")
+        rows.append((cls.wants, named, cls.gives, cls.needs, cls.delta_range, cls.trainings))
     return table(("you want", "method", "what leaves", "needs", "δ", "trainings"), rows)
 
 
@@ -33,14 +33,14 @@ def advised():
     """The methods that the advice may choose: what one wants → which method, and what leaves."""
     rows = []
     for kind, cls in METHODS.items():
-        if cls.traits.forms is not None or cls.traits.private_forms is not None:
-            rows.append((cls.traits.wants, f"`{kind}`", cls.traits.gives))
+        if cls.forms is not Method.forms:
+            rows.append((cls.wants, f"`{kind}`", cls.gives))
     return table(("you want", "method", "what leaves"), rows)
 
 
 def observable():
     """What each method's run shows beside its plan and its release."""
-    rows = [(f"`{kind}`", cls.traits.observable) for kind, cls in {**METHODS, **EXCHANGES}.items()]
+    rows = [(f"`{kind}`", cls.observable) for kind, cls in {**METHODS, **EXCHANGES}.items()]
     return table(("method", "to be seen beside the plan and the release"), rows)
 
 

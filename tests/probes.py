@@ -152,7 +152,8 @@ def watching(target=None, kind=Planted):
     """
     from of_features import parts
 
-    from dpbo_core.ledger.ledger import PrivacyLedger, Reservation
+    from dpbo_core.ledger.ledger import PrivacyLedger
+    from dpbo_core.ledger.reservation import Reservation
     from dpbo_core.study.query import Charged
 
     WATCH.target, WATCH.kind, WATCH.fired, WATCH.calls = target, kind, False, set()

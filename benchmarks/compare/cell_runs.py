@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ METHODS_COMPARED: tuple[tuple[str, Method], ...] = (
     *(  # every other that tunes on validation records, as it is by default
         (kind, cls())
         for kind, cls in METHODS.items()
-        if cls.traits.private_forms is None and cls not in {type(method) for _, method in CHOSEN_FORMS}
+        if not cls.trains_privately and cls not in {type(method) for _, method in CHOSEN_FORMS}
     ),
 )
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
@@ -147,14 +147,13 @@ def run_of(method: Method, problem: Problem, scorer: TableScorer) -> Run:
     """A function from a seed to the outcome of a run of `method` on a table; its public work is done once."""
     if method == SPREAD:  # a design of its own each time: one may be lucky
         return lambda seed: run_on(method, with_seed(problem, seed), scorer, seed=seed)
-    search = method.traits.prepare
-    prepared = problem if search is None else search(method, problem)
+    prepared = method.prepare(problem)
     return lambda seed: run_on(method, prepared, scorer, seed=seed)
 
 
 def with_seed(problem: Problem, seed: int) -> Problem:
     """The problem with another seed of its search."""
-    return replace(problem, search=replace(cast("Any", problem.search), seed=seed))
+    return replace(problem, search=problem.search.replace(seed=seed))
 
 
 def _cell(task: str, problem: Problem, name: str, scores: NDArray[np.float64], outcomes: list[Outcome]) -> Cell:

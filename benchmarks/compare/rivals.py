@@ -32,10 +32,9 @@ from benchmarks.compare.tasks import TableScorer
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.search.acquisition import UCB
+from dpbo_core.privacy.release import Spend
+from dpbo_core.search.acquisition import UCB, BayesianSearch
 from dpbo_core.search.kernels import Matern52, typical_lengthscale
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 
 

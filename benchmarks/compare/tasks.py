@@ -14,7 +14,7 @@ Every candidate is trained once; methods are then run by the hundred on the tabl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,9 +167,7 @@ def on_table(problem: Problem, table: ScoreTable, **search: Any) -> tuple[Proble
     """The problem and its scorer with every training looked up in the table; `search` replaces search settings."""
     places = {tuple(point.items()): i for i, point in enumerate(problem.candidates.points)}
     tabled = replace(
-        problem,
-        trainer=TableTrainer(places, table, problem.n_training),
-        search=replace(cast("Any", problem.search), **search),
+        problem, trainer=TableTrainer(places, table, problem.n_training), search=problem.search.replace(**search)
     )
     return tabled, TableScorer(places, table)
 

@@ -25,7 +25,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import value_column
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import attempted
 
 SECONDS = 10.0  # for a first answer
 TAIL = 2**16  # bytes that are asked for first: most footers are shorter

@@ -25,7 +25,7 @@ from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, canonical, joined, value_column
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import attempted
 
 ParquetFile = Path | CheckedFile | RowGroup | StoredObject
 _PANDAS_INDEX = "__index_level_"

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.values import Column, canonical, plain
-from dpbo_core.privacy.sealing import attempted, each
+from dpbo_core.privacy.sensitive import attempted, each
 
 Cells = NDArray[Any]  # (m,) objects
 

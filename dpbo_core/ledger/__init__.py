@@ -20,8 +20,8 @@ takes both over, pays nothing and draws nothing:
 >>> from dpbo_core.ledger.charge import Charge, QueryKey
 >>> from dpbo_core.ledger.ledger import PrivacyLedger
 >>> from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
->>> from dpbo_core.privacy.plan import PrivacyPlan, Spend
->>> from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+>>> from dpbo_core.privacy.release import PrivacyPlan, Spend
+>>> from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 >>> proof, unit = Evidence(Standing.STANDARD, "Laplace"), PrivacyUnit.VALIDATION_RECORD
 >>> spend = Spend("score", "discrete noise", 10**12, 0, 5 * 10**11, sensitivity=0.01, noise_scale=0.01)
 >>> guarantee = PrivacyGuarantee(1.0, 0.0, unit, NeighboringRelation.REPLACE_ONE, (), proof)

@@ -14,8 +14,7 @@ from dpbo_core.errors import PolicyRefused, no_budget
 from dpbo_core.ledger.accounting import admission
 from dpbo_core.ledger.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Total
-from dpbo_core.ledger.accounting.renyi_filter import Draw, draws_in
+from dpbo_core.ledger.accounting.composition import NOTHING, Draw, Total, draws_in
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
@@ -30,15 +29,13 @@ from dpbo_core.ledger.dataset_metadata import (
     records_of,
 )
 from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
-from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.writer import Writer, utc_now
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.privacy.json_values import count_of, text_of
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
 
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
@@ -270,7 +267,7 @@ def cannot_open(name: str) -> PolicyRefused:
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
         cause="whoever may start runs is not whoever answers for the data",
         remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 --delta 1e-5 "
-        f"--file VALIDATION, and dpbo budget allow {name} TRAINING --training",
+        f"--file VALIDATION, and dpbo budget allow {name} TRAINING --as training",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from dpbo_core.ledger.accounting.account import LEARNED
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.sources import Source
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 
 
 class Caller(Enum):

@@ -29,10 +29,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.name_patterns import is_pattern, values_in
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS
-from dpbo_core.ledger.writer import Writer, utc_now
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, SHARES, LARGEST, A_DAY = "source", "shares_people", "largest_epsilon", "a_day"

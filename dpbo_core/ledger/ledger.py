@@ -20,12 +20,11 @@ from dpbo_core.ledger import policy, takeover
 from dpbo_core.ledger.accounting import admission
 from dpbo_core.ledger.accounting.account import ASKED, LEARNED
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import compose
-from dpbo_core.ledger.accounting.renyi_filter import draws_in
+from dpbo_core.ledger.accounting.composition import compose, draws_in
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.dataset_metadata import ANSWERS, NAMES, RECORDS, SCORE, facts_about, records_of, write_fact
-from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.lookup import CHARGED, warm_start_of
 from dpbo_core.ledger.operators import References, check_allowed, check_limits
 from dpbo_core.ledger.owners_ledger import OwnersLedger
@@ -33,9 +32,7 @@ from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.writer import Writer, utc_now
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee, PrivacyUnit
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
 MOST_WORDS = 300  # characters of who asked

@@ -102,7 +102,7 @@ def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Sourc
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:
     """The error for a file that an operator may not use or that is missing, alike; also for a table or a host."""
-    word = {PUBLIC: " --training", MODEL: " --model"}.get(source.role, "")
+    word = {PUBLIC: " --as training", MODEL: " --as model"}.get(source.role, "")
     return PolicyRefused(
         f"the {source.role} that this study names are not allowed by the owner's policy",
         cause="a run that Prefect started reads, connects to and imports what the dataset's owner allowed, and "

@@ -18,6 +18,7 @@ from dpbo_core.ledger.dataset_metadata import (
     largest_of,
     write_fact,
 )
+from dpbo_core.ledger.history import Writer
 from dpbo_core.ledger.lookup import RecordedStudies
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.policy import (
@@ -30,7 +31,6 @@ from dpbo_core.ledger.policy import (
     write_source,
 )
 from dpbo_core.ledger.sources import Source
-from dpbo_core.ledger.writer import Writer
 from dpbo_core.privacy.amounts import allowed_units, from_units
 
 LONGEST = 512  # characters of a path

@@ -30,7 +30,7 @@ from dpbo_core.ledger.dataset_metadata import (
     templates_of,
     write_fact,
 )
-from dpbo_core.ledger.history import row_decoding
+from dpbo_core.ledger.history import Writer, row_decoding
 from dpbo_core.ledger.name_patterns import filled
 from dpbo_core.ledger.schema import DATASET_FACTS
 from dpbo_core.ledger.sources import (
@@ -45,9 +45,7 @@ from dpbo_core.ledger.sources import (
     marks_of,
     same_records,
 )
-from dpbo_core.ledger.writer import Writer
-from dpbo_core.privacy.assumption import PUBLISHED_RECORDS
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.guarantee import PUBLISHED_RECORDS, PrivacyGuarantee
 
 UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
 
@@ -214,7 +212,7 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -
             f"{source} is scored as dataset {other!r}, and this study calls it {dataset!r}",
             cause="a second name for the same records would be a second budget for the same people",
             remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
-            f"{_command(dataset, source)} --shared",
+            f"{_command(dataset, source)} --as shared",
         )
 
 
@@ -310,7 +308,7 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
     return PolicyRefused(
         f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",
         cause="a study names it, and it would run beside the records",
-        remedy=f"if you answer for it: dpbo budget allow {dataset} --{thing} {path}; in Python give the "
+        remedy=f"if you answer for it: dpbo budget allow {dataset} {path} --as {thing}; in Python give the "
         f"{'object' if thing == 'estimator' else 'function'}",
     )
 

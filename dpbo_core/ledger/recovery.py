@@ -39,17 +39,18 @@ from dpbo_core.ledger.history import (
     RESTORATION,
     Link,
     Place,
+    Writer,
     broken_links,
     changed,
     links,
     row_decoding,
     unlike_tables,
+    utc_now,
 )
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import RECOVERY, TAKES_OVER
-from dpbo_core.ledger.writer import Writer, utc_now
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 
 Row = Mapping[str, Any]
 

@@ -10,15 +10,13 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.charge import QueryKey, WarmStart
-from dpbo_core.ledger.history import Place, row_decoding
+from dpbo_core.ledger.history import HASH, Place, Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import mark_opened
-from dpbo_core.ledger.writer import HASH, Writer, utc_now
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, Spend
 
 OUTCOME = sa.select(DRAWS.c.outcome).where(
     DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")

@@ -18,10 +18,9 @@ import sqlalchemy as sa
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger import schema
 from dpbo_core.ledger.address import only_readable, open_engine
-from dpbo_core.ledger.history import START, Place, broken_links, changed, links, row_decoding
+from dpbo_core.ledger.history import HASH, START, Place, Writer, broken_links, changed, links, row_decoding
 from dpbo_core.ledger.rollback_guard import Over, RollbackGuard, missing, older
 from dpbo_core.ledger.schema import HISTORY, LEDGER
-from dpbo_core.ledger.writer import HASH, Writer
 
 LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
 IDENTITY = sa.select(LEDGER.c.identity).limit(1)

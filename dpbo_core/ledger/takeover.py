@@ -20,15 +20,13 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import OPENED, TAKEN_OVER
-from dpbo_core.ledger.accounting.composition import Total, compose
-from dpbo_core.ledger.accounting.renyi_filter import Filter, draws_in
+from dpbo_core.ledger.accounting.composition import Filter, Total, compose, draws_in
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.dataset_metadata import facts_about, write_fact
-from dpbo_core.ledger.history import RESTORATION, row_decoding
+from dpbo_core.ledger.history import RESTORATION, Writer, row_decoding
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
-from dpbo_core.ledger.writer import Writer
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 
 MARKS = "marks_opening"  # in what a study was resolved to: its sensitive bytes are opened after a mark alone
 TAKES_OVER = "takes_over"  # likewise: the fingerprint of the charge that pays for it

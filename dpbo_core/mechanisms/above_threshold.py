@@ -30,13 +30,12 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.lyu_su_li_2017 import theorem_4_epsilon, theorem_4_epsilons
 
 
 def _mechanism_cost(spend: Spend) -> tuple[float, float]:
-    """The (ε, ρ) that comparisons with a threshold cost, from their noise scale and sensitivity."""
     epsilon = theorem_4_epsilon(sensitivity=spend.sensitivity, comparison_scale=spend.noise_scale)
     return epsilon, epsilon**2 / 2.0
 
@@ -111,11 +110,7 @@ class AboveThreshold:
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """Whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z: what a comparison releases.
-
-    Raises:
-        MechanismRefused: a value that is not an exact integer in range.
-    """
+    """Whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z: what a look releases."""
     u = fall.of(check_integer(value.expose()))
     return u + of_look.expose() >= threshold + of_threshold.expose()
 

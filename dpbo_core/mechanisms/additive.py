@@ -23,19 +23,9 @@ Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
 def draw_each(
     measurement: Any, *, sensitivity: int, planned: Collection[int | None], imitated: Sampler, source: NoiseSource
 ) -> list[Callable[[Sensitive[int]], int]]:
-    """Draw one noise for each planned price, refused if it costs more: functions that each add theirs to a
-    sensitive integer, to be called once.
-
-    Args:
-        measurement: OpenDP's, on vectors of integers, its metric the norm in which the price is stated.
-        sensitivity: Δ; the price of a vector that moves by Δ in one entry is what that entry's draw costs.
-        planned: the price of each draw.
-        imitated: the noise for tests, before it is rounded.
-        source: where the draws come from.
-
-    Raises:
-        MechanismRefused: the privacy map is above one of `planned`, and nothing was drawn; or, when a draw is
-            applied, a value that is not an exact integer in range.
+    """Draw one noise for each planned price, refused if it costs more: functions, for one call, that each add
+    theirs to a sensitive integer. `measurement` is OpenDP's, on vectors of integers; one entry moves by Δ, the
+    `sensitivity`.
     """
     price = measurement.map(sensitivity)
     for units in set(planned):
@@ -55,9 +45,5 @@ def rounded(imitated: Sampler) -> Imitation:
 
 
 def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
-    """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of the value.
-
-    Raises:
-        MechanismRefused: a value that is not an exact integer in range.
-    """
+    """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of it."""
     return max(-LARGEST_NOISE, min(LARGEST_NOISE, check_integer(value.expose()) + noise.expose()))

@@ -25,11 +25,7 @@ def drawable(scale: float) -> bool:
 
 
 def check_drawable(scale: float) -> None:
-    """Refuse a noise scale that cannot be drawn within 64 bits; its price is checked elsewhere.
-
-    Raises:
-        MechanismRefused: it cannot.
-    """
+    """Refuse a noise scale that cannot be drawn within 64 bits; its price is checked elsewhere."""
     if not drawable(scale):
         raise refused("a scale beyond 64-bit integers")
 
@@ -77,7 +73,6 @@ def check_cost(price: float, planned: float) -> None:
 
 
 def _price_above_plan() -> MechanismRefused:
-    """The error of a mechanism whose own price is above the planned one."""
     return refused(
         "its own privacy map is above the planned spend: the calibration is wrong",
         remedy="report this; nothing was drawn",

@@ -26,7 +26,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
 from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
@@ -77,10 +77,6 @@ class PrivateSelection:
         utilities, its time hidden by a wait.
 
         The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
-
-        Raises:
-            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, utilities
-                that are not exact integers in range.
         """
         flip = self.kind == PERMUTE_AND_FLIP
         planned = spend.epsilon_units if flip else spend.rho_units
@@ -105,15 +101,12 @@ class PrivateSelection:
         return choose
 
     def _measurement(self, size: int) -> Any:
-        """OpenDP's measurement of the index of the largest of `size` utilities, with exponential noise for permute
-        and flip, else Gumbel noise.
-        """
+        """OpenDP's noisy maximum of `size` utilities: exponential noise for permute-and-flip, else Gumbel noise."""
         made = exponential_noisy_max if self.kind == PERMUTE_AND_FLIP else gumbel_noisy_max
         return made(self.scale, size)
 
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The utilities, refused unless exact integers in range; the message does not tell which was not."""
     if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
         raise refused("utilities are not exact integers")
     if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:

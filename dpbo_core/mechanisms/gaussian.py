@@ -33,7 +33,7 @@ from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
@@ -73,12 +73,7 @@ class DiscreteGaussian:
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer.
-
-        Raises:
-            MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is
-                applied, a value that is not an exact integer in range.
-        """
+        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer."""
         return draw_each(
             discrete_gaussian(self.scale, moves="i64"),
             sensitivity=self.sensitivity,
@@ -89,12 +84,7 @@ class DiscreteGaussian:
 
 
 def observation_noise(sigma: float, n: int, source: NoiseSource) -> Sensitive[tuple[float, ...]]:
-    """n draws of N(0, σ²), σ = 0 refused, by `source`, on a grid of 2⁻²⁴; they cost nothing by themselves.
-
-    Raises:
-        ValueError: σ is not positive and finite.
-        StudyInvalid: σ is beyond what 64-bit integers hold on that grid.
-    """
+    """n draws of N(0, σ²), σ > 0 or refused, by `source`, on a grid of 2⁻²⁴; they cost nothing by themselves."""
     if not 0.0 < sigma < float("inf"):
         raise ValueError("sigma must be positive and finite")
     scale = sigma * GRID

@@ -26,7 +26,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
@@ -65,12 +65,7 @@ class GaussianRows:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], Rows]:
-        """Draw noise for all n·r entries, refused above the price: a function, for one call, adding it to a table.
-
-        Raises:
-            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
-                of another shape or with an entry out of range.
-        """
+        """Draw noise for all n·r entries, refused above the price: a function, for one call, that adds it."""
         measurement = discrete_gaussian(self.scale, moves="f64")
         check_price(measurement.map(self.sensitivity), spend.rho_units)
         imitation = rounded(lambda rng, size: rng.normal(scale=self.scale, size=size))

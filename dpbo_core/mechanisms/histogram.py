@@ -26,7 +26,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 Cells = NDArray[np.int64]
@@ -57,16 +57,10 @@ class LaplaceHistogram:
 
     @property
     def _laplace_of_one_count(self) -> DiscreteLaplace:
-        """The discrete Laplace noise on one count, at the ℓ₁ sensitivity of all counts."""
         return DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Cells]], list[int]]:
-        """Draw noise for all C counts, refused above the price: a function, for one call, adding it to the counts.
-
-        Raises:
-            MechanismRefused: a privacy map above `spend`, and nothing was drawn; or, when it is applied, a table
-                of another size or with an entry out of range.
-        """
+        """Draw noise for all C counts, refused above the price: a function, for one call, that adds it."""
         measurement = discrete_laplace(self.scale)
         check_price(measurement.map(self.sensitivity), spend.epsilon_units)
         noise = source.draw_many(

@@ -20,7 +20,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth, ratio
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 
@@ -59,12 +59,7 @@ class DiscreteLaplace:
         return self.prepare_each((spend,), source)[0]
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[int]], int]]:
-        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer.
-
-        Raises:
-            MechanismRefused: a privacy map above one of `spends`, and nothing was drawn; or, when a draw is
-                applied, a value that is not an exact integer in range.
-        """
+        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive integer."""
         return draw_each(
             discrete_laplace(self.scale),
             sensitivity=self.sensitivity,

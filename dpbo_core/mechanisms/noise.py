@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.privacy.guarantee import INJECTED, OPERATING_SYSTEM
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 T = TypeVar("T")
@@ -94,6 +94,10 @@ class Mechanism(Protocol[T]):
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
         digest of one too large for the ledger.
+
+        Raises:
+            MechanismRefused: a privacy map above the price, and nothing was drawn; or, when it is applied, a value
+                that is not one of exact integers in range.
         """
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 
 IDENTITY = 16  # bytes
 OVER = b'{"over": true}'
@@ -56,7 +55,6 @@ class NoiseVault:
 
     @property
     def _file(self) -> Path:
-        """The path of the vault's one file, whether or not it is there."""
         return self.folder / "noise.json"
 
     @contextmanager
@@ -115,7 +113,6 @@ class NoiseVault:
         attempted(self._overwrite_all, otherwise=None)
 
     def _overwrite_all(self) -> None:
-        """Overwrite the noise in the vault's file and in what a kill left beside it; the file then says "over"."""
         for left in self.folder.glob(f".{self._file.name}-*"):  # of a kill while the file was replaced
             with left.open("r+b") as file:
                 _overwrite(file.fileno())
@@ -124,7 +121,6 @@ class NoiseVault:
             self._replace(OVER)
 
     def _save(self, contents: VaultContents) -> VaultContents:
-        """Write `contents` to the vault's file, durably, and return them."""
         self._replace(_as_json(contents).encode())
         return contents
 
@@ -144,28 +140,21 @@ class NoiseVault:
 
 
 def _overwrite(handle: int) -> None:
-    """Overwrite the whole of an open file with zeros."""
     os.pwrite(handle, bytes(os.fstat(handle).st_size), 0)
     os.fsync(handle)
 
 
 def _random_identity() -> str:
-    """A random name in hex for a draw of noise."""
     return secrets.token_hex(IDENTITY)
 
 
 def _as_json(contents: VaultContents) -> str:
-    """The vault's contents in a JSON text, the secret noise in clear."""
     looks = {name: [look.identity, look.noise.expose(), look.above] for name, look in contents.looks.items()}
     return json.dumps({"identity": contents.identity, "threshold": contents.threshold.expose(), "looks": looks})
 
 
 def _from_text(text: str) -> VaultContents:
-    """The vault's secret noise, in a text that `_as_json` wrote.
-
-    Raises:
-        ValueError, LookupError, TypeError, AttributeError: it is none.
-    """
+    """The contents that `_as_json` wrote; ValueError, LookupError, TypeError or AttributeError if it did not."""
     document = json.loads(text)
     looks = {
         name: LookNoise(str(identity), _sealed_integer(noise), above if above is None else bool(above))
@@ -175,7 +164,6 @@ def _from_text(text: str) -> VaultContents:
 
 
 def _sealed_integer(number: object) -> Sensitive[int]:
-    """The integer as a value that hides; TypeError for anything else."""
     if type(number) is not int:
         raise TypeError
     return Sensitive(number)

@@ -40,13 +40,11 @@ def gumbel_noisy_max(scale: float, size: int) -> Any:
 
 
 def _noisy_max(scale: float, size: int, measure: Any) -> Any:
-    """OpenDP's measurement of the index of the largest of `size` integers, with the noise priced by `measure`."""
     distance = opendp().metrics.linf_distance(T="i64")
     return opendp().measurements.make_noisy_max(_integer_domain(size), distance, measure, scale=scale)
 
 
 def _integer_domain(size: int | None = None) -> Any:
-    """OpenDP's domain of vectors of 64-bit integers, of `size` entries or, where None, of any number."""
     domains = opendp().domains
     whole = domains.atom_domain(T="i64")
     return domains.vector_domain(whole) if size is None else domains.vector_domain(whole, size=size)

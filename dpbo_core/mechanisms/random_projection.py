@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.certified import Worth
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 
 Table = NDArray[np.float64]
@@ -47,9 +47,7 @@ class RandomProjection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Table]], str]:
-        """Draw a Gaussian matrix, not by `source`, at no checked price: a function that projects a table by it,
-        stores the result and returns its digest.
-        """
+        """Draw a Gaussian matrix, at no checked price: a function that stores a projected table for its digest."""
         del spend, source
         # Kharkovskii et al. 2020, Alg. 1, line 3; by the operating system's entropy
         M = np.random.default_rng().standard_normal(self.shape)

@@ -80,11 +80,7 @@ class _Law(ABC):
             return math.nextafter(float(above), math.inf)
 
     def cap(self, tail: float) -> int:
-        """The least number of trials that is exceeded with probability at most `tail` > 0; ValueError if above 10⁷.
-
-        Raises:
-            ValueError: it would be beyond ten million trials.
-        """
+        """The least number of trials exceeded with probability at most `tail` > 0; ValueError if above 10⁷."""
         with localcontext(Context(prec=_DIGITS)):
             left = Decimal(1) - Decimal(tail) + Decimal("1e-90")
             reached = Decimal(0)
@@ -146,7 +142,6 @@ class NegativeBinomialStopping(_Law):
 
 @lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
 def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
-    """The probability Pr[K = 1] of the truncated negative binomial law, in the caller's decimal context."""
     return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
@@ -220,10 +215,8 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
 
 
 def prior_weights(prior: list[float]) -> list[int]:
-    """Positive integers in proportion to the prior π₀, near N·2⁶⁰·π₀, from which trials are drawn exactly.
-
-    Args:
-        prior: π₀, (N,), positive, summing to 1.
+    """Positive integers in proportion to the prior π₀, near N·2⁶⁰·π₀, from which trials are drawn exactly; π₀,
+    (N,), is positive and sums to 1.
     """
     N = len(prior)
     if max(prior) == min(prior):
@@ -231,10 +224,8 @@ def prior_weights(prior: list[float]) -> list[int]:
     return [max(1, round(Fraction(value) * N * SCALE)) for value in prior]
 
 
-def bounded_weights(
-    density: list[float], *, lower: float, upper: float, prior: list[int] | None = None
-) -> list[int]:
-    """Candidates' integer weights near `density`, each `lower` to `upper` times the `prior`'s (None: uniform); the
+def bounded_weights(density: list[float], *, lower: float, upper: float, prior: list[int]) -> list[int]:
+    """Candidates' integer weights near `density`, each `lower` to `upper` times the `prior`'s; the
     prior's own where a density is no finite number.
 
     With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
@@ -243,16 +234,14 @@ def bounded_weights(
     gives the prior's weights; at c = 1 or C = 1 there are no others. Whatever comes out is a function of the
     density and lies in the box, which is all that the theorems ask.
     """
-    N = len(density)
-    prior_weights = [SCALE] * N if prior is None else prior
-    lows = [math.ceil(Fraction(lower) * weight) for weight in prior_weights]
-    highs = [math.floor(Fraction(upper) * weight) for weight in prior_weights]
-    wanted, total = [value * N for value in density], sum(prior_weights)
+    N, total = len(density), sum(prior)
+    lows = [math.ceil(Fraction(lower) * weight) for weight in prior]
+    highs = [math.floor(Fraction(upper) * weight) for weight in prior]
+    wanted, scale = [value * N for value in density], Fraction(total, N)
     if not all(abs(value) <= LARGEST_RATIO for value in wanted):  # NaN fails too
-        return list(prior_weights)
-    scale = SCALE if prior is None else Fraction(total, N)
+        return list(prior)
     weights = [
-        min(max(int(value * SCALE if prior is None else Fraction(value) * scale), low), high)
+        min(max(int(Fraction(value) * scale), low), high)
         for value, low, high in zip(wanted, lows, highs, strict=True)
     ]
     left = total - sum(weights)

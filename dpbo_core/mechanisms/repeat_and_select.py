@@ -22,7 +22,7 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, OneTrial, Stopping
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems import papernot_steinke_2022, wang_2023
@@ -47,9 +47,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of a random number K of trials, by the theorem as published or as
-    corrected, rounded up; ∞ where δ = 0 has none.
-    """
+    """The ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
@@ -94,17 +92,7 @@ def selection_epsilon(
 class RepeatAndSelect:
     """(ε, δ)-DP release of the best trial alone. What it draws, it draws through the procedure it is applied to.
 
-    Attributes:
-        stopping: law of K.
-        lower: c.
-        upper: C.
-        trial: what one trial costs.
-        epsilon_units: ε of the whole.
-        delta_units: δ of the whole; 0 for pure.
-        cap: trials always run, or None.
-        sensitivity: of a trial's quality, in units of the score.
-        noise_scale: of a trial's quality, in units of the score.
-        calibration: "corrected", or Theorem 1 as "published".
+    `sensitivity` and `noise_scale` are of a trial's quality, in units of the score; `calibration` is of Theorem 1.
     """
 
     WORTH: ClassVar = {
@@ -148,12 +136,7 @@ class RepeatAndSelect:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:
-        """Check the price `spend`: a function that runs a sensitive procedure (all trials) with `source` and
-        returns its best trial.
-
-        Raises:
-            MechanismRefused: the theorems' price is above `spend`, and nothing was drawn.
-        """
+        """Check the price `spend`: a function that runs a sensitive procedure, all trials, for its best trial."""
         check_price(self.price(), spend.epsilon_units)
         check_cost(self.delta_units, spend.delta_units)
         return lambda value: value.expose()(source)

@@ -65,22 +65,14 @@ class DiscreteGaussianVector:
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise; refused where its own privacy map is above ρ.
-
-        Raises:
-            MechanismRefused: a scale that cannot be sampled, or a price above ρ.
-        """
+        """OpenDP's measurement of this noise; refused where its own privacy map is above ρ."""
         check_drawable(self.scale)
         made = discrete_gaussian(self.scale, moves="f64")
         check_cost(made.map(self.sensitivity), self.rho)
         return made
 
     def draw(self, source: NoiseSource) -> Integers:
-        """One vector of discrete Gaussian noise, (size,).
-
-        Raises:
-            MechanismRefused: as `measurement`; nothing was drawn.
-        """
+        """One vector of discrete Gaussian noise, (size,); refused as `measurement`, and then nothing was drawn."""
         return _drawn(
             source, self.measurement(), self.size, lambda rng, size: rng.normal(scale=self.scale, size=size)
         )
@@ -100,22 +92,14 @@ class DiscreteLaplaceVector:
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise; refused where its own privacy map is above ε.
-
-        Raises:
-            MechanismRefused: a scale that cannot be sampled, or a price above ε.
-        """
+        """OpenDP's measurement of this noise; refused where its own privacy map is above ε."""
         check_drawable(self.scale)
         made = discrete_laplace(self.scale)
         check_cost(made.map(self.sensitivity), self.epsilon)
         return made
 
     def draw(self, source: NoiseSource) -> Integers:
-        """One vector of discrete Laplace noise, (size,).
-
-        Raises:
-            MechanismRefused: as `measurement`; nothing was drawn.
-        """
+        """One vector of discrete Laplace noise, (size,); refused as `measurement`, and then nothing was drawn."""
         return _drawn(
             source, self.measurement(), self.size, lambda rng, size: rng.laplace(scale=self.scale, size=size)
         )
@@ -123,11 +107,7 @@ class DiscreteLaplaceVector:
 
 @lru_cache(maxsize=4096)  # a study is planned several times, and many points of Λ share their noise
 def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None:
-    """Refuse vector noise that cannot be drawn at its price.
-
-    Raises:
-        StudyInvalid: it cannot.
-    """
+    """Refuse vector noise that cannot be drawn at its price."""
     try:
         vector.measurement()
     except MechanismRefused as error:

@@ -35,11 +35,7 @@ NO_STUDY = (
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> Method:
-    """The method that a study names by `kind`, built with its [method] options, which are checked here.
-
-    Raises:
-        StudyInvalid: an unknown method, option or value, with the nearest valid one.
-    """
+    """The method that a study names by `kind`, built with its [method] options, which are checked here."""
     if kind not in METHODS and kind in EXCHANGES:
         raise StudyInvalid(
             f"study.method = {kind!r} is not run by a study",
@@ -80,33 +76,18 @@ def method_named(kind: str, options: Mapping[str, Any]) -> Method:
 
 
 def _typed(value: object, hint: type) -> bool:
-    """Whether a TOML value may stand for an option of this type."""
     return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 
 
-def counts_pairs(problem: Problem) -> bool:
-    """Whether the study's score counts pairs of records, as AUC does, and is no mean."""
-    return in_pairs(problem) is not None
-
-
 def check_counts(method: Method, problem: Problem) -> None:
-    """Refuse a method that needs a mean of record scores for a score that counts pairs, such as AUC.
-
-    Raises:
-        StudyInvalid: it cannot; names the methods that can.
-    """
-    if counts_pairs(problem) and method.traits.scope is not Scope.PAIRS:
-        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.traits.scope is Scope.PAIRS))
+    """Refuse a method that needs a mean of record scores for a score that counts pairs, such as AUC."""
+    if in_pairs(problem) and method.scope is not Scope.PAIRS:
+        raise refused(problem, tuple(kind for kind, cls in METHODS.items() if cls.scope is Scope.PAIRS))
 
 
 def check_scored_in_public(method: Method, problem: Problem) -> None:
-    """Refuse a method that needs candidates' public scores where there are no public records.
-
-    Raises:
-        StudyInvalid: there are none.
-    """
-    needed = method.traits.cross_validated
-    if problem.scored_in_public or needed is None or not needed(method, problem):
+    """Refuse a method that needs candidates' public scores where there are no public records."""
+    if problem.scored_in_public or not method.cross_validated(problem):
         return
     raise StudyInvalid(
         f"{method.kind} asks here what each candidate scores in public, and there are no public predictions",

@@ -4,4 +4,4 @@ from dpbo_core.mechanisms.mechanism_cost import WORTH
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.privacy.certified import Declared
 
-CERTIFIED = Declared({kind: cls.traits.certificate_rules for kind, cls in {**EXCHANGES, **METHODS}.items()}, WORTH)
+CERTIFIED = Declared({kind: cls.certificate_rules for kind, cls in {**EXCHANGES, **METHODS}.items()}, WORTH)

@@ -1,28 +1,21 @@
-"""What every method is, a price before purchase, a search, a release; and what one may be beside that.
+"""What every method is: a price before purchase, a search, a release."""
 
-traits                         what it is beside that, one value: its row, its certificate's rules, public work
-plan(problem)                  the price; needs no data, is deterministic
-draws(problem)                 every draw of the plan with its mechanism, so that noise can be prepared beforehand
-outlook(problem)               what to expect of the noise, for advice; needs no data
-n_steps(problem)               how many steps the search takes; public, fixed in advance
-start(problem, plan)           a search
-search.step(objective, noise)  one training and one scoring, or a chunk of Λ; where the path is private all of Λ is
-                               trained before, but for `trains_in_steps`; all trials of `dp_hypo`; returns what it
-                               released, or None
-search.finish(noise)           the release
-"""
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
-
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import PrivacyGuarantee
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
+
+if TYPE_CHECKING:
+    from dpbo_core.mechanisms.random_stopping import Stopping
 
 Released = Mapping[str, Any]
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
@@ -68,114 +61,188 @@ class Simulated:
 ReleasedScores = tuple[tuple[Mapping[str, Any], float, float], ...]
 
 
-@dataclass(frozen=True)
-class MethodTraits:
-    """What the rest of the house may ask of a method beside its verbs: one value a class, None for what it lacks.
-
-    A function of a method with its options takes that method first; a problem for planning will do for each but
-    `prepare`.
-
-    Attributes:
-        wants: what somebody wants who should choose it; a row, in plain words, of the pages that list methods.
-        gives: what it releases.
-        needs: what it asks for.
-        delta: whether its δ is above 0.
-        trainings: how many models are trained.
-        observable: what can be seen of a run beside its plan and its release; a row of the threat model.
-        certificate_rules: what the certificate of one of its releases must show; raises if it is none.
-        command: how it is asked for, where no study names it.
-        scope: what its proof is about; whether it can search by a count of pairs too.
-        shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
-        hides_evaluations: whether how many models it scores is private: they are then scored in one process,
-            uncounted.
-        forms: the forms that the advice compares on a problem, in the order of preference among equals.
-        simulated: where the advice's simulation has the method.
-        private_forms: its forms for a sensitive training set, in the order of preference.
-        released_scores: the scores in a release, with which a later edition's search begins (`problem.earlier`).
-            Raises KeyError, TypeError, ValueError where it is no release of the method.
-        scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
-        fixed_path: indices of the candidates that it trains whatever comes out.
-        trains_in_steps: whether its steps train what they choose, though the path is private: one model each, each
-            time anew, and w = 0 for a model that cannot be trained.
-        prepare: the problem with the result of a search on public data, made before anything is charged. Raises
-            StudyInvalid where a public training fails.
-        cross_validated: candidates whose public scores that search needs whatever they are.
-        choices: indices of the candidates that it may choose, where these are not all of Λ.
-        trials: law of the hidden number of noised scores, where the largest of them is what it releases.
-        condition: what nobody can check and all that is expected of it rests on; a clause, empty for none.
-        margins_only: whether its bounds hold for scores of a certified linear model's margins alone.
-    """
-
-    wants: str
-    gives: str
-    needs: str
-    delta: str
-    trainings: str
-    observable: str
-    certificate_rules: Callable[[Release], CertificateRules]
-    command: str = ""
-    scope: Scope = Scope.MEANS
-    shows_all: bool = False
-    hides_evaluations: bool = False
-    forms: Callable[[Problem], tuple[Any, ...]] | None = None
-    simulated: Callable[[Any, Problem], Simulated] | None = None
-    private_forms: Callable[[Problem], tuple[Any, ...]] | None = None
-    released_scores: Callable[[Release], ReleasedScores] | None = None
-    scores_ahead: bool = False
-    fixed_path: Callable[[Any, Problem], tuple[int, ...]] | None = None
-    trains_in_steps: Callable[[Any], bool] | None = None
-    prepare: Callable[[Any, Problem], Problem] | None = None
-    cross_validated: Callable[[Any, Problem], tuple[int, ...]] | None = None
-    choices: Callable[[Any, Problem], tuple[int, ...]] | None = None
-    trials: Callable[[Any, Problem], Any] | None = None
-    margins_only: bool = False
-    condition: str = ""
-
-
 class Search(Protocol):
     """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """Train and score: what this step released, recorded already; None where only `finish` releases."""
+        """One training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of them:
+        what this step released, recorded already; None where only `finish` releases.
+        """
 
     def finish(self, noise: Noise) -> Release:
         """Make the plan's remaining noise draws, and return the release."""
 
 
-@runtime_checkable
-class Method(Protocol):
-    """One published algorithm, whole: what every member of the closed union has."""
+class Method(ABC):
+    """One published algorithm, whole: a frozen dataclass of its options, the last of which is its `kind`.
 
-    @property
-    def kind(self) -> str:
-        """The method's name in a study file."""
+    What a method does not say of itself it has from here. Everything but `start` needs public facts alone: a
+    problem for planning will do for all but `prepare`.
 
-    traits: ClassVar[MethodTraits]
+    Attributes:
+        kind: the method's name in a study file.
+        wants: what somebody wants who should choose it; a row, in plain words, of the pages that list methods.
+        gives: what it releases.
+        needs: what it asks for.
+        delta_range: whether its δ is above 0.
+        trainings: how many models are trained.
+        observable: what can be seen of a run beside its plan and its release; a row of the threat model.
+        scope: what its proof is about; whether it can search by a count of pairs too.
+        condition: what nobody can check and all that is expected of it rests on; a clause, empty for none.
+        shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
+        hides_evaluations: whether how many models it scores is private: they are then scored in one process,
+            uncounted.
+        trains_privately: whether it can train on a sensitive training set.
+        scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
+        fixed_order: whether, where its path is public, all of it is known before the first score.
+        learns: whether its search can begin with the scores of earlier editions (`problem.earlier`).
+        margins_only: whether its bounds hold for scores of a certified linear model's margins alone.
+    """
+
+    kind: str
+    wants: ClassVar[str]
+    gives: ClassVar[str]
+    needs: ClassVar[str]
+    delta_range: ClassVar[str]
+    trainings: ClassVar[str]
+    observable: ClassVar[str]
+    scope: ClassVar[Scope] = Scope.MEANS
+    condition: ClassVar[str] = ""
+    shows_all: ClassVar[bool] = False
+    hides_evaluations: ClassVar[bool] = False
+    trains_privately: ClassVar[bool] = False
+    scores_ahead: ClassVar[bool] = False
+    fixed_order: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
+    margins_only: ClassVar[bool] = False
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def public_path(self) -> bool:
-        """Whether the order in which candidates are scored is public."""
+        """Whether the order in which candidates are scored is public; False where a method does not say so."""
+        return False
 
     @property
     def releases_hyperparameters(self) -> bool:
-        """Whether the release names a candidate, so that a final model can be trained."""
+        """Whether the release names a candidate, so that a final model can be trained; by default it does."""
+        return True
 
     @property
     def fits_lengthscale(self) -> bool:
         """Whether a study may say lengthscale = "fit": True for a method that fits its kernel or has none."""
+        return False
+
+    @property
+    def trains_in_steps(self) -> bool:
+        """Whether its steps train what they choose, though the path is private: one model each, each time anew, and
+        w = 0 for a model that cannot be trained. By default all of Λ is trained before the charge instead.
+        """
+        return False
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The method's options of [method], by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "kind"}
+
+    def check_option(self, name: str, remedy: str, *, fine: bool, cause: str = "") -> None:
+        """Refuse the value of the option `name` where it is not `fine`."""
+        if not fine:
+            raise StudyInvalid(f"method.{name} = {getattr(self, name)}", cause=cause, remedy=remedy)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study and the guarantee that they compose to, from public facts alone."""
+        """The noise draws of a study and the guarantee that they compose to; deterministic, needs no data.
 
+        Raises:
+            StudyInvalid: the method has no proof, or no noise, for this study.
+        """
+        guarantee = self.guarantee(problem)  # refuses a study that the proof does not cover, before noise is scaled
+        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+
+    @abstractmethod
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """The guarantee that the draws of the plan compose to, with the proof's standing and assumptions."""
+
+    @abstractmethod
     def draws(self, problem: Problem) -> Draws:
-        """The noise draws of the plan, each with its price and the mechanism that will make it."""
+        """The noise draws of the plan, so that noise can be prepared: each price, and the mechanism that draws."""
 
+    @abstractmethod
     def outlook(self, problem: Problem) -> Outlook:
         """The noise's scale and the expected error, in units of the score, told beforehand; needs no data."""
 
+    @abstractmethod
     def n_steps(self, problem: Problem) -> int:
         """The number of steps of the search: public, and fixed before it begins."""
 
+    @abstractmethod
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
         """A search that has scored and drawn nothing yet; `plan` has its priced draws."""
+
+    @staticmethod
+    @abstractmethod
+    def certificate_rules(release: Release) -> CertificateRules:
+        """What the certificate of one of the method's releases must show.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no release of the method.
+        """
+
+    @staticmethod
+    def forms(problem: Problem) -> "tuple[Method, ...]":  # noqa: ARG004
+        """The forms that the advice compares on a problem, or tries one after the other where the training set is
+        sensitive, in the order of preference among equals; by default none.
+        """
+        return ()
+
+    def simulated(self, problem: Problem) -> Simulated | None:  # noqa: ARG002
+        """The method's place in the advice's simulation; None, the default, where it has none."""
+        return None
+
+    @staticmethod
+    def released_scores(release: Release) -> ReleasedScores:  # noqa: ARG004
+        """The scores in a release, with which a later edition's search begins where it `learns`; by default none.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is no release of the method.
+        """
+        return ()
+
+    def fixed_path(self, problem: Problem) -> tuple[int, ...]:  # noqa: ARG002
+        """Indices of the candidates that it trains whatever comes out; by default none is known."""
+        return ()
+
+    def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002
+        """How many candidates a search on public data tries before the charge; by default 0, no search."""
+        return 0
+
+    def prepare(self, problem: Problem) -> Problem:
+        """The problem with the result of that search; the same problem without one.
+
+        Raises:
+            StudyInvalid: a public training fails.
+        """
+        trials = self.n_cross_validated(problem)
+        if trials == 0:
+            return problem
+        from dpbo_core.methods.public_search import search_on_public_data
+
+        return replace(problem, public_search=search_on_public_data(problem, trials))
+
+    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
+        """Indices of the candidates whose public scores that search needs whatever they are."""
+        trials = self.n_cross_validated(problem)
+        if trials == 0:
+            return ()
+        from dpbo_core.methods.public_search import required_trials
+
+        return required_trials(problem, trials)
+
+    def choices(self, problem: Problem) -> tuple[int, ...]:
+        """Indices of the candidates that it may choose; by default all of Λ."""
+        return tuple(range(len(problem.candidates)))
+
+    def trials(self, problem: Problem) -> "Stopping | None":  # noqa: ARG002
+        """The law of the hidden number of noised scores, where the largest of them is what it releases; None, the
+        default, where that number is not hidden.
+        """
+        return None

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from dpbo_core.methods.contract import ReleasedScores
-from dpbo_core.privacy.plan import step_score
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, step_score
 from dpbo_core.search.averaged import AveragedSearch
 from dpbo_core.search.candidates import EarlierEdition
 from dpbo_core.search.learning import LearningSearch
@@ -15,9 +14,7 @@ EQUAL = 1e-9  # relative: two numbers that were computed alike
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """A released path's scores: each step's and, if its interval is that of the draw named `look` alone, the
-    interval's middle.
-    """
+    """A released path's scores: each step's and, if its interval is that of the draw named `look`, its middle."""
     value, unit = release.value, release.score_per_unit
     if value["score"] is None:
         return ()

@@ -17,8 +17,8 @@ fits a cap of its own guarantee.
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.renyi_filter import draw_units, order
+from dpbo_core.accounting.renyi_filter import draw_units, order
+from dpbo_core.ledger.accounting.composition import draw_units, order
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
@@ -36,34 +36,8 @@ MIXED_EVIDENCE = Evidence(
 )
 
 
-def check_shares(final: float, look: float) -> None:
-    """Refuse budget shares of the final choice and of the look at its score that leave the search's steps none.
-
-    Args:
-        final: s.
-        look: share of the fresh look at the choice's score.
-
-    Raises:
-        StudyInvalid: they are such.
-    """
-    if not (min(final, look) >= 0.0 and final + look < 1.0):
-        raise StudyInvalid(
-            f"method.look_share = {look}, final_share = {final}",
-            cause="they are shares of one budget, and the path needs the rest",
-            remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual, or 0.05 and 0.8",
-        )
-
-
 def selection(problem: Problem, share: int) -> "PrivateSelection":
-    """The mechanism of the final private choice, at the largest ε that `share` (ρ in 10⁻¹²) pays for, else refused.
-
-    Args:
-        problem: with the study's (ε, δ).
-        share: s.
-
-    Raises:
-        StudyInvalid: the share is too small for the ledger's unit.
-    """
+    """The mechanism of the final choice, at the largest ε that `share` (ρ in 10⁻¹²) pays for, else refused."""
     alpha = order(allowed_units(problem.epsilon), problem.delta)
 
     from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection

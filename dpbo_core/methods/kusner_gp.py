@@ -25,7 +25,7 @@ can count.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,63 +35,51 @@ from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
-from dpbo_core.methods.contract import MethodTraits, Outlook
+from dpbo_core.methods.contract import Outlook
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import (
-    stated_kernel,
-)
+from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.assumption import DE_FREITAS_CONSTANTS, GP_PRIOR
 from dpbo_core.privacy.certified import MEANS, CertificateRules
-from dpbo_core.privacy.guarantee import Evidence
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import DE_FREITAS_CONSTANTS, GP_PRIOR, Evidence
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.acquisition import UCB, Acquisition, acquisition_named
+from dpbo_core.search.acquisition import UCB, Acquisition, BayesianSearch, acquisition_named
 from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems import kusner_2015, srinivas_2010
-from dpbo_core.theorems.kusner_2015 import Calibration
 
 
 @dataclass(frozen=True)
 class NoisyGP(pricing.OnThePrior):
     """Algorithm 1 of Kusner et al.: Gaussian-process search on noisy observations, which releases λ̃ and ṽ.
 
+    As "published" with a score among the outputs it is refuted, and runs on a public dataset alone.
+
     Attributes:
-        calibration: "corrected", or "published" to reproduce the paper; with a score among the outputs that is
-            refuted, and runs on a public dataset alone.
-        cap_at_range: clip what is released to the range that scores can have; with false and "published" it is the
-            paper to the letter.
-        outputs: "both" λ̃ and ṽ, each at half of (ε, δ), or one of them at the whole.
-        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
         noise_variance: σ² on the prior's scale.
-        score_center: public guess of the score, as a share of its range: the prior's mean.
-        score_spread: public guess of its standard deviation over Λ, likewise.
     """
 
-    calibration: Calibration = "corrected"
-    cap_at_range: bool = True
-    outputs: pricing.Outputs = "both"
-    dataset_similarity: float = 0.99
+    wants = "Algorithm 1 of Kusner et al."
+    gives = "a choice and a score"
+    needs = "ε far above 1, or the paper's prior taken on by name"
+
     noise_variance: float = 0.01
-    score_center: float = 0.5
-    score_spread: float = 0.25
     kind: Literal["noisy_gp"] = "noisy_gp"
 
     def __post_init__(self) -> None:
-        pricing.check_prior(self.dataset_similarity, self.noise_variance)
-        _ = self.scale
+        super().__post_init__()
+        self.check_option(
+            "noise_variance",
+            "choose a positive variance on the prior's scale, 0.01 say",
+            fine=0.0 < self.noise_variance < math.inf,
+            cause="Algorithm 1 draws noise onto each observation",
+        )
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
         """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range, and
         a score among them is refused but for UCB.
-
-        Raises:
-            StudyInvalid: an acquisition that Theorem 3 does not speak of.
         """
         if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
@@ -111,16 +99,9 @@ class NoisyGP(pricing.OnThePrior):
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw for each output, and the Gaussian-process prior where a theorem,
-        not the score's range, bounds one's sensitivity.
-        """
+        """What a certificate must state: a draw for each output, and the prior where a theorem bounds one."""
         draws, uncapped = pricing.certified_draws(release, "best score")
-        return CertificateRules(
-            draws,
-            0.0,
-            (GP_PRIOR.name,) * bool(uncapped),
-            relations=MEANS,
-        )
+        return CertificateRules(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped), relations=MEANS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error by Kusner et al.: the score's (Theorem 4) or the choice's loss (2), the larger."""
@@ -184,7 +165,6 @@ class NoisyGP(pricing.OnThePrior):
         return min(bound * unit, problem.score_range + spend.noise_scale)
 
     def _information_gain(self, problem: Problem) -> float:
-        """An upper bound on the information gain γ_T, from public quantities alone."""
         X, kernel = problem.candidates.encoded, stated_kernel(problem)
         return srinivas_2010.information_gain_bound(
             column=lambda i: kernel.column(X, X[i]),
@@ -192,46 +172,26 @@ class NoisyGP(pricing.OnThePrior):
             noise_variance=self.noise_variance,
         )
 
-    traits: ClassVar = MethodTraits(
-        wants="Algorithm 1 of Kusner et al.",
-        gives="a choice and a score",
-        needs="ε far above 1, or the paper's prior taken on by name",
-        delta="see [errata](docs/evidence/errata.md)",
-        trainings="one a candidate",
-        observable="of a private path how long a step searches",
-        certificate_rules=certificate_rules,
-    )
-
 
 @dataclass(frozen=True)
 class ExactGP(pricing.OnThePrior):
     """Algorithm 2 of Kusner et al.: branch and bound on exact scores, which releases f̃, or λ̃.
 
     Attributes:
+        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", the score at its range, as
+            Theorem 5 does not speak of a search on noised observations.
         rate_constant: A > 0 on the prior's scale; yours to assert, no default is possible. For a score alone.
         decay_constant: τ > 0; likewise.
-        outputs: the "score" f̃ of Algorithm 2, the "candidate" λ̃ of section 4, or "both", each at half of (ε, δ) and
-            the score at its range, as Theorem 5 does not speak of a search on noised observations.
-        cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
-        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
-        score_center: public guess of the score, as a share of its range: the prior's mean.
-        score_spread: public guess of its standard deviation over Λ, likewise.
-        calibration: "corrected", c no larger than k·G/m, or "published", c as printed whatever one record can do.
     """
 
+    wants = "Algorithm 2 of Kusner et al."
+    gives = "a score, or a choice, or both"
+    needs = "as above, and for a score two constants that nobody can know"
+
+    outputs: pricing.Outputs = "score"
     rate_constant: float = 0.0
     decay_constant: float = 0.0
-    cap_at_range: bool = True
-    dataset_similarity: float = 0.99
-    score_center: float = 0.5
-    score_spread: float = 0.25
-    outputs: pricing.Outputs = "score"
-    calibration: Calibration = "corrected"
     kind: Literal["exact_gp"] = "exact_gp"
-
-    def __post_init__(self) -> None:
-        pricing.check_prior(self.dataset_similarity, 1.0)
-        _ = self.scale
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
         """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""
@@ -283,9 +243,6 @@ class ExactGP(pricing.OnThePrior):
     def score_sensitivity(self, problem: Problem) -> float:
         """Theorem 5's bound on the change of the last score, in prior deviations, exceeded with probability ≤ δ;
         refused without A and τ, or where a choice is released too and the range is no smaller bound.
-
-        Raises:
-            StudyInvalid: no constants or no theorem for the score that is asked for.
         """
         pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
         bound = kusner_2015.theorem_5_sensitivity(
@@ -315,16 +272,6 @@ class ExactGP(pricing.OnThePrior):
             steps = math.ceil(sensitivity * self.score_spread * problem.range_steps) + 1
         mechanism = DiscreteLaplace(steps, epsilon_units, problem.score_per_step)
         return mechanism.spend("last score"), mechanism
-
-    traits: ClassVar = MethodTraits(
-        wants="Algorithm 2 of Kusner et al.",
-        gives="a score, or a choice, or both",
-        needs="as above, and for a score two constants that nobody can know",
-        delta="see [errata](docs/evidence/errata.md)",
-        trainings="one a candidate",
-        observable="of a private path how long a step searches",
-        certificate_rules=certificate_rules,
-    )
 
 
 class NoisyGPSearch(Opaque):
@@ -392,7 +339,6 @@ class ExactGPSearch(Opaque):
 def _release(
     search: NoisyGPSearch | ExactGPSearch, noise: Noise, mean: NDArray[np.float64], score: Sensitive[int]
 ) -> Release:
-    """Draw the release of a search that ended: its choice by the mean μ_T, (N,), its noised score, or both."""
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5

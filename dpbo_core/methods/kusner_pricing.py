@@ -19,10 +19,10 @@ range, or not at all.
 """
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +31,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
-from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.contract import Draws, Method
 from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import only_shows, score_range
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import Release, Spend
 from dpbo_core.search.score_map import ScoreMap
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
@@ -148,32 +147,6 @@ class PriorScale:
         return problem.record_steps / problem.range_steps / self.spread
 
 
-def check_prior(dataset_similarity: float, noise_variance: float) -> None:
-    """Refuse constants of the stated prior that are out of range.
-
-    Raises:
-        StudyInvalid: out of range.
-    """
-    if not 0.0 <= dataset_similarity <= 1.0:
-        raise StudyInvalid(
-            f"method.dataset_similarity = {dataset_similarity:g}",
-            cause="it is a correlation between the scores of neighbouring data sets",
-            remedy="choose a number from 0 to 1, 0.99 say",
-        )
-    if not 0.0 < noise_variance < float("inf"):
-        raise StudyInvalid(
-            f"method.noise_variance = {noise_variance:g}",
-            cause="Algorithm 1 draws noise onto each observation",
-            remedy="choose a positive variance on the prior's scale, 0.01 say",
-        )
-
-
-def _up_to(delta_units: int, spend: Spend) -> Spend:
-    """The draw `spend` with the δ up to which its ε holds, and so a zCDP price of ε²/2, rounded up."""
-    epsilon = from_units(spend.epsilon_units or 0)
-    return replace(spend, delta_units=delta_units, rho_units=spent_units(0.5 * epsilon**2 * (1.0 + 1e-12)))
-
-
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
     """The draws that a certificate must state, name → mechanisms (the score's is named `score`), and the names of
     those that rest on the prior.
@@ -204,7 +177,16 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
     )
     loss = min(problem.score_range, loss)
     if scale.capped and spend.sensitivity >= problem.score_range:
-        return loss, _best_words(problem, spend)
+        N = len(problem.candidates)
+        utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
+        weights = kusner_2015.corollary_1_weights(
+            utilities=utilities, sensitivity=spend.sensitivity, epsilon=spend.epsilon
+        )
+        return loss, (
+            f"no candidate is more than e^(ε/2) = {math.exp(spend.epsilon / 2.0):.3g} times as likely as another, "
+            f"and the best of {N} is chosen with a probability of at most {weights[0]:.2g}: the choice is hardly "
+            "better than a uniform draw"
+        )
     return loss, f"its choice loses up to {loss:.2g}, if the scores are draws of the stated prior"
 
 
@@ -213,26 +195,8 @@ def score_noise_words(problem: Problem, spend: Spend) -> str:
     return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
 
 
-def _best_words(problem: Problem, spend: Spend) -> str:
-    """A sentence on how little Corollary 1's weights prefer the best candidate at the range's sensitivity."""
-    N = len(problem.candidates)
-    utilities = np.where(np.arange(N) == 0, problem.score_range, 0.0)
-    weights = kusner_2015.corollary_1_weights(
-        utilities=utilities, sensitivity=spend.sensitivity, epsilon=spend.epsilon
-    )
-    return (
-        f"no candidate is more than e^(ε/2) = {math.exp(spend.epsilon / 2.0):.3g} times as likely as another, and "
-        f"the best of {N} is chosen with a probability of at most {weights[0]:.2g}: the choice is hardly better "
-        "than a uniform draw"
-    )
-
-
 def checked_rate(problem: Problem, A: float, tau: float) -> float:
-    """Theorem 5's bound on how far the last score is below the largest; refused unless A, τ > 0 and T ≥ 2.
-
-    Raises:
-        StudyInvalid: they are not positive numbers, or T < 2.
-    """
+    """Theorem 5's bound on how far the last score is below the largest; refused unless A, τ > 0 and T ≥ 2."""
     T = problem.search.n_steps
     if not (0.0 < A < math.inf and 0.0 < tau < math.inf):
         raise StudyInvalid(
@@ -250,18 +214,38 @@ def checked_rate(problem: Problem, A: float, tau: float) -> float:
     )
 
 
-class OnThePrior(ABC):
-    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path."""
+@dataclass(frozen=True)
+class OnThePrior(Method):
+    """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path.
 
-    public_path: ClassVar = False  # the path follows scores that are not private
-    fits_lengthscale: ClassVar = False  # k₂ is fixed: nothing private may be fitted
+    Attributes:
+        calibration: "corrected", or "published" to reproduce the paper.
+        cap_at_range: the range of scores bounds Δ; with false and "published" it is the paper to the letter.
+        outputs: the "score", the "candidate" λ̃, or "both", each at half of (ε, δ).
+        dataset_similarity: k₁ in [0, 1], the modeller's statement about neighbours.
+        score_center: public guess of the score, as a share of its range: the prior's mean.
+        score_spread: public guess of its standard deviation over Λ, likewise.
+    """
 
-    calibration: Calibration
-    cap_at_range: bool
-    dataset_similarity: float
-    score_center: float
-    score_spread: float
-    outputs: Outputs
+    delta_range = "see [errata](docs/evidence/errata.md)"
+    trainings = "one a candidate"
+    observable = "of a private path how long a step searches"
+
+    calibration: Calibration = "corrected"
+    cap_at_range: bool = True
+    outputs: Outputs = "both"
+    dataset_similarity: float = 0.99
+    score_center: float = 0.5
+    score_spread: float = 0.25
+
+    def __post_init__(self) -> None:
+        self.check_option(
+            "dataset_similarity",
+            "choose a number from 0 to 1, 0.99 say",
+            fine=0.0 <= self.dataset_similarity <= 1.0,
+            cause="it is a correlation between the scores of neighbouring data sets",
+        )
+        _ = self.scale
 
     @property
     def scale(self) -> PriorScale:
@@ -277,20 +261,12 @@ class OnThePrior(ABC):
         """The number T of models that are scored: `[search] steps`."""
         return problem.search.n_steps
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study, at most a selection and a Laplace draw, with their guarantee.
-
-        Raises:
-            StudyInvalid: an ε or δ too small to be split, or a score that no theorem speaks of: after another
-                acquisition than UCB, or without the constants A and τ and T ≥ 2.
-        """
-        bounds = self.sensitivities(problem)
-        uncapped = [output for output, bound in bounds.items() if not self.scale.binds(bound)]
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """The guarantee of a selection, a Laplace draw or both: pure where the range caps each Δ, else (ε, δ)."""
+        uncapped = [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
         evidence, assumptions = self.proof(problem, uncapped)
-        guarantee = guarantee_of(
-            problem, delta=problem.delta if uncapped else 0.0, evidence=evidence, assumptions=assumptions
-        )
-        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+        delta = problem.delta if uncapped else 0.0
+        return guarantee_of(problem, delta=delta, evidence=evidence, assumptions=assumptions)
 
     def draws(self, problem: Problem) -> Draws:
         """The noise draws of the plan with their mechanisms, each with a δ where the range does not cap it."""
@@ -306,15 +282,14 @@ class OnThePrior(ABC):
                 spend = mechanism.spend("best candidate")
             else:
                 spend, mechanism = self.score_draw(problem, bound, epsilon)
-            draws.append((spend if self.scale.binds(bound) else _up_to(delta, spend), mechanism))
+            if not self.scale.binds(bound):  # ε holds up to δ, and so does the zCDP price of ε²/2, rounded up
+                rho = spent_units(0.5 * spend.epsilon**2 * (1.0 + 1e-12))
+                spend = replace(spend, delta_units=delta, rho_units=rho)
+            draws.append((spend, mechanism))
         return tuple(draws)
 
     def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """The sensitivity Δ of each released output (choice, score), in order, in prior standard deviations.
-
-        Raises:
-            StudyInvalid: no constants or no theorem for the score that is asked for.
-        """
+        """The sensitivity Δ of each released output (choice, score), in order, in prior standard deviations."""
         bounds: dict[Output, float] = {}
         if self.outputs != "score":
             bounds["candidate"] = kusner_2015.theorem_1_sensitivity(
@@ -339,9 +314,7 @@ class OnThePrior(ABC):
 
     @abstractmethod
     def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The evidence for the guarantee and its assumptions; `uncapped` outputs rest on a theorem, not on the
-        range.
-        """
+        """The evidence and the assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""
 
     @abstractmethod
     def score_sensitivity(self, problem: Problem) -> float:

@@ -23,35 +23,29 @@ path   as printed: step t scores the model with the largest acquisition of all �
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
+from dpbo_core.methods.contract import Draws, Method, Outlook
 from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import (
-    stated_kernel,
-)
-from dpbo_core.models.linear.certificates import default_tolerance
-from dpbo_core.models.linear.losses import initial_loss
+from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.models.linear.losses import default_tolerance, initial_loss
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
-from dpbo_core.privacy.assumption import STEP_TIMES_HIDDEN
 from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import STEP_TIMES_HIDDEN, Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.acquisition import acquisition_named
-from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.acquisition import BayesianSearch, acquisition_named
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.theorems import kusner_2015
@@ -73,7 +67,7 @@ REFUTED = Evidence(
 
 
 @dataclass(frozen=True)
-class Lipschitz:
+class Lipschitz(Method):
     """Algorithm 3 of Kusner et al.: the best score of a regularisation path, pure ε-DP, no prior assumed.
 
     It needs a logistic or hinge model, a Lipschitz score and a Λ of one λ axis.
@@ -85,7 +79,16 @@ class Lipschitz:
         train: of a path, all of Λ "ahead" of the charge, or one model in each "step", under `step_times_hidden`.
     """
 
-    releases_hyperparameters: ClassVar = False  # a score alone: Algorithm 3 releases no candidate
+    wants = "the best score of a path, Algorithm 3 of Kusner et al."
+    gives = "one score, no hyperparameter"
+    needs = "a logistic or hinge model, a Lipschitz score"
+    delta_range = "0"
+    trainings = "one a candidate"
+    observable = "the fixed order of the candidates; of a private path how long a step searches, or trains"
+    scores_ahead = True
+    margins_only = True
+    fixed_order = True
+    releases_hyperparameters = False  # a score alone: Algorithm 3 releases no candidate
 
     evaluate: Literal["auto", "all", "path"] = "auto"
     calibration: Calibration = "corrected"
@@ -128,27 +131,24 @@ class Lipschitz:
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
         """Indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
-        return () if self.trains_in_steps() else tuple(range(len(problem.candidates)))
+        return () if self.trains_in_steps else tuple(range(len(problem.candidates)))
 
+    @property
     def trains_in_steps(self) -> bool:
         """Whether each step of a private path trains the model that it chose."""
         return self.train == "step"
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study: one discrete Laplace draw at scale Δ/ε, with its guarantee.
-
-        Raises:
-            StudyInvalid: a score that is not Lipschitz, or another estimator.
-        """
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """Pure ε-DP of one discrete Laplace draw at scale Δ/ε; refuted as published."""
         corrected = WHOLE if self.scores_all else CORRECTED
         evidence = REFUTED if self.calibration == "published" else corrected
         assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
-        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
-        return PrivacyPlan(guarantee, tuple(spend for spend, _ in self.draws(problem)))
+        return guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's one noise draw with its mechanism: on the best score."""
-        mechanism = self._mechanism(problem)
+        (epsilon,) = split_epsilon(problem, (1.0,))
+        mechanism = DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
         return ((mechanism.spend("best score"), mechanism),)
 
     @staticmethod
@@ -175,19 +175,13 @@ class Lipschitz:
             why += ". A path costs more than all of Λ: its two runs may end at different models"
             ((whole, _),) = Lipschitz().draws(problem)
             instead = f'evaluate = "all" would err by {whole.noise_scale:.1g}'
-        if self.trains_in_steps():
+        if self.trains_in_steps:
             trainings = self.n_steps(problem)
         return Outlook(scale, error, trainings, why, instead)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
         """A search that has scored and drawn nothing yet."""
-        form = WholePath if self.scores_all else LipschitzSearch
-        return form(self, problem, plan, self._mechanism(problem))
-
-    def _mechanism(self, problem: Problem) -> DiscreteLaplace:
-        """The Laplace noise on the best score, at the whole of ε."""
-        (epsilon,) = split_epsilon(problem, (1.0,))
-        return DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
+        return (WholePath if self.scores_all else LipschitzSearch)(self, problem, plan)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
         """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is refused
@@ -195,9 +189,6 @@ class Lipschitz:
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
-
-        Raises:
-            StudyInvalid: a path, where each person counts once.
         """
         if not self.scores_all:
             refuse_persons(
@@ -208,14 +199,17 @@ class Lipschitz:
             return max(1, int(np.ceil(self._as_printed(problem) / problem.score_per_step * (1.0 + 1e-12))))
         L, G = problem.score.lipschitz, problem.score_range  # line 4
         loss_at_zero = initial_loss(problem.model.estimator)
-        tau = _tolerance(problem)
+        tau = problem.model.tolerance
+        if tau is None:
+            lambdas = {float(point["lambda"]) for point in problem.candidates.points}
+            tau = max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)
         B = kusner_2015.weight_norm_bound(lambda_min=lambda_min, initial_loss=loss_at_zero)
         r0 = problem.score.span(0.0)  # 0 for a score of the margin alone, or Theorem 7 would be false of it
         R = kusner_2015.record_range(score_range=G, lipschitz=L, weight_norm=B + tau, range_at_zero=r0)
         D = kusner_2015.path_length_bound(
             lambda_min=lambda_min, lambda_max=lambda_max, solver_tolerance=tau, initial_loss=loss_at_zero
         )
-        if self.trains_in_steps():
+        if self.trains_in_steps:
             D = max(D, B + tau)  # from w = 0, which stands for what could not be trained, to any model
         if self.scores_all:
             return kusner_2015.theorem_7_fixed_set_integer_sensitivity(
@@ -248,34 +242,19 @@ class Lipschitz:
             max_records_per_person=problem.max_records_per_person,
         )
 
-    traits: ClassVar = MethodTraits(
-        wants="the best score of a path, Algorithm 3 of Kusner et al.",
-        gives="one score, no hyperparameter",
-        needs="a logistic or hinge model, a Lipschitz score",
-        delta="0",
-        trainings="one a candidate",
-        observable="the fixed order of the candidates; of a private path how long a step searches, or trains",
-        certificate_rules=certificate_rules,
-        scores_ahead=True,
-        fixed_path=fixed_path,
-        trains_in_steps=trains_in_steps,
-        margins_only=True,
-    )
-
 
 class BestScore(Opaque):
     """A search for the largest sum. The scores are private: nothing is returned before `finish`."""
 
-    __slots__ = ("_best", "_mechanism", "_method", "_plan", "_problem")
+    __slots__ = ("_best", "_method", "_plan", "_problem")
 
-    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        self._method, self._problem, self._plan, self._mechanism = method, problem, plan, mechanism
-        self._best = Sensitive(-1)
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan) -> None:
+        self._method, self._problem, self._plan, self._best = method, problem, plan, Sensitive(-1)
 
     def finish(self, noise: Noise) -> Release:
         """Draw the release: the best score with noise, f̃_L = f_BO + Lap(Δ/ε)."""
-        (spend,) = self._plan.spends
-        drawn = noise.release(spend, self._mechanism, self._best)  # Alg. 3, line 5
+        ((spend, mechanism),) = self._method.draws(self._problem)
+        drawn = noise.release(spend, mechanism, self._best)  # Alg. 3, line 5
         value = {"score": drawn["draw"] * self._problem.score_per_step}  # line 6
         return make_release(self._method, self._problem, self._plan, noise, value, score_bound=_score_bound(spend))
 
@@ -285,8 +264,8 @@ class WholePath(BestScore):
 
     __slots__ = ("_chunks", "_left", "_trained")
 
-    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        super().__init__(method, problem, plan, mechanism)
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan) -> None:
+        super().__init__(method, problem, plan)
         self._chunks = iter(np.array_split(np.arange(len(problem.candidates)), method.n_steps(problem)))
         self._left, self._trained = len(problem.candidates), list[ScorableModel]()
 
@@ -308,8 +287,8 @@ class LipschitzSearch(BestScore):
 
     __slots__ = ("_bo", "_map")
 
-    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan, mechanism: DiscreteLaplace) -> None:
-        super().__init__(method, problem, plan, mechanism)
+    def __init__(self, method: Lipschitz, problem: Problem, plan: PrivacyPlan) -> None:
+        super().__init__(method, problem, plan)
         search, self._map = problem.search, ScoreMap(CENTRE, SPREAD, 1.0)
         posterior = Posterior(problem.candidates.encoded, stated_kernel(problem), 1e-6, expected=search.n_steps)
         self._bo = BayesianSearch(posterior, acquisition_named(search.acquisition, beta=search.beta))
@@ -323,7 +302,6 @@ class LipschitzSearch(BestScore):
 
 
 def _score_bound(spend: Spend) -> str:
-    """Theorem 8's bound on the noise of the best score, which holds with probability 95 %, as a clause."""
     bound = kusner_2015.theorem_8_error_bound(
         sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
     )
@@ -348,11 +326,3 @@ def _ends(problem: Problem) -> tuple[float, float]:
         )
     lambdas = [float(point["lambda"]) for point in problem.candidates.points]  # Alg. 3, line 1
     return min(lambdas), max(lambdas)
-
-
-def _tolerance(problem: Problem) -> float:
-    """The largest distance τ from its optimum that any candidate's model is certified to be trained within."""
-    if problem.model.tolerance is not None:
-        return problem.model.tolerance
-    lambdas = {float(point["lambda"]) for point in problem.candidates.points}
-    return max(default_tolerance(problem.model.estimator, regularization) for regularization in lambdas)

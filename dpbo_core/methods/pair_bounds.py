@@ -30,11 +30,8 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 
 Reals = NDArray[np.float64]
 
-LOW, HIGH, COUNT = (
-    0.02,
-    0.01,
-    0.07,
-)  # chances that D is below its interval, or above it, and that B is outside its own
+# chances that D is below its interval, or above it, and that B is outside its own
+LOW, HIGH, COUNT = 0.02, 0.01, 0.07
 STATED = 4.5e-4  # chance that an AUC is stated of a table without one of the classes: S(T)
 UNSEEN = 1e-3
 _HALVINGS = 60
@@ -79,12 +76,8 @@ class NoiseTail:
 
 
 def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray[np.bool_], Reals, Reals]:
-    """Whether an AUC is stated of a noised number of pairs, and the ends of the interval of the number itself.
-
-    Args:
-        drawn: D̂, (…,).
-        tail: of its noise.
-        most: the largest number that there can be.
+    """Whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the number
+    itself, which is at most `most`.
     """
     least = tail.least_shown
     drawn = np.asarray(drawn, dtype=np.float64)
@@ -106,13 +99,7 @@ def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals
 def auc_interval(
     count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float | Reals
 ) -> tuple[Reals, Reals]:
-    """The least and the greatest AUC, in [0, 1], of a count B and a number of pairs D between these ends.
-
-    Args:
-        count: the ends of B, (…,) each.
-        pairs: the ends of D, (…,) each, above 0.
-        beside: r.
-    """
+    """The least and greatest AUC, in [0, 1], of a count B and a number of pairs D > 0 within these ends, (…,)."""
     (least, greatest), (few, many) = count, pairs
     low = beside + least / np.where(least < 0.0, few, many)
     high = beside + greatest / np.where(greatest > 0.0, few, many)

@@ -29,11 +29,9 @@ from dpbo_core.models.aggregates import EVEN, PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import SHARES, shifted
 from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release, Spend
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with which mechanism, of what
@@ -70,12 +68,8 @@ class Unit:
         return self.score(draw) if self.stated else None
 
     def interval(self, draws: Sequence[int], tail: NoiseTail, n_draws: int = 1) -> tuple[float, float]:
-        """The 90% interval of an AUC from its noised counts, of `n_draws` that are in their intervals together.
-
-        Args:
-            draws: of the one candidate, one or more.
-            tail: of their noise.
-            n_draws: from how many draws it was chosen whose they are.
+        """The 90% interval of an AUC from the noised counts of one candidate, chosen from `n_draws` that are in
+        their intervals together.
         """
         if self.pairs is None:
             raise ValueError("a mean has no pairs")
@@ -99,14 +93,7 @@ def unit_of(problem: Problem) -> Unit:
 
 
 def unit_drawn(pairs: PairCount, drawn: int, number: DiscreteLaplace | DiscreteGaussian, beside: float) -> Unit:
-    """The map from noised integer to score.
-
-    Args:
-        pairs: how many there can be.
-        drawn: D̂.
-        number: the mechanism that drew it.
-        beside: r.
-    """
+    """The map from noised integer to score; `drawn` is D̂, noised by `number`, of `pairs`, and `beside` is r."""
     tail = NoiseTail.of(number)
     stated, low, high = bounds_of_pairs(np.array(drawn, dtype=np.float64), tail, pairs.range_steps)
     n_pairs = min(max(float(drawn), tail.least_shown, 1.0), float(pairs.range_steps))
@@ -127,11 +114,8 @@ def chance_of_score(pairs: PairCount, number: DiscreteLaplace | DiscreteGaussian
 
 
 def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> str:
-    """A warning that no AUC, or a vague one, is to be expected, in words, from public facts; "" where neither is.
-
-    Args:
-        problem: the study's, whose public share of positives is assumed; half where nobody looked it up.
-        draws: of a method, with their mechanisms.
+    """A warning that no AUC, or a vague one, is to be expected of a method's draws, from public facts: the public
+    share of positives, or half where nobody looked it up; "" where neither is.
     """
     pairs, named = in_pairs(problem), {spend.what: mechanism for spend, mechanism in draws}
     number = named.pop(ALL_PAIRS, None)
@@ -164,14 +148,8 @@ def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
 
 
 def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, number: Drawn | None) -> dict[str, Any]:
-    """Draw and record a candidate's noised score: score, interval and, if pairs are counted, their number.
-
-    Args:
-        problem: whose candidate it is.
-        noise: where it is drawn.
-        index: of the candidate, into Λ.
-        score: the draw of its exact integer, C₂ where pairs are counted.
-        number: the draw of D; None of a mean.
+    """Draw and record the noised score of candidate `index`: score, interval and, if pairs are counted, their
+    number. `number` is the draw of D, None of a mean; `score` that of the exact integer, C₂ of pairs.
     """
     spend, laplace, total = score
     pairs = in_pairs(problem)
@@ -231,11 +209,7 @@ def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
 
 
 def check_unpaired(problem: Problem) -> None:
-    """Refuse a choice by paired differences of records where the score counts pairs.
-
-    Raises:
-        StudyInvalid: pairs are counted.
-    """
+    """Refuse a choice by paired differences of records where the score counts pairs."""
     if in_pairs(problem) is not None:
         raise StudyInvalid(
             f"method.paired compares two candidates record by record, and {problem.model.score_name} counts pairs",

@@ -6,8 +6,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee
+from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee
 
 
 class Scope(Enum):
@@ -26,12 +25,7 @@ def guarantee_of(
     scope: Scope = Scope.MEANS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
-    """A study's whole guarantee: its ε (∞ if refuted) and `delta`, with `rowwise_predictions` added if needed; a
-    study beyond the proof's `scope` is refused.
-
-    Raises:
-        StudyInvalid: the training set is sensitive, or the score counts pairs, and the proof's `scope` is another.
-    """
+    """A study's guarantee: its ε (∞ if refuted), `delta`, assumptions; refused beyond the proof's `scope`."""
     if in_pairs(problem) is not None and scope is not Scope.PAIRS:
         raise refused(problem, ())
     if problem.training is not None and scope is not Scope.PRIVATE_TRAINING:
@@ -52,25 +46,16 @@ def guarantee_of(
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that.
-
-    Raises:
-        StudyInvalid: ε is too small for the ledger's unit.
-    """
+    """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that."""
     return _split(problem, problem.epsilon, shares)
 
 
 def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that.
-
-    Raises:
-        StudyInvalid: δ is too small for the ledger's unit.
-    """
+    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that."""
     return _split(problem, problem.delta, shares)
 
 
 def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The amount in 10⁻¹², rounded down and split in proportion to the shares; refused if too small for that."""
     try:
         return split_units(allowed_units(amount), shares)
     except ValueError:
@@ -88,11 +73,7 @@ def too_small(problem: Problem) -> StudyInvalid:
 
 
 def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
-    """Refuse, for the method `kind` and the `cause`, a study where each person's mean score counts once.
-
-    Raises:
-        StudyInvalid: the study counts so.
-    """
+    """Refuse, for the method `kind` and the `cause`, a study where each person's mean score counts once."""
     if problem.n_persons is not None:
         raise StudyInvalid(
             f"{kind} cannot be used where each person's mean counts once (data.n_persons)",

@@ -15,16 +15,15 @@ By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a shar
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
+from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
@@ -37,13 +36,10 @@ from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import (
     base_measure,
-    check_trials,
     head_start,
     pairing,
     public_shortlist,
-    required_trials,
     search_on_public_data,
-    searched,
 )
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
@@ -51,9 +47,8 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
@@ -72,7 +67,7 @@ SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and wh
 
 
 @dataclass(frozen=True)
-class PrivateGrid:
+class PrivateGrid(Method):
     """Private selection from a list: scores Λ or a public subset, releases the winner and its score; pure ε-DP.
 
     Attributes:
@@ -91,9 +86,17 @@ class PrivateGrid:
             price where many releases are composed.
     """
 
-    public_path: ClassVar = True  # which candidates are scored, and in which order, is public
-    releases_hyperparameters: ClassVar = True  # those of the candidate that was chosen
-    fits_lengthscale: ClassVar = True  # it has no kernel, or that of a public search, which fits its own
+    wants = "the best of a list, δ = 0"
+    gives = "the choice and its score"
+    needs = "time to score the list"
+    delta_range = "0"
+    trainings = "one a candidate"
+    observable = "the fixed order of the candidates; how long scoring takes"
+    scope = Scope.PAIRS
+    scores_ahead = True
+    fixed_order = True
+    public_path = True  # which candidates are scored, and in which order, is public
+    fits_lengthscale = True  # it has no kernel, or that of a public search, which fits its own
 
     evaluate: Literal["all", "tried", "sobol", "public_shortlist"] = "all"
     score_share: float | None = None
@@ -104,17 +107,10 @@ class PrivateGrid:
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
-        if self.score_share is not None and not 0.0 < self.score_share < 1.0:
-            raise StudyInvalid(
-                f"method.score_share = {self.score_share}",
-                remedy="choose a share of ε between 0 and 1; 0.1 is usual",
-            )
-
-        check_trials(self.public_trials)
-        if self.editions < 1:
-            raise StudyInvalid(
-                f"method.editions = {self.editions}", remedy="give the number that is planned, 1 or more"
-            )
+        fine = self.score_share is None or 0.0 < self.score_share < 1.0
+        self.check_option("score_share", "choose a share of ε between 0 and 1; 0.1 is usual", fine=fine)
+        self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
+        self.check_option("editions", "give the number that is planned, 1 or more", fine=self.editions >= 1)
 
     def n_steps(self, problem: Problem) -> int:
         """The number of candidates that are scored, |Λ′|: one step of the search each."""
@@ -155,14 +151,12 @@ class PrivateGrid:
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study, a selection and a score (of pairs also their number), and its guarantee."""
-        spends = tuple(spend for spend, _ in self.draws(problem))
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """Pure ε-DP: the noise on the selection, on the score, and on the number of pairs if counted."""
         if self.paired:
             check_unpaired(problem)
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
-        guarantee = guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.traits.scope)
-        return PrivacyPlan(guarantee, spends)
+        return guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the choice, the number of pairs if any, the score."""
@@ -172,9 +166,7 @@ class PrivateGrid:
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw of the choice, one of its score, and one of the pairs' number if
-        any.
-        """
+        """What a certificate must state: a draw of the choice, of its score, and of the number of pairs if any."""
         laplace = tuple(DiscreteLaplace.WORTH)
         made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
@@ -192,24 +184,22 @@ class PrivateGrid:
         )
         error = min(problem.score_range, regret) + scale
         losing = f"an expected regret of at most {regret:.2g}"
-        if self._asks_public:
+        if self.n_cross_validated(problem):
             losing = "what its noise leaves open, the public score decides"
         why = (
             f"scores {n} candidates and chooses once: {losing}, and noise of scale {scale:.2g} on the score; δ = 0"
         )
         return Outlook(scale, error, n, why)
 
-    def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate candidates on the public set, if the method uses that: the problem with the results."""
-        return searched(problem, self._trials(problem)) if self._asks_public else problem
-
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that the public search tries in any case; empty where there is none."""
-        return required_trials(problem, self._trials(problem)) if self._asks_public else ()
+    def n_cross_validated(self, problem: Problem) -> int:
+        """The number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
+        if not (self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired):
+            return 0
+        return max(self.public_trials, self.n_steps(problem) if self.evaluate == "public_shortlist" else 0)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
-        return GridSearch(self, problem, plan, *self._mechanisms(problem))
+        return GridSearch(self, problem, plan)
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
         """The candidates to score, what they are compared with (None: nothing), their public head start in steps; a
@@ -218,13 +208,11 @@ class PrivateGrid:
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
         """
-        if not self._asks_public:
+        trials = self.n_cross_validated(problem)
+        if trials == 0:
             listed = self._spread(problem)
             return listed, None, np.zeros(len(listed), dtype=np.int64)
-        public_search, (selection, _) = (
-            search_on_public_data(problem, self._trials(problem)),
-            self._mechanisms(problem),
-        )
+        public_search, (selection, _) = search_on_public_data(problem, trials), self._mechanisms(problem)
         match self.evaluate:
             case "public_shortlist":
                 listed = public_shortlist(problem, self.n_steps(problem), public_search)
@@ -243,19 +231,8 @@ class PrivateGrid:
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, np.rint(start - start.max()).astype(np.int64)
 
-    @property
-    def _asks_public(self) -> bool:
-        """Whether the public training set is cross-validated."""
-        return self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired
-
     def _spread(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of `n_steps` candidates spread evenly over the search space; all of Λ where there are no more."""
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
-
-    def _trials(self, problem: Problem) -> int:
-        """The number R of candidates to cross-validate: at least as many as are listed."""
-        listed = self.n_steps(problem) if self.evaluate == "public_shortlist" else 0
-        return max(self.public_trials, listed)
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
         """The mechanism that noises the number of pairs; None where the score is a mean."""
@@ -265,7 +242,6 @@ class PrivateGrid:
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
     def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
-        """The mechanisms that choose a candidate privately, and that noise its score."""
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
         selection = PrivateSelection(
@@ -284,23 +260,6 @@ class PrivateGrid:
             share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
         return split_epsilon(problem, (1.0 - share, *shares_of(problem, share)))
 
-    traits: ClassVar = MethodTraits(
-        wants="the best of a list, δ = 0",
-        gives="the choice and its score",
-        needs="time to score the list",
-        delta="0",
-        trainings="one a candidate",
-        observable="the fixed order of the candidates; how long scoring takes",
-        scope=Scope.PAIRS,
-        certificate_rules=certificate_rules,
-        forms=forms,
-        simulated=simulated,
-        scores_ahead=True,
-        fixed_path=fixed_path,
-        prepare=prepare,
-        cross_validated=cross_validated,
-    )
-
 
 class GridSearch(Opaque):
     """The search of `private_grid`. Nothing is drawn before `finish`.
@@ -313,28 +272,18 @@ class GridSearch(Opaque):
         "_all_pairs",
         "_differences",
         "_head_start",
-        "_laplace",
         "_method",
         "_pairing",
         "_plan",
         "_problem",
         "_reference",
-        "_selection",
         "_subset",
         "_sums",
         "_trained",
     )
 
-    def __init__(
-        self,
-        method: PrivateGrid,
-        problem: Problem,
-        plan: PrivacyPlan,
-        selection: PrivateSelection,
-        laplace: DiscreteLaplace,
-    ) -> None:
+    def __init__(self, method: PrivateGrid, problem: Problem, plan: PrivacyPlan) -> None:
         self._method, self._problem, self._plan = method, problem, plan
-        self._selection, self._laplace = selection, laplace
         self._subset, self._pairing, self._head_start = method.subset(problem)
         self._reference = None if self._pairing is None else problem.train(self._pairing.reference)
         self._trained: list[ScorableModel] = []  # and not yet scored
@@ -363,17 +312,14 @@ class GridSearch(Opaque):
         self._trained.clear()
 
     def finish(self, noise: Noise) -> Release:
-        """Draw the release: a privately chosen candidate, and its score with Laplace noise.
-
-        A public list is recorded with the choice, which means nothing without it.
-        """
-        select = self._plan.spends[0]
+        """Draw the release: a privately chosen candidate, recorded with a public list, and its noised score."""
+        selection, laplace = self._method._mechanisms(self._problem)
         compared = self._sums if self._pairing is None else self._differences
         sums = np.array([total.expose() for total in compared], dtype=np.int64)
         utilities = Sensitive(sums + self._head_start)
         whole = self._method.evaluate in ("all", "tried") and len(self._subset) == len(self._problem.candidates)
         listed = {} if whole else {f"candidate {i}": at for i, at in enumerate(self._subset)}
-        chosen = noise.release(select, self._selection, utilities, **listed)
+        chosen = noise.release(self._plan.spends[0], selection, utilities, **listed)
         place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
         number = self._method.number(self._problem)
@@ -381,7 +327,7 @@ class GridSearch(Opaque):
             self._problem,
             noise,
             self._subset[place],
-            (self._plan.spends[-1], self._laplace, self._sums[place]),
+            (self._plan.spends[-1], laplace, self._sums[place]),
             None if number is None or self._all_pairs is None else (self._plan.spends[1], number, self._all_pairs),
         )
         return make_release(self._method, self._problem, self._plan, noise, value)

@@ -20,7 +20,7 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,13 +29,12 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Released, ReleasedScores, Simulated
+from dpbo_core.methods.contract import Draws, Method, Outlook, Released, ReleasedScores, Simulated
 from dpbo_core.methods.final_choice import (
     LOOK_AFTER_CHOICE,
     MIXED_EVIDENCE,
     STEPS_BEFORE_CHOICE,
     USUAL_LOOK,
-    check_shares,
     selection,
 )
 from dpbo_core.methods.pair_bounds import NoiseTail
@@ -52,15 +51,14 @@ from dpbo_core.methods.pair_draws import (
 )
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.problem import USUAL_STEPS, Problem
-from dpbo_core.methods.public_search import check_trials, doubt, required_trials, search_on_public_data, searched
+from dpbo_core.methods.public_search import doubt, search_on_public_data
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend, step_score
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search.acquisition import acquisition_named
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
@@ -76,14 +74,11 @@ EVIDENCE = Evidence(
 )
 LOOK = "score of the choice"
 AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
-SIMULATED_SHARE, SIMULATED_DELTA = (
-    1.0 - USUAL_LOOK,
-    1e-6,
-)  # of ρ* at ε = 1, for the path, in the advice's simulation
+SIMULATED_SHARE, SIMULATED_DELTA = 1.0 - USUAL_LOOK, 1e-6  # of ρ* at ε = 1, for the path, in the simulation
 
 
 @dataclass(frozen=True)
-class PrivateTrajectory:
+class PrivateTrajectory(Method):
     """Gaussian-process search on noised scores: releases the whole trajectory and the chosen hyperparameters.
 
     Attributes:
@@ -101,9 +96,18 @@ class PrivateTrajectory:
         public_trials: candidates that are cross-validated for it; the others' scores are guessed from theirs.
     """
 
-    public_path: ClassVar = True  # the path follows released observations only
-    releases_hyperparameters: ClassVar = True  # those of the choice, and of every step
-    fits_lengthscale: ClassVar = True  # it is fitted to released observations, which costs nothing
+    wants = "to see the whole search, or many editions from one budget"
+    gives = "every λ tried with its private score, the choice, an interval"
+    needs = "δ > 0"
+    delta_range = "> 0"
+    trainings = "one a step"
+    observable = "each candidate and its noised score, step by step; how long scoring takes"
+    scope = Scope.PAIRS
+    shows_all = True
+    scores_ahead = True
+    learns = True
+    public_path = True  # the path follows released observations only
+    fits_lengthscale = True  # it is fitted to released observations, which costs nothing
 
     look_share: float | None = None
     final_share: float = 0.0
@@ -112,8 +116,14 @@ class PrivateTrajectory:
     kind: Literal["private_trajectory"] = "private_trajectory"
 
     def __post_init__(self) -> None:
-        check_shares(*self.shares)
-        check_trials(self.public_trials)
+        final, look = self.shares
+        if not (min(final, look) >= 0.0 and final + look < 1.0):
+            raise StudyInvalid(
+                f"method.look_share = {look}, final_share = {final}",
+                cause="they are shares of one budget, and the path needs the rest",
+                remedy="choose 0 or more for each, together below 1; 0.25 and 0 are usual, or 0.05 and 0.8",
+            )
+        self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -142,16 +152,10 @@ class PrivateTrajectory:
         records = math.sqrt(self.n_steps(problem) / (2.0 * rho)) / observed
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study with its guarantee: T Gaussian scores, perhaps a choice, and its fresh look.
-
-        Raises:
-            StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
-        """
-        spends = tuple(spend for spend, _ in self.draws(problem))
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """(ε, δ): the noise on T scores, on a final choice and its fresh look where paid for, all in zCDP."""
         evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
-        guarantee = guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.traits.scope)
-        return PrivacyPlan(guarantee, spends)
+        return guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: number of pairs, T scores, final choice, fresh look."""
@@ -212,18 +216,12 @@ class PrivateTrajectory:
             why += f"; then permute-and-flip chooses among what was visited, with ε = {epsilon:.3g} of its own"
         return Outlook(sigma, error, T, why)
 
-    def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate candidates on the public set, if they are the prior: the problem with the results."""
-        return searched(problem, self.public_trials) if self.prior == "public" else problem
-
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that the public search tries in any case; empty where the prior is flat."""
-        return required_trials(problem, self.public_trials) if self.prior == "public" else ()
+    def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
+        """The number of candidates to cross-validate: `public_trials` if their scores are the prior, else 0."""
+        return self.public_trials if self.prior == "public" else 0
 
     def guess(self, problem: Problem) -> NDArray[np.float64] | None:
-        """The public score of each candidate as prior mean, (N,), by a public search where `problem` lacks it; None
-        where the prior is flat.
-        """
+        """The public scores as prior mean, (N,), searched for if `problem` lacks them; None for a flat prior."""
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
@@ -271,27 +269,8 @@ class PrivateTrajectory:
         final, look = (math.floor(total * share) for share in self.shares)
         return total - final - look, final, look, number
 
-    traits: ClassVar = MethodTraits(
-        wants="to see the whole search, or many editions from one budget",
-        gives="every λ tried with its private score, the choice, an interval",
-        needs="δ > 0",
-        delta="> 0",
-        trainings="one a step",
-        observable="each candidate and its noised score, step by step; how long scoring takes",
-        scope=Scope.PAIRS,
-        shows_all=True,
-        certificate_rules=certificate_rules,
-        forms=forms,
-        simulated=simulated,
-        released_scores=released_scores,
-        scores_ahead=True,
-        prepare=prepare,
-        cross_validated=cross_validated,
-    )
-
 
 def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
-    """The discrete Gaussian on a score or pair count, for a zCDP price `rho` in 10⁻¹²; refused below 1."""
     if rho < 1:
         raise too_small(problem)
     return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
@@ -370,9 +349,7 @@ class TrajectorySearch(Opaque):
             ends = None if self._all_pairs is None else self._unit.interval([draw], NoiseTail.of(self._look))
             deviation = self._look.scale * self._unit.per_step
             score, interval = self._map.with_look(self._unit.score(draw), deviation, (score, interval), ends)
-        elif (
-            self._all_pairs is not None
-        ):  # the posterior's interval is only as good as its prior, which may mislead
+        elif self._all_pairs is not None:  # the posterior's interval is as good as its prior, which may mislead
             draws = [draw for index, draw in self._path if index == chosen]
             interval = self._unit.interval(draws, NoiseTail.of(self._observations[0]), len(self._path))
         value = {
@@ -399,7 +376,6 @@ class TrajectorySearch(Opaque):
         self._map, self._bo = self._search()
 
     def _total(self, objective: Scorer, index: int) -> Sensitive[int]:
-        """A candidate's exact sum: scored now, or with one_pass looked up once all of Λ were scored together."""
         if not self._problem.search.one_pass:
             return objective.evaluate(self._problem.train(index))
         if not self._scored:

@@ -16,7 +16,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, EarlierEdition
 from dpbo_core.search.search_space import Value
 
@@ -107,6 +107,9 @@ class SearchSettings(Protocol):
     @property
     def seed(self) -> int:
         """The seed of the search; noise is never seeded."""
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the settings with some changed, checked."""
 
     @property
     def one_pass(self) -> bool | None:

@@ -13,23 +13,22 @@ Every method that chooses privately has to lose less than this one, or its ε is
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook, Simulated
+from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
 from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.public_search import check_trials, required_trials, search_on_public_data, searched
+from dpbo_core.methods.public_search import search_on_public_data
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, Release
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
@@ -37,22 +36,29 @@ SCORE = "its score"  # the draw's name
 
 
 @dataclass(frozen=True)
-class Public:
+class Public(Method):
     """Pure ε-DP: the public training set chooses, the private score of its choice is released.
 
     Attributes:
         public_trials: candidates that are cross-validated on the public training set.
     """
 
-    public_path: ClassVar = True  # the one candidate that is scored is a public fact
-    releases_hyperparameters: ClassVar = True  # those of the public choice
-    fits_lengthscale: ClassVar = True  # the public search fits its own
+    wants = "no private choice: a public set like the sensitive one"
+    gives = "the public choice and its private score"
+    needs = "a public set that is like the sensitive one"
+    condition = "the two populations are alike"
+    delta_range = "0"
+    trainings = "1"
+    observable = "the public choice; how long scoring takes"
+    scope = Scope.PAIRS
+    public_path = True  # the one candidate that is scored is a public fact
+    fits_lengthscale = True  # the public search fits its own
 
     public_trials: int = 256
     kind: Literal["public"] = "public"
 
     def __post_init__(self) -> None:
-        check_trials(self.public_trials)
+        self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
         """The number of steps, always 1: only the public choice is scored."""
@@ -69,11 +75,9 @@ class Public:
         records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study with its guarantee: one for the score, two where pairs are counted."""
-        spends = tuple(spend for spend, _ in self.draws(problem))
-        guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=self.traits.scope)
-        return PrivacyPlan(guarantee, spends)
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """Pure ε-DP: the noise on the score, and on the number of pairs where these are counted."""
+        return guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the number of pairs if they are counted, and the score."""
@@ -96,13 +100,9 @@ class Public:
         )
         return Outlook(scale, scale, 1, why)
 
-    def prepare(self, problem: Problem) -> Problem:
-        """Cross-validate candidates on the public set, which makes the choice: the problem with the results."""
-        return searched(problem, self.public_trials)
-
-    def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices cross-validated in any case: all of Λ, or half of `public_trials` spread evenly over it."""
-        return required_trials(problem, self.public_trials)
+    def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
+        """The number R of candidates to cross-validate, `public_trials`: that makes the choice."""
+        return self.public_trials
 
     def choice(self, problem: Problem) -> int:
         """The candidate λ⁺ of the largest public score, as an index; a public search that is lacking is made."""
@@ -121,23 +121,6 @@ class Public:
         """The mechanisms of the number of pairs, where such are counted, and of the score: together all of ε."""
         parts = split_epsilon(problem, shares_of(problem, 1.0))
         return tuple(DiscreteLaplace(problem.record_steps, part, problem.score_per_step) for part in parts)
-
-    traits: ClassVar = MethodTraits(
-        wants="no private choice: a public set like the sensitive one",
-        gives="the public choice and its private score",
-        needs="a public set that is like the sensitive one",
-        condition="the two populations are alike",
-        delta="0",
-        trainings="1",
-        observable="the public choice; how long scoring takes",
-        scope=Scope.PAIRS,
-        certificate_rules=certificate_rules,
-        forms=forms,
-        simulated=simulated,
-        prepare=prepare,
-        cross_validated=cross_validated,
-        choices=choices,
-    )
 
 
 class PublicChoice(Opaque):

@@ -17,19 +17,16 @@ and may be done again in another process with the same outcome.
 """
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.problem import Problem, PublicSearch
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.search.candidates import sobol_subset
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.kernels import Matern52, kernel_named
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.posterior import JITTER, Posterior
 
 GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
@@ -45,25 +42,9 @@ QUIET = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
 
-def searched(problem: Problem, trials: int) -> Problem:
-    """The problem with the results of cross-validating `trials` candidates on public data.
-
-    Raises:
-        StudyInvalid: a public training failed.
-    """
-    return replace(problem, public_search=search_on_public_data(problem, trials))
-
-
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
-    """Cross-validate `trials` candidates, half spread evenly, half by a search; or the problem's own results, where
-    they are of this search and as many.
-
-    Args:
-        problem: with its trainer.
-        trials: R, or all of Λ where it is smaller; each costs `cross_validation.FOLDS` trainings.
-
-    Raises:
-        StudyInvalid: a public training failed.
+    """Cross-validate R = `trials` candidates, or all of Λ, half spread evenly, half by a search; or the problem's
+    own results, where they are of this search and as many. Each costs `cross_validation.FOLDS` trainings.
     """
     n_tried, earlier = min(len(problem.candidates), trials), problem.public_search
     if earlier is not None and earlier.search == problem.search and len(earlier.tried) == n_tried:
@@ -75,7 +56,9 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
     while len(tried) < n_tried:
-        index = _proposal(posterior, tried)
+        bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
+        bound[tried] = -np.inf
+        index = int(np.argmax(bound.round(DIGITS)))
         tried.append(index)
         scores.append(problem.public_score(index))
         if len(tried) >= GROWTH * fitted_at:
@@ -99,27 +82,12 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
     return sobol_subset(problem.candidates, (trials + 1) // 2, seed=problem.search.seed)
 
 
-def check_trials(trials: int) -> None:
-    """Refuse a number of public trials (candidates to cross-validate) that no search can make.
-
-    Raises:
-        StudyInvalid: fewer than 1.
-    """
-    if trials < 1:
-        raise StudyInvalid(f"method.public_trials = {trials}", remedy="ask for at least 1; 256 is usual")
-
-
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
-    """Indices of `n_chosen` candidates, one of which is likely to be the best on unseen records.
+    """Indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
 
     The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
-    errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where
-    p is sharp it gathers about the maximum. The first place is p's own maximum.
-
-    Args:
-        problem: whose candidates they are.
-        n_chosen: the length of the list, or all of Λ where it is smaller.
-        public_search: of at least as many trials.
+    errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where p
+    is sharp it gathers about the maximum. The first place is p's own maximum.
     """
     N = len(problem.candidates)
     if n_chosen >= N:
@@ -154,20 +122,12 @@ def head_start(
 
 
 def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: float) -> NDArray[np.float64]:
-    """Public weights of candidates for a private choice, (n,), ∝ (1 + (p⁺ − p)/τ)⁻² from public scores p, mixed
-    with a uniform share of 1/500.
+    """Public weights of candidates for a private choice, (n,), each at least FLOOR/n: ∝ (1 + (p⁺ − p)/τ)⁻² from
+    their public `scores` p, (n,), mixed with a uniform share of 1/500; `noise_scale` ν is in units of the score.
 
     A candidate that the public set puts D below its best is handicapped by 2·log(1 + D/τ) noise scales, and never
     by more than log N + log 500: what misleads costs a few noise scales and cannot shut out the best. Where the
     noise drowns the scores (ν ≫ e) the choice follows the public score, as one weighted by precision would.
-
-    Args:
-        problem: whose score they are.
-        scores: p of the candidates to choose among, (n,).
-        noise_scale: ν of the private choice, in units of the score.
-
-    Returns:
-        Probabilities, (n,), each at least FLOOR/n.
     """
     e = doubt(problem, float(scores.max()))
     weights = (1.0 + (scores.max() - scores) / e * (1.0 + noise_scale / e) / WIDTH) ** -TAIL
@@ -177,16 +137,12 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
     """The candidate that others are compared with, and the bound in steps that differences are clipped to; None
-    where comparing in pairs gains nothing.
+    where comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
+    score.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the
     least sum of the two, on public records and among the candidates that are best there. Where the noise is small
     beside what the public set leaves in doubt there is little to gain: then the plain scores choose.
-
-    Args:
-        problem: with its public set.
-        public_search: of its candidates.
-        noise_scale: ν of a choice among plain scores, in units of the score.
     """
     if noise_scale < QUIET * doubt(problem, float(public_search.scores.max())):
         return None
@@ -217,7 +173,6 @@ def doubt(problem: Problem, best: float) -> float:
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:
-    """The Gaussian process posterior over Λ given standardised `values` at `tried`, its kernel fitted to them."""
     candidates, name = problem.candidates.encoded, problem.search.kernel
     from dpbo_core.search.likelihood import fit
 
@@ -227,10 +182,3 @@ def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) 
     for index, value in zip(tried, values, strict=True):
         posterior.observe(index, float(value))
     return posterior
-
-
-def _proposal(posterior: Posterior, tried: list[int]) -> int:
-    """The untried candidate with the largest upper confidence bound of the posterior, as an index."""
-    bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
-    bound[tried] = -np.inf
-    return int(np.argmax(bound.round(DIGITS)))

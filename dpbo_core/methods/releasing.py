@@ -1,16 +1,14 @@
 """What the releases of all methods have in common: the value, and the public facts a reader needs beside it."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
-from dpbo_core.privacy.library_version import library_version
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, Release
+from dpbo_core.privacy.named_parts import library_version
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, PrivacyPlan, Release
 
 
 def make_release(
@@ -33,7 +31,6 @@ def make_release(
     if baseline and problem.n_persons is not None:
         baseline["baseline_by"] = problem.baseline_by
     earlier = [{"edition": item.edition, "release_id": item.release_id} for item in problem.earlier or ()]
-    options = {item.name: getattr(method, item.name) for item in fields(method) if item.name != "kind"}
     return Release(
         value=value,
         guarantee=plan.guarantee.as_drawn(noise.standing),
@@ -44,7 +41,7 @@ def make_release(
         dataset=problem.dataset,
         facts={
             "version": library_version(),
-            "options": options,
+            "options": method.options,
             "estimator": problem.model.estimator,
             "score": problem.model.score_name,
             "score_range": problem.score_range,

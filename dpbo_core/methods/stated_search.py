@@ -17,11 +17,7 @@ def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
 
 
 def check_lengthscale(method: Method, problem: Problem) -> None:
-    """Refuse a study that asks a method with a fixed lengthscale for a fitted one.
-
-    Raises:
-        StudyInvalid: the method would use a fixed one all the same.
-    """
+    """Refuse a study that asks a method with a fixed lengthscale for a fitted one."""
     fitted = isinstance(problem.search.lengthscale, str)
     if fitted and not method.fits_lengthscale:
         raise StudyInvalid(

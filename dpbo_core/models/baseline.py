@@ -1,11 +1,4 @@
-"""What saying the same of every record scores: the number that a model has to beat before it is worth anything.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| y | `truth` | class indices, or targets of a regression, of the PUBLIC training set | (n,) |
-| w | `weights` | what each record counts: 1, or 1/c_p where each person, of c_p records, counts once | (n,) |
-| π | — | the public shares of the classes, under w | (C,) |
-"""
+"""The number that a model has to beat, and cross-validation on public records."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
@@ -22,6 +16,7 @@ from dpbo_core.models.scores.union import MarginScore
 
 if TYPE_CHECKING:
     from dpbo_core.data.people import Person
+
 
 CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
 
@@ -118,3 +113,35 @@ def _mean_steps(score: RecordScore, answer: Any, truth: NDArray[Any], weights: N
     outcome = np.tile(answer, (len(truth), 1)) if np.ndim(answer) else np.full(len(truth), answer)
     steps = to_grid(score.of(outcome, truth), score.score_range, broken_score=0.0)
     return float(weights @ steps) / float(weights.sum())
+
+
+FOLDS = 5
+
+
+def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
+    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records.
+
+    Args:
+        labels: class of each public record, (n,).
+        seed: of the search, ≥ 0.
+
+    Raises:
+        StudyInvalid: fewer than two records.
+    """
+    n = len(labels)
+    if n < 2:
+        raise StudyInvalid(
+            f"the training set has {n} record{'s' if n != 1 else ''}, and cross-validation needs two",
+            cause="a public score is asked for",
+            remedy='give more training records, or choose evaluate = "sobol" or prior = "flat"',
+        )
+    shuffled = np.random.default_rng(seed).permutation(n)
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    folds = np.empty(n, dtype=np.int64)
+    folds[by_class] = np.arange(n) % min(FOLDS, n)
+    return folds
+
+
+def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
+    """Whether the records of the mask `out` (a fold), or the rest, are all of one class and so form no pair."""
+    return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))

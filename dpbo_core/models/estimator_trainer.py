@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.baseline import ConstantAnswer, best_constant
-from dpbo_core.models.cross_validation import fold_of, one_class
+from dpbo_core.models.baseline import ConstantAnswer, best_constant, fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import CORRECT_MODEL, EstimatorFactory, FittedEstimator
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
-from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.record_isolation import enforced_prediction
@@ -22,7 +20,7 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.record import RecordScore, Verb
 
 PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
 

@@ -28,19 +28,17 @@ from dpbo_core.data import Encoded
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, OfRows, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.class_state import foreign_classes, restored
-from dpbo_core.models.containment import contained, one_thread
 from dpbo_core.models.import_path import check_names, estimator_class
-from dpbo_core.models.isolated_estimator import IsolatedEstimator
+from dpbo_core.models.isolated_estimator import IsolatedEstimator, contained, one_thread
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.order_independent import scores_by_content
-from dpbo_core.models.output_shape import Verb, shaped
 from dpbo_core.models.record_isolation import Alone
 from dpbo_core.models.scorable import ROWS, ScorableModel, refusal, usable
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import Integers, PairScore, counts
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.record import RecordScore, Verb, shaped
 from dpbo_core.models.scores.union import MarginScore, Score
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import attempted
 
 CORRECT_MODEL = "correct [model] or the ends of [space]"
 PREPARE_COLUMNS = (

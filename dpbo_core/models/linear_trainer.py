@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.linear.fast_exact_scores import SignedRows, StoredRows
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.newton import LARGEST, LogisticPath, Start
-from dpbo_core.models.linear.signed_rows import SignedRows, StoredRows
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of, counts
 from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
@@ -119,7 +119,7 @@ class LinearTrainer:
         """Each public record's margin y·ŵᵀx, (n,), under the model trained without its fold; newest cached."""
         key = (float(point["lambda"]), seed)
         if self._newest is None or self._newest[0] != key:
-            from dpbo_core.models.cross_validation import fold_of
+            from dpbo_core.models.baseline import fold_of
 
             folds = fold_of(self.signs.astype(np.int64), seed=seed)
             margins = np.empty(len(folds))
@@ -131,7 +131,7 @@ class LinearTrainer:
 
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
         """The cross-validated AUC at point["lambda"] of the public records; pairs are formed within a fold."""
-        from dpbo_core.models.cross_validation import fold_of, one_class
+        from dpbo_core.models.baseline import fold_of, one_class
 
         folds, tables = (
             fold_of(self.signs.astype(np.int64), seed=seed),

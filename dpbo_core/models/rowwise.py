@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.data.named_columns import extreme_cells
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.output_shape import Verb
-from dpbo_core.models.scores.record import equal
+from dpbo_core.models.isolated_estimator import contained
+from dpbo_core.models.scores.record import Verb, equal
 
 ROWS_TRIED = 64
 ROWS_OF_ANOTHER = 8  # alone, of a model whose like was tried

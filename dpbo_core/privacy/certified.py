@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.release import Release, Spend
 
 RECORDS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
 MEANS = (

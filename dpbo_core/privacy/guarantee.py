@@ -1,4 +1,4 @@
-"""The guarantee. A bare ε is not a type we have."""
+"""A promise, its unit and its assumptions: (ε, δ), whom it protects, what it rests on and how well it is proved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,130 @@ from enum import StrEnum
 from typing import Any
 
 from dpbo_core.privacy.json_values import amount_of, list_of, text_of
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
+
+
+class PrivacyUnit(StrEnum):
+    """Whom a guarantee protects: what one side of a neighbouring pair may differ in."""
+
+    VALIDATION_RECORD = "validation_record"
+    PERSON = "person"
+    TRAINING_RECORD = "training_record"
+    CANDIDATE_ROW = "candidate_row"
+
+
+class NeighboringRelation(StrEnum):
+    """Which data sets are neighbours. Guarantees under different relations never share a budget.
+
+    REPLACE_ONE replaces records in their places, so neighbours have equally many. REPLACE_ONE_PERSON replaces all
+    records of one person by any number of records of one person not otherwise present, or by none.
+    """
+
+    REPLACE_ONE = "replace_one"
+    REPLACE_ONE_PERSON = "replace_one_person"
+    ADD_OR_REMOVE_ONE = "add_or_remove_one"
+    ROW_MOVES_BY_ONE = "row_moves_by_one"
+
+
+def whom(unit: PrivacyUnit) -> str:
+    """Whom the guarantee protects, in plain words: "each person in the validation set"."""
+    return {
+        PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
+        PrivacyUnit.PERSON: "each person in the validation set",
+        PrivacyUnit.TRAINING_RECORD: "each record of the training set and of the validation set",
+        PrivacyUnit.CANDIDATE_ROW: "each row of the candidate table",
+    }[unit]
+
+
+def anyone(unit: PrivacyUnit) -> str:
+    """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
+    return {
+        PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
+        PrivacyUnit.PERSON: "any one person in the validation set",
+        PrivacyUnit.TRAINING_RECORD: "any one record of the training set or of the validation set",
+        PrivacyUnit.CANDIDATE_ROW: "any one row of the candidate table",
+    }[unit]
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A theorem's hypothesis: the name that a study writes under `accepts`, and one sentence that states it."""
+
+    name: str
+    statement: str
+
+
+GP_PRIOR = Assumption(
+    "gp_prior",
+    "The validation score, as a function of the hyperparameters and of the data set, is a draw from the "
+    "stated multi-task Gaussian process, whose kernels and scale were chosen without looking at the data.",
+)
+DE_FREITAS_CONSTANTS = Assumption(
+    "de_freitas_constants",
+    "The constants A and τ of de Freitas, Smola and Zoghi (2012), stated without looking at the data, hold for "
+    "this validation score and for that of every neighbouring data set.",
+)
+ANSWERS_PUBLIC = Assumption(
+    "answers_public", "The answers given to the modeller hold nothing that needs protection."
+)
+ROWWISE_PREDICTIONS = Assumption(
+    "rowwise_predictions",
+    "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone; or, of "
+    "predictions made elsewhere, each was computed from its record and public data alone, by a public model.",
+)
+
+PUBLIC_PRIOR = Assumption(
+    "public_prior",
+    "The scores that the study's prior was made from were measured on public data, or were released privately; no "
+    "record that the study protects moved them otherwise.",
+)
+
+PUBLISHED_RECORDS = Assumption(
+    "published_records",
+    "The records of the files that the data set's owner published (dpbo budget publish) are public: they are not "
+    "among those that this guarantee protects.",
+)
+
+PUBLIC_QUESTIONS = Assumption(
+    "public_questions",
+    "Whoever asked for the scores of a private objective made each question from public knowledge and from what "
+    "was released before it alone.",
+)
+PUBLIC_MODELS = Assumption(
+    "public_models",
+    "Every fitted model that was handed in was made from public data, or from what was released, alone.",
+)
+ROWS_IN_ONE_TABLE = Assumption(
+    "rows_in_one_table", "No person has records in more than one of the tables that a pooled watch reads as one."
+)
+DISJOINT_PEOPLE = Assumption(
+    "disjoint_people",
+    "No person has a record in the training set and one in the validation set, and nothing in a record decides "
+    "which of the two it is in.",
+)
+STEP_TIMES_HIDDEN = Assumption(
+    "step_times_hidden",
+    "Nobody but whoever runs the study sees how long its steps take, neither as they run nor in a record of them: "
+    "a step trains the model that exact scores led it to, and some models train longer than others.",
+)
+STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
+
+CALLER_ASSUMPTIONS = {
+    a.name: a
+    for a in (
+        GP_PRIOR,
+        DE_FREITAS_CONSTANTS,
+        ANSWERS_PUBLIC,
+        ROWWISE_PREDICTIONS,
+        PUBLIC_PRIOR,
+        PUBLISHED_RECORDS,
+        PUBLIC_QUESTIONS,
+        PUBLIC_MODELS,
+        ROWS_IN_ONE_TABLE,
+        DISJOINT_PEOPLE,
+        STEP_TIMES_HIDDEN,
+    )
+}
+
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
 INJECTED = "injected"  # by a test, or to reproduce a paper: it guarantees nothing

@@ -2,12 +2,14 @@
 
 A feature declares its parts as entry points (pyproject.toml). Only those of the distribution `dpbo` itself that lie
 under `dpbo.features.` are read, and none replaces a part of the core: another installed package is no door.
+
+The version that releases state.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -56,3 +58,15 @@ class NamedParts(Mapping[str, T]):
 
     def _declared(self) -> Mapping[str, str]:
         return declared(self._group) if self._group else {}
+
+
+UNINSTALLED = "uninstalled"  # run from a source folder: its files say nothing of a version
+
+
+@lru_cache(maxsize=1)  # read from the disk once, before a study is charged, and never again
+def library_version() -> str:
+    """The installed version of dpbo, or "uninstalled" where it runs from a source folder."""
+    try:
+        return version("dpbo")
+    except PackageNotFoundError:
+        return UNINSTALLED

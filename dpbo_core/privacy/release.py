@@ -1,12 +1,102 @@
-"""What leaves the curator, and nothing else does."""
+"""A price before purchase, and what leaves: plans, their spends, releases and the metric that they show."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
-from dpbo_core.privacy.json_values import list_of, text_of
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.json_values import amount_of, list_of, text_of
+
+
+@dataclass(frozen=True)
+class Spend:
+    """The price of one draw of noise: its ε, δ and ρ, its sensitivity and its scale.
+
+    Attributes:
+        what: what the draw releases, unique within a plan.
+        mechanism: its name in the literature.
+        epsilon_units: pure ε in 10⁻¹², or None where the mechanism has no pure ε (a Gaussian).
+        delta_units: δ in 10⁻¹², 0 unless the draw is only (ε, δ).
+        rho_units: zCDP cost in 10⁻¹².
+        sensitivity: the most one unit can move the query, in units of the score.
+        noise_scale: Laplace b, Gaussian σ, or 2Δ/ε for a selection, in units of the score.
+    """
+
+    what: str
+    mechanism: str
+    epsilon_units: int | None
+    delta_units: int
+    rho_units: int
+    sensitivity: float
+    noise_scale: float
+
+    @property
+    def epsilon(self) -> float:
+        """The noise draw's pure ε; infinite where it has none."""
+        return math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
+
+    @property
+    def delta(self) -> float:
+        """The noise draw's own δ, 0 where it has none."""
+        return from_units(self.delta_units)
+
+    @property
+    def rho(self) -> float:
+        """The noise draw's price ρ in zCDP."""
+        return from_units(self.rho_units)
+
+    def to_json(self) -> dict[str, Any]:
+        """The priced noise draw as plain JSON; an infinite ε is null."""
+        return {
+            "what": self.what,
+            "mechanism": self.mechanism,
+            "epsilon": None if self.epsilon_units is None else self.epsilon,
+            "delta": self.delta,
+            "rho": self.rho,
+            "sensitivity": self.sensitivity,
+            "noise_scale": self.noise_scale,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Spend":
+        """The priced noise draw that `to_json` wrote.
+
+        Raises:
+            TypeError, LookupError: it is none: a price below 0, say.
+        """
+
+        def units(amount: object) -> int:
+            return round(amount_of(amount) * UNITS_PER_ONE)
+
+        return cls(
+            what=text_of(data["what"]),
+            mechanism=text_of(data["mechanism"]),
+            epsilon_units=None if data["epsilon"] is None else units(data["epsilon"]),
+            delta_units=units(data["delta"]),
+            rho_units=units(data["rho"]),
+            sensitivity=amount_of(data["sensitivity"]),
+            noise_scale=amount_of(data["noise_scale"]),
+        )
+
+
+@dataclass(frozen=True)
+class PrivacyPlan:
+    """The guarantee that a study will state and every draw it will make, priced without any data."""
+
+    guarantee: PrivacyGuarantee
+    spends: tuple[Spend, ...]
+
+    def __post_init__(self) -> None:
+        if len({spend.what for spend in self.spends}) != len(self.spends):
+            raise ValueError("two spends of a plan share a name")
+
+
+def step_score(step: int) -> str:
+    """Return the name of the spend on the score that step number `step`, from 1, releases."""
+    return f"score of step {step}"
+
 
 COUNTS, PAIRS = "counts", "pairs"  # the fact of what was counted where it is no mean, and of a value their number
 
@@ -113,3 +203,56 @@ class StudyResult:
 
     release: Release
     replayed: bool
+
+
+PUBLIC_SET, ELSEWHERE = "the public rows", "; on the sensitive ones it may differ"
+COUNTED_ONCE = {"persons": ", each person once", "records": ", record by record"}
+
+
+@dataclass(frozen=True)
+class DisplayedMetric:
+    """One metric of a release in its own unit, clipped to its range for people to read.
+
+    Attributes:
+        name: of the metric; "score" in a release that named none.
+        value: in its range.
+        interval: its 90% interval, low before high, or None.
+        outside: whether the noise had taken it out of its range.
+        greater_is_better: false for a loss.
+        baseline: what saying the same of every record gives on the public training set; None where nobody knows.
+        baseline_set: that set in words, what counts once in it (of a mean over persons), and a warning.
+        ends: of the metric's range, low before high; those of a score from 0 to 1 where the release has none.
+    """
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    outside: bool
+    greater_is_better: bool
+    baseline: float | None
+    baseline_set: str
+    ends: tuple[float, float]
+
+
+def displayed_metric(release: Release) -> DisplayedMetric | None:
+    """The released score in its metric's own terms, clipped to its range; None where none is released."""
+    if release.value.get("score") is None:
+        return None
+    score, ends = release.value["score"], release.value.get("interval")
+    unnamed = {"name": "score", "value": score, "greater_is_better": True, "interval": ends}
+    metric = release.value.get("metric", unnamed)
+    value, more, top = metric["value"], metric["greater_is_better"], release.facts.get("score_range")
+    zero, width = (value - score if more else value + score), 1.0 if top is None else float(top)
+    low, high = sorted((zero, zero + width if more else zero - width))
+    displayed = value if top is None else min(max(value, low), high)
+    interval = metric["interval"]
+    return DisplayedMetric(
+        metric["name"],
+        displayed,
+        None if interval is None else (interval[0], interval[1]),
+        top is not None and not 0.0 <= score <= top,
+        more,
+        release.facts.get("baseline"),
+        PUBLIC_SET + COUNTED_ONCE.get(str(release.facts.get("baseline_by", "")), "") + ELSEWHERE,
+        (low, high),
+    )

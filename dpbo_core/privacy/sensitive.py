@@ -2,9 +2,29 @@
 
 `expose()` is the only way in. Only `objective`, the mechanisms and the method files may call it; a test
 walks the syntax tree of the whole project to see that nobody else does.
+
+The one place that turns whatever was raised near sensitive data into something that says nothing.
+
+sealed(work)                  its result, or a bare error made here
+attempted(work, otherwise)    its result, or a fixed value: for what may fail on a record's account
+each(work, items, otherwise)  the same for every item on its own
+without_frames(door)          the function, whose failures bring no frame of it: for doors that take tables
+
+Nothing of what was raised leaves: not its text, type, cause, context, notes or frames. What leaves instead is
+raised outside the except block, so that Python chains nothing to it, and nothing is called inside one, so that no
+signal is handled there. Every BaseException counts: a panic of an extension module, a SystemExit, and a
+KeyboardInterrupt that a record or an estimator raises. The operator's own interrupt, and that alone, leaves as a
+new KeyboardInterrupt: it is told from the others by the signal, not by the type.
 """
 
-from typing import Generic, NoReturn, TypeVar
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Generic, NoReturn, ParamSpec, TypeVar
+
+from dpbo_core.errors import DpboError, Sealed
 
 T = TypeVar("T")
 
@@ -59,3 +79,129 @@ class Sensitive(Generic[T]):
     __bool__ = __len__ = __iter__ = __contains__ = __getitem__ = _refuse
     __int__ = __float__ = __index__ = __complex__ = __bytes__ = _refuse
     __array__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+
+
+P = ParamSpec("P")
+D = TypeVar("D")
+I = TypeVar("I")  # noqa: E741  an item
+Message = Callable[[BaseException], BaseException | None]
+
+
+def sealed(
+    work: Callable[[], T], *, failure: Callable[[], BaseException] = Sealed, message: Message | None = None
+) -> T:
+    """The result of `work`; any exception but the operator's Ctrl-C becomes the error that `message` makes of it,
+    or else `failure`, without data.
+
+    Args:
+        work: holds sensitive data.
+        failure: makes the error that stands for all others.
+        message: makes the public error that stands for what was raised; where it gives None, `failure` does.
+
+    Raises:
+        BaseException: `failure()`, or what `message` made, without cause or context.
+        KeyboardInterrupt: the operator's own, made anew.
+    """
+    raised: list[BaseException] = []
+    with _noting_interrupts() as interrupted:
+        try:
+            return work()
+        except BaseException as error:  # noqa: BLE001  logging it would be the leak; a panic is no Exception
+            raised += (error,)
+    stands = None if message is None or interrupted else attempted(lambda: message(raised[0]), None)
+    raised.clear()  # the error below carries this frame
+    raise KeyboardInterrupt if interrupted else stands or failure()
+
+
+def without_frames(door: Callable[P, T]) -> Callable[P, T]:
+    """The function, whose failures carry no frame of it, and no cause.
+
+    A debugger, a notebook or a logger prints the variables of frames, and tables in memory are among them.
+    """
+
+    @wraps(door)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return door(*args, **named)
+        except BaseException as error:  # noqa: BLE001  raised below, where no frame holds the arguments
+            raised = error
+        del args, named
+        raised.__cause__ = raised.__context__ = None
+        raise raised.with_traceback(None)
+
+    return call
+
+
+def messages(*kinds: type[DpboError]) -> Message:
+    """A function that recreates an error of exactly these kinds, and gives None for any other."""
+
+    def message(error: BaseException) -> BaseException | None:
+        """The error anew, with the same texts and without its cause; None unless of exactly these kinds."""
+        if type(error) not in kinds or not isinstance(error, DpboError):
+            return None
+        return type(error)(error.what, cause=error.cause, remedy=error.remedy)
+
+    return message
+
+
+def attempted(work: Callable[[], T], otherwise: D) -> T | D:
+    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: the operator's own, made anew.
+    """
+    with _noting_interrupts() as interrupted:
+        try:
+            return work()
+        except BaseException:  # noqa: BLE001, S110  as above
+            pass
+    if interrupted:
+        raise KeyboardInterrupt
+    return otherwise
+
+
+def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
+    """The result of `work` for each item; `otherwise` where it raises anything but the operator's own Ctrl-C.
+
+    Raises:
+        KeyboardInterrupt: the operator's own, made anew.
+    """
+    done: list[T | D] = []
+    with _noting_interrupts() as interrupted:
+        for item in items:
+            outcome: T | D = otherwise
+            try:  # noqa: SIM105  `suppress` would be a call inside
+                outcome = work(item)
+            except BaseException:  # noqa: BLE001, S110  as above
+                pass
+            if interrupted:
+                break
+            done.append(outcome)
+    if interrupted:
+        raise KeyboardInterrupt
+    return done
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """Context with a list that is no longer empty once the operator has pressed Ctrl-C.
+
+    Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no
+    KeyboardInterrupt is the operator's.
+    """
+    interrupts: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield interrupts
+        return
+
+    def noted(number: int, frame: object) -> None:
+        interrupts.append(number)
+        before(number, frame)  # type: ignore[arg-type]
+
+    signal.signal(signal.SIGINT, noted)
+    try:
+        yield interrupts
+    finally:
+        if signal.getsignal(signal.SIGINT) is noted:
+            signal.signal(signal.SIGINT, before)

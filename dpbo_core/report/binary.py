@@ -27,8 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.output_shape import Verb
-from dpbo_core.models.scores.record import Scores
+from dpbo_core.models.scores.record import Scores, Verb
 from dpbo_core.report import AT_THRESHOLD, FOUR_COUNTS
 from dpbo_core.report.binary_bins import (
     AucTies,

@@ -1,4 +1,11 @@
-"""What the certificates of a report, and of the features' queries, must show, declared beside the methods'."""
+"""The certificate of a release: what it must show, and the figures of a published table that it recomputes."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
@@ -11,11 +18,90 @@ from dpbo_core.privacy.certified import (
     only_shows,
 )
 from dpbo_core.privacy.declared_query import QUERIES
+from dpbo_core.privacy.guarantee import PrivacyUnit
+from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.report import KIND
-from dpbo_core.report.certified_table import figures_agree, figures_in_words
+from dpbo_core.report.evaluated_model import KINDS
+from dpbo_core.report.noised_table import NoisedTable, report
 from dpbo_core.report.request import DRAW
+
+LARGEST_COUNT = 2**53  # of records and of a noised cell: every such integer is a double
+MAX_CELLS = 10**6
+TOLERANCE = 1e-6  # relative: of sums in another order, on another machine
+UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError)
+
+
+def certified_table(release: Release) -> NoisedTable:
+    """The noised table of a report, whose types, lengths, size and noise scale are those that the release states.
+
+    Raises:
+        LookupError, TypeError, ValueError, AttributeError, ArithmeticError: it is no such table.
+    """
+    written = release.value["table"]
+    table = NoisedTable.from_json(written, KINDS[written.get("kind")])
+    by_person = "n_persons" in release.facts
+    counts = (table.n_records, table.weight, *table.drawn)
+    if not all(type(count) is int and abs(count) <= LARGEST_COUNT for count in counts):
+        raise TypeError("a count")
+    if not (table.n_records >= 1 and table.weight >= 1 and (by_person or table.weight == 1)):
+        raise ValueError("n_records")
+    if table.n_records != release.facts["n_persons" if by_person else "n_validation"]:
+        raise ValueError("another number of records than in the facts")
+    (spend,) = release.spends
+    if (
+        type(table.scale) not in (int, float)
+        or not 0.0 < table.scale < math.inf
+        or table.scale != spend.noise_scale
+    ):
+        raise ValueError("another noise scale than in the spend")
+    if not all(isinstance(name, str) for name in table.groups) or len(set(table.groups)) < len(table.groups):
+        raise ValueError("groups")
+    n_cells = 1 + max(1, len(table.groups)) * math.prod(table.kind.shape)
+    if not len(table.drawn) == n_cells <= MAX_CELLS or not _alike(table.to_json(), written):
+        raise ValueError("cells")
+    return table
+
+
+def figures_agree(release: Release) -> bool:
+    """Whether a report's table is one and every figure is what it gives; of another version's the parts alone.
+
+    The intervals come from a simulation with a fixed seed, so that whoever computes them anew finds the same.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            expected = report(certified_table(release))
+    except UNREADABLE:
+        return False
+    if release.facts.get("version") != library_version():  # whose figures may be computed otherwise
+        return set(expected) == set(release.value)
+    return _alike(expected, release.value)
+
+
+def figures_in_words(release: Release) -> str:
+    """Whether `figures_agree` computes a report's figures anew: "recomputed", or not and who made them."""
+    version = release.facts.get("version")
+    if version == library_version():
+        return "recomputed"
+    stated = type(version) is str and re.fullmatch(r"[\w.+!-]{1,40}", version, re.ASCII)
+    return f"not recomputed, made by dpbo {version}" if stated else "not recomputed, made by an unknown version"
+
+
+def _alike(expected: Any, shown: Any) -> bool:
+    """Whether two JSON documents are one: equal texts and keys, and numbers up to rounding."""
+    if isinstance(expected, Mapping):
+        return (
+            isinstance(shown, Mapping)
+            and expected.keys() == shown.keys()
+            and all(_alike(item, shown[key]) for key, item in expected.items())
+        )
+    if isinstance(expected, list | tuple):
+        return isinstance(shown, list | tuple) and len(expected) == len(shown) and all(map(_alike, expected, shown))
+    if isinstance(expected, int | float) and not isinstance(expected, bool):
+        numbers = isinstance(shown, int | float) and not isinstance(shown, bool)
+        return numbers and math.isclose(expected, shown, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return type(expected) is type(shown) and bool(expected == shown)
+
 
 UNITS = (*RECORDS, PrivacyUnit.TRAINING_RECORD)  # of private training: whose validation record it may be too
 PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups", NO_SCORE)

@@ -27,8 +27,7 @@ from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of
 from dpbo_core.models.scoring.persons import Persons
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 from dpbo_core.report.histogram_cells import (
     Grouping,
     HistogramCells,
@@ -39,8 +38,9 @@ from dpbo_core.report.histogram_cells import (
     only_needed,
     with_groups,
 )
-from dpbo_core.study import PersonFiles, PublicFiles, SensitiveFiles, SensitiveTraining, StudySpec
-from dpbo_core.study.data_split import FileSplit, records_of
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.halves import records_of, validation_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
 _SHOWN_AS = "a validation file"
@@ -222,25 +222,21 @@ class FileTable:
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """The column names in the sensitive file's header; of a bundled set, those of its public half."""
-        files = self.split.spec.data
-        if not isinstance(files, PublicFiles | PersonFiles | SensitiveFiles):
+        shown = self.split.spec.data.validation_file
+        if not shown:
             return public.columns
-        path = place_of(self.split.folder, files.validation)
-        first = (parts_of(path, shown_as=files.validation) or (path,))[0]
-        return data.read_header(first, mode=SENSITIVE_FILE, shown_as=files.validation).columns
+        path = place_of(self.split.folder, shown)
+        first = (parts_of(path, shown_as=shown) or (path,))[0]
+        return data.read_header(first, mode=SENSITIVE_FILE, shown_as=shown).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """The sealed histogram of the records, read now, part by part in a folder; only after the charge."""
         spec, folder = self.split.spec, self.split.folder
-        files = spec.data
-        if isinstance(files, PublicFiles | PersonFiles):
-            parts = parts_of(place_of(folder, files.validation), shown_as=files.validation)
-            if parts and isinstance(files, PersonFiles):
-                return count_persons_of_parts(counter, parts, str(spec.privacy.person), files.n_persons, workers)
-            if parts and isinstance(files, PublicFiles):
-                return count_parts(counter, parts, files.n_validation, workers)
-        elif isinstance(files, SensitiveTraining):
-            raise TypeError("there is no validation set")
+        parts, n_persons = validation_parts(spec, folder), spec.data.person_count
+        if parts and n_persons is not None:
+            return count_persons_of_parts(counter, parts, str(spec.privacy.person), n_persons, workers)
+        if parts:
+            return count_parts(counter, parts, spec.data.n_scored or 0, workers)
         return count_table(spec, counter, *records_of(spec, folder, counter.preprocessing))
 
 
@@ -248,6 +244,6 @@ def count_table(
     spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
     """The sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
-    if isinstance(spec.data, PersonFiles):
-        return count_persons(counter, table, people, spec.data.n_persons)
+    if spec.data.person_count is not None:
+        return count_persons(counter, table, people, spec.data.person_count)
     return count(counter, counted_records(spec, table, people))

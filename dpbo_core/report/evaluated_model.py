@@ -22,16 +22,17 @@ from numpy.typing import NDArray
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.cross_validation import fold_of
+from dpbo_core.models.baseline import fold_of
 from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.models.final_model.storage import BOOSTERS, ESTIMATOR, NUMBERS
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, ESTIMATOR
+from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
-from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scores.record import Verb
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.privacy.release import Release
 from dpbo_core.report.binary import Binary
@@ -41,10 +42,10 @@ from dpbo_core.report.multiclass import MOST_CLASSES, Multiclass
 from dpbo_core.report.regression import Regression
 from dpbo_core.report.report_kind import PublicRecords, ReportKind
 from dpbo_core.study import ModelSection, StudySpec
-from dpbo_core.study.data_split import training_table
 from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.headers import training_parts
 from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.training_set import training_table
 
 LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
 KINDS: Mapping[str | None, type[ReportKind]] = {

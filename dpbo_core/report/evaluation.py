@@ -20,9 +20,8 @@ from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.methods.advice.advise import enough
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.sealing import messages, sealed
+from dpbo_core.privacy.release import PrivacyPlan, Release, StudyResult
+from dpbo_core.privacy.sensitive import messages, sealed
 from dpbo_core.report import KIND
 from dpbo_core.report.binary import best_threshold
 from dpbo_core.report.counting import Counter
@@ -41,9 +40,9 @@ from dpbo_core.report.request import (
     request_of,
     saved,
 )
-from dpbo_core.study import LinearSection, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
-from dpbo_core.study.data_split import check_headers, identified_sources
+from dpbo_core.study.data_split import halves_of, identified_sources
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.preconditions import check_accepted, paying_account
 from dpbo_core.study.query import PrivateQuery, charged, replay
@@ -175,7 +174,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
     query = EvaluationQuery.of(study, problem, epsilon)
     if model is None and run.ledger.study_as_released(study.privacy.dataset, study.name, study.edition) is None:
         raise not_released(study, run.ledger)
-    check_headers(study, run.folder, problem)
+    halves_of(study, run.folder).check_headers(problem)
     if run.ledger.editions(f"{study.name}/{KIND}", edition=query.edition):
         return
     unlisted = problem.unlisted if model is None else ""
@@ -316,7 +315,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     mended = repair(noised, evaluated.public, query.section.threshold)
     if mended.nothing_changed(noised):
         return replace(result, repair=mended)
-    linear = query.spec.model.estimator if isinstance(query.spec.model, LinearSection) else None
+    linear = query.spec.model.loss
     loss = request.model.loss if isinstance(request.model, FinalModel) else linear
     return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 

@@ -42,9 +42,8 @@ from dpbo_core.data import Encoded, Preprocessing, Table
 from dpbo_core.data.values import Value, positions, shown
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
-from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.record import RecordScore, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores, Verb
 from dpbo_core.models.scoring.persons import NAME, Persons
 
 Integers = NDArray[np.int64]

@@ -26,8 +26,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.certificate import recompute
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import KIND
-from dpbo_core.report.certified import CERTIFIED
-from dpbo_core.report.certified_table import figures_in_words
+from dpbo_core.report.certified import CERTIFIED, figures_in_words
 from dpbo_core.report.evaluated_model import KINDS
 from dpbo_core.report.noised_table import AT_ONCE, SEED, NoisedTable, report, simulated_noise
 from dpbo_core.report.report_kind import Reals

@@ -10,7 +10,7 @@ version would bin or report.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing
@@ -26,10 +26,8 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
-from dpbo_core.privacy.assumption import ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.report import KIND
 from dpbo_core.report.counting import FileTable, SensitiveTable
 from dpbo_core.report.evaluated_model import (
@@ -42,15 +40,7 @@ from dpbo_core.report.evaluated_model import (
 from dpbo_core.report.histogram_cells import OTHER, WEIGHT, Grouping
 from dpbo_core.report.report_kind import ExpectedErrors, ReportKind, TableSize
 from dpbo_core.study import (
-    BundledData,
     EvaluationSection,
-    PersonFiles,
-    PredictionTable,
-    PublicFiles,
-    SensitiveBundled,
-    SensitiveData,
-    SensitiveFiles,
-    SensitiveTraining,
     StudySpec,
 )
 from dpbo_core.study.data_split import FileSplit
@@ -86,7 +76,6 @@ class EvaluationQuery:
     problem: Problem
     epsilon: float
     section: EvaluationSection
-    data: PublicFiles | PersonFiles | BundledData | SensitiveFiles | SensitiveBundled
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
@@ -96,16 +85,16 @@ class EvaluationQuery:
             StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
         """
         section = spec.evaluation or EvaluationSection()
-        section = section if epsilon is None else replace(section, epsilon=float(epsilon))
+        section = section if epsilon is None else section.replace(epsilon=float(epsilon))
         if section.epsilon is None:
             raise no_epsilon()
-        if isinstance(spec.data, SensitiveTraining):
+        if not spec.data.has_validation:
             raise StudyInvalid(
                 "a study without a validation set has nothing to evaluate its model on",
                 cause="on the records that it was trained on the figures would say nothing of others",
                 remedy="leave [evaluation] out, or give validation and n_validation in [data]",
             )
-        if isinstance(spec.data, PredictionTable):
+        if not spec.model.trained:
             raise StudyInvalid(
                 "a study of predictions made elsewhere has no model to evaluate",
                 cause="it released which candidate is best; a report is of a model and of its features",
@@ -115,7 +104,7 @@ class EvaluationQuery:
             raise StudyInvalid(
                 f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
             )
-        return cls(spec, problem, section.epsilon, section, spec.data)
+        return cls(spec, problem, section.epsilon, section)
 
     def check_kind(self, kind: type[ReportKind]) -> None:
         """Refuse an evaluation that asks for what this kind of report does not have, as bins of a multiclass one.
@@ -124,7 +113,7 @@ class EvaluationQuery:
             StudyInvalid: something is.
         """
         section, title = self.section, kind.title
-        if isinstance(self.data, SensitiveData):
+        if self.spec.data.sensitive_training:
             title = "a privately trained model"
         costs = section.false_positive_cost is not None or section.prevalence is not None
         if costs and not kind.has_threshold:
@@ -211,8 +200,7 @@ class EvaluationQuery:
         column = self.section.group
         if column is None:
             return None
-        target = fitted.target if isinstance(self.data, BundledData | SensitiveBundled) else self.data.target
-        if column in (fitted.target, target, self.spec.privacy.person):
+        if column in (fitted.target, self.spec.data.target_column, self.spec.privacy.person):
             raise StudyInvalid(
                 f"evaluation.group = {column!r} is the target, or the column of persons",
                 remedy="name a column that sorts records into groups",
@@ -313,7 +301,7 @@ def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> Eva
     table = FileTable(run.data)
     if model is None:
         return request_of_released(run, query, public, table)
-    if isinstance(spec.data, SensitiveData):
+    if spec.data.sensitive_training:
         raise StudyInvalid(
             "a saved model cannot be evaluated by a study whose training set is sensitive",
             cause="what public records say of it would be read from the training file, and that is not public",
@@ -393,7 +381,7 @@ def check_header(
         )
     missing = [name for name in needed if name not in columns]
     if missing:
-        private = isinstance(query.spec.data, SensitiveData)  # whose header is what the model's names are from
+        private = query.spec.data.sensitive_training  # whose header is what the model's names are from
         lacking = counted_columns(len(missing)) if private else f"the column {missing[0]!r}"
         raise StudyInvalid(
             f"the validation set lacks {lacking}, which the model needs",

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.acquisition import Acquisition
+from dpbo_core.search.acquisition import Acquisition, BayesianSearch
 from dpbo_core.search.kernels import kernel_named, typical_lengthscale
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.mixture import KernelMixture, Mixture, Prior, average
 from dpbo_core.search.posterior import Posterior
 

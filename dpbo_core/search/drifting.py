@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.mixture import TRUSTS, Components, Prior, correlations, grid_of
+from dpbo_core.search.posterior import JITTER
 
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range
@@ -37,15 +37,7 @@ MOST_COMPONENTS, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the p
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Noisy scores, each of one candidate in one edition.
-
-    Attributes:
-        points: X in the unit cube, (u, d).
-        ages: e, (u,).
-        values: ȳ, on the prior's scale, (u,).
-        noise: S, (u,).
-        guess: h there, (u,).
-    """
+    """Noisy scores, each of one candidate in one edition, at points in the unit cube, on the prior's scale."""
 
     points: NDArray[np.float64]
     ages: NDArray[np.int64]
@@ -97,11 +89,9 @@ class Drifting(Components):
 
     @property
     def _level_variance(self) -> float:
-        """The variance of the part of a score that all candidates of the present edition share."""
         return self.prior.offset_deviation**2 + LEVEL**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """L⁻¹ k(X, candidates) of each component for the present edition, (C, u, n)."""
         now = np.zeros(len(candidates), dtype=np.int64)
         K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.observations.points, candidates
@@ -112,12 +102,7 @@ class Drifting(Components):
 
 
 def of_the_past(past: Observations, prior: Prior) -> Drifting:
-    """The likeliest Gaussian processes that drift between runs, as a mixture, given earlier runs' scores.
-
-    Args:
-        past: at least one observation, all of age 1 or more.
-        prior: public.
-    """
+    """The likeliest drifting Gaussian processes, as a mixture, given earlier runs' scores, all of age 1 or more."""
     lengthscales, deviations, log_prior = grid_of(prior)
     trusts, drifts = np.array(TRUSTS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
     oldest = int(past.ages.max())

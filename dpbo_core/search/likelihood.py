@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.kernels import TYPICAL, kernel_named
+from dpbo_core.search.posterior import JITTER
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,6 @@ def fit(
         kernel_name: "matern52" or "se".
 
     Raises:
-        StudyInvalid: an unknown kernel.
         ValueError: nothing observed, shapes that differ, or a number that is not finite.
     """
     X, y = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
@@ -124,6 +123,5 @@ def _profile(
 
 
 def _finer_grid(values: NDArray[np.float64], best: int) -> NDArray[np.float64]:
-    """A finer grid between the neighbours of the value at index `best`."""
     low, high = values[max(0, best - 1)], values[min(len(values) - 1, best + 1)]
     return np.linspace(low, high, 2 * _FINER - 1)

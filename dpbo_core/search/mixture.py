@@ -26,8 +26,8 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER
 from dpbo_core.search.kernels import kernel_named, squared_distance
+from dpbo_core.search.posterior import JITTER
 
 NEGLIGIBLE = 1e-3  # a component that weighs less is left out
 SURELY_OUTSIDE = 1e-12  # a component that gives the range of the score less has nothing to say
@@ -96,9 +96,7 @@ class Components(ABC):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at (n, d) candidates, whose guessed scores are
-        `guess`, (n,): (C, n) twice.
-        """
+        """Each component's mean and standard deviation of the score at (n, d) candidates, as `Mixture` says."""
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
         rows = max(1, ENTRIES // max(1, C * self.factors.shape[1]))
@@ -123,9 +121,7 @@ class Components(ABC):
     def joint(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates, whose guessed scores are `guess`,
-        under the whole mixture.
-        """
+        """Mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates under the whole mixture."""
         means, _ = self.moments(candidates, guess)
         mean = self.weights @ means
         C = (self.weights[:, None] * (means - mean)).T @ (means - mean)
@@ -166,7 +162,6 @@ class KernelMixture(Components):
         return float(self.prior.offset_deviation**2 * one @ self.whitened[0])
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrix L⁻¹ k(X, candidates) of each component, (C, u, n)."""
         R = correlations(self.prior.kernel, self.lengthscales, self.points, candidates)
         K = self.variances[:, None, None] * R + self._level_variance
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
@@ -179,14 +174,8 @@ def within(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`.
-
-    Args:
-        weights: of each component, (C,).
-        means: of each component, (C,).
-        deviations: of each component, (C,).
-        ends: what any score lies between.
-        level: probability of the interval.
+    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`;
+    `weights`, `means` and `deviations` are of each component, (C,).
     """
     from scipy.special import ndtr
 
@@ -206,7 +195,6 @@ def within(
     w, m, s, sign, low, high, inside = (x[possible] for x in (w, means, s, sign, low, high, inside))
 
     def cdf(x: float) -> float:
-        """The probability that the score is at most x, given that it lies in `ends`."""
         below = ndtr((x - m) / s) - ndtr((ends[0] - m) / s)
         above = ndtr((m - x) / s) - ndtr((m - ends[1]) / s)
         return float(w @ np.where(sign > 0, below / inside, 1.0 - above / inside))
@@ -217,7 +205,6 @@ def within(
 
 
 def _quantile(cdf: Callable[[float], float], ends: tuple[float, float], q: float) -> float:
-    """The point between `ends` where the increasing function `cdf` reaches q, by halving."""
     low, high = ends
     for _ in range(34):  # to 10⁻¹⁰ of the range
         middle = 0.5 * (low + high)

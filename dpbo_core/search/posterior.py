@@ -1,4 +1,20 @@
-"""The posterior over all N candidates, updated one observation at a time in O(t·N).
+"""The Cholesky factor of K + σ²I, grown by one row an observation and applied to every candidate as it grows.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| N | `n_candidates` | candidates | scalar |
+| t | `len(factor)` | observations so far | scalar |
+| x_1 … x_t | `indices` | candidates observed, repeats allowed | t indices |
+| K | — | prior covariance k(x_i, x_j) | (t, t) |
+| σ² | `noise_variance` | noise of one observation, at least `JITTER` | scalar |
+| L | — | L Lᵀ = K + σ²I | (t, t) |
+| V | `row` | V = L⁻¹ k(X, Λ) | (t, N) |
+
+Row t of L is V[:t−1, x_t] followed by its pivot, so V holds L: nothing is solved for, and one product of a row
+with V is all that a new observation costs, O(t·N). V is kept in stacks of rows: the first has room for the
+observations that are expected, later ones are short, so it grows without being copied and without much idle room.
+
+The posterior over all N candidates, updated one observation at a time in O(t·N).
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -20,12 +36,67 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.cholesky import JITTER, GrowingCholesky
 from dpbo_core.search.kernels import Kernel
+
+JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
+_STACK, _SMALL = 4, 4096  # rows in one stack; up to _SMALL candidates a stack holds 64 rows, 2 MB at the most
+_EXPECTED = 1024  # rows that are believed at once
+
+
+class GrowingCholesky:
+    """The Cholesky factor L of K + σ²I, and V = L⁻¹ k(X, Λ), grown by one row an observation.
+
+    Memory: 8·N·(max(t, expected) + 3) bytes, or 2 MB more for a small N. One stack for all the rows halves the
+    traffic: each further stack reads and writes the row under way once more.
+    """
+
+    def __init__(self, n_candidates: int, noise_variance: float, expected: int = 0) -> None:
+        self.noise_variance = max(noise_variance, JITTER)
+        self.indices: list[int] = []
+        self._n_candidates = n_candidates
+        self._height = _STACK if n_candidates > _SMALL else 64
+        self._first = max(min(expected, _EXPECTED), self._height)
+        self._stacks: list[NDArray[np.float64]] = []
+        self._starts: list[int] = []  # the observation that is the first row of each stack
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def append(
+        self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Observe candidate `index`, whose covariances with all are `column`, (N,): the new row of V = L⁻¹k, (N,),
+        not to be written to, and the new pivot of L; `scratch`, (N,), is overwritten.
+        """
+        if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
+            V_x = self._stacks[0][: len(self), index].copy()
+        else:
+            V_x = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
+        # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
+        pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
+        row = self._new_row()
+        before = column
+        for start, stack in zip(self._starts, self._stacks, strict=True):
+            part = V_x[start : start + len(stack)]
+            if len(part) > 0:
+                part.dot(stack[: len(part)], out=scratch)
+                before = np.subtract(before, scratch, out=row)
+        np.multiply(before, 1.0 / pivot, out=row)
+        self.indices.append(index)
+        return row, pivot
+
+    def _new_row(self) -> NDArray[np.float64]:
+        """An uninitialised array, (N,), that will hold the next row of V = L⁻¹k."""
+        t = len(self)
+        if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
+            self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
+            self._starts.append(t)
+        row: NDArray[np.float64] = self._stacks[-1][t - self._starts[-1]]
+        return row
 
 
 class Posterior:
-    """A Gaussian process given its observations: mean, variance and joint draws at every candidate.
+    """A Gaussian process given its observations: mean and variance at every candidate.
 
     Memory: 8·N·(t + 8) bytes (2 MB more for a small N), where t is not below what was expected.
 
@@ -107,50 +178,7 @@ class Posterior:
         np.maximum(variance, 0.0, out=variance)
         self._mean, self._variance = _read_only(mean), _read_only(variance)
 
-    def covariance(self, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Posterior covariance of the scores at some candidates: (m,) indices → (m, m)."""
-        V = self._cholesky.columns(indices)
-        C = self.kernel.matrix(self.candidates[indices], self.candidates[indices])
-        C -= V.T @ V
-        return C
-
-    def joint_draw(self, rng: np.random.Generator, indices: NDArray[np.int64]) -> NDArray[np.float64]:
-        """One joint draw of the scores at m candidates, shape (m,). Costs O(m³ + t·m²) and 24·m² bytes.
-
-        Exact up to an independent error of variance 1e-10 of the prior's (more only where rounding forces it):
-        candidates closer than the kernel can tell apart have a singular covariance.
-        """
-        return joint_normal(rng, self._mean[indices], self.covariance(indices), self.kernel.variance)
-
-
-def joint_normal(
-    rng: np.random.Generator, mean: NDArray[np.float64], C: NDArray[np.float64], prior: float | None = None
-) -> NDArray[np.float64]:
-    """A normal draw of `mean` and covariance C (overwritten), with 1e-10 or more of the variance `prior` (None: C's
-    largest) added to C's diagonal.
-
-    Args:
-        rng: for this draw.
-        mean: (m,).
-        C: covariance, (m, m); overwritten.
-        prior: variance of one entry before anything was observed; the largest of C where None.
-    """
-    prior = float(C.diagonal().max()) if prior is None else prior
-    added, jitter = 0.0, JITTER * prior
-    while True:
-        C[np.diag_indices_from(C)] += jitter - added
-        try:
-            L = np.linalg.cholesky(C)
-        except np.linalg.LinAlgError:
-            added, jitter = jitter, 10.0 * jitter
-            if jitter > prior:
-                raise
-        else:
-            draw: NDArray[np.float64] = mean + L @ rng.standard_normal(len(C))
-            return draw
-
 
 def _read_only(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same array, from now on read-only."""
     array.flags.writeable = False
     return array

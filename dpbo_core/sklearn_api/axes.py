@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
         if names:
             decode[name] = names
         if when is not None:
-            sections[name] = replace(sections[name], when={key: _names(axes, key, of) for key, of in when.items()})
+            sections[name] = sections[name].replace(when={key: _names(axes, key, of) for key, of in when.items()})
     return sections, decode
 
 

@@ -12,9 +12,9 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import MEMORY, Source
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.containment import contained
+from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import attempted
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
 from dpbo_core.study import StudySpec

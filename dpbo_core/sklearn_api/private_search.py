@@ -26,8 +26,9 @@ from dpbo_core.methods.advice.advise import Advice, advise
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sealing import attempted, without_frames
+from dpbo_core.privacy.sensitive import attempted, without_frames
 from dpbo_core.report.evaluation import EvaluationResult
+from dpbo_core.sklearn_api.arguments import number_of, number_or_none, whole_number_of
 from dpbo_core.sklearn_api.axes import axes_of, sections_of
 from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
@@ -40,10 +41,9 @@ from dpbo_core.sklearn_api.search_study import (
     study_of,
     two_tables,
 )
-from dpbo_core.study import EvaluationSection, PublicFiles
+from dpbo_core.study import EvaluationSection
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.headers import left_out
-from dpbo_core.study.reading import number_of, number_or_none, whole_number_of
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
 
@@ -372,11 +372,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             threshold=threshold,
         )
         released = split.spec
-        if isinstance(released.data, PublicFiles):
-            m = self.release_.facts["n_validation"]
-            released = replace(released, data=replace(released.data, n_validation=m))
+        if released.data.person_count is None:
+            released = released.replace(data=released.data.with_records(self.release_.facts["n_validation"]))
         study = resolve(released, unlisted=split.prototype.unlisted())
-        split = replace(split, spec=replace(split.spec, evaluation=section))
+        split = replace(split, spec=split.spec.replace(evaluation=section))
         return evaluate_search(study, split, QueryContext(ledger))
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]

@@ -21,17 +21,17 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.advice.advise import Advice, advise
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sealing import without_frames
+from dpbo_core.privacy.sensitive import without_frames
+from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.predictions_in_memory import PredictionSplit, prediction_table
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.study import AxisSection, PredictionTable, SearchSection, StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.model import PREDICTIONS, read_model
-from dpbo_core.study.reading import number_of, whole_number_of
+from dpbo_core.study.public_data import CANDIDATE
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
-from dpbo_core.study.spec import CANDIDATE
 from dpbo_core.study.tuning import open_study
 
 TARGET = "the target"
@@ -189,7 +189,11 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return described(
             self,
             data=PredictionTable(
-                "X", n_validation, TARGET, None if self.labels is None else _labels_of(self.labels), public
+                predictions="X",
+                n_validation=n_validation,
+                target=TARGET,
+                labels=None if self.labels is None else _labels_of(self.labels),
+                public=public,
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
             space={CANDIDATE: AxisSection(values=self._names())},

@@ -25,6 +25,7 @@ from dpbo_core.methods import method_named
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.axes import sections_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
@@ -43,7 +44,6 @@ from dpbo_core.study import (
     StudySpec,
 )
 from dpbo_core.study.named_score import score_of, score_on
-from dpbo_core.study.reading import number_of, whole_number_of
 
 MAX_PROCESSES = 2**16
 PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
@@ -318,11 +318,11 @@ def _data(n_persons: int | None, target: str, n_validation: int | None) -> Publi
     """The study's [data] for tables in memory, by a public number of persons, else of records; refused without."""
     if n_persons is not None:
         people = whole_number_of("n_persons", n_persons)
-        return PersonFiles("X", "X_validation", n_persons=people, target=target, missing="mean")
+        return PersonFiles(training="X", validation="X_validation", n_persons=people, target=target, missing="mean")
     if n_validation is None:
         raise StudyInvalid("neither n_validation nor n_persons is given", remedy="give the public number of either")
     n = whole_number_of("n_validation", n_validation)
-    return PublicFiles("X", "X_validation", n_validation=n, target=target, missing="mean")
+    return PublicFiles(training="X", validation="X_validation", n_validation=n, target=target, missing="mean")
 
 
 def described(
@@ -360,7 +360,9 @@ def described(
             max_records_per_person=whole_number_of("max_records_per_person", estimator.max_records_per_person),
             person=estimator.person,
         ),
-        budget=None if cap is None else BudgetSection(number_of("budget", cap[0]), number_of("budget", cap[1])),
+        budget=None
+        if cap is None
+        else BudgetSection(epsilon=number_of("budget", cap[0]), delta=number_of("budget", cap[1])),
         data=data,
         model=model,
         space=space,

@@ -22,12 +22,12 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.prototype import Prototype, function_name
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.sklearn_api.arguments import number_of
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.study import ModelSection, StudySpec
 from dpbo_core.study.headers import check_n_validation, check_names
 from dpbo_core.study.model import read_model
 from dpbo_core.study.public_half import OwnParts, PublicHalf, fitted_half, fitted_map, named_map, sealed_half
-from dpbo_core.study.reading import number_of
 
 PAIR = 2  # classes, of which pairs can be counted
 

@@ -1,9 +1,10 @@
-"""A study as people write it: one frozen dataclass a section, read strictly, written back unchanged.
+"""A study as people write it: one Pydantic model a section, read strictly, written back unchanged.
 
 Every key a study may hold is a field here; every default is the one shown in the documentation. An unknown key,
 a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
+from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import (
     EstimatorSection,
     FunctionSection,
@@ -11,17 +12,16 @@ from dpbo_core.study.model import (
     ModelSection,
     PredictionsSection,
 )
-from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicData, PublicFiles
+from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study.query_sections import EvaluationSection, ObjectiveSection, WatchSection
 from dpbo_core.study.search_section import SearchSection
 from dpbo_core.study.sections import AxisSection, BudgetSection, PrivacySection
-from dpbo_core.study.sensitive_data import SensitiveBundled, SensitiveData, SensitiveFiles, SensitiveTraining
-from dpbo_core.study.spec import Bundled, DataSection, StudySpec
+from dpbo_core.study.sensitive_data import SensitiveBundled, SensitiveFiles, SensitiveTraining
+from dpbo_core.study.spec import StudySpec
 
 __all__ = [
     "AxisSection",
     "BudgetSection",
-    "Bundled",
     "BundledData",
     "DataSection",
     "EstimatorSection",
@@ -34,11 +34,9 @@ __all__ = [
     "PredictionTable",
     "PredictionsSection",
     "PrivacySection",
-    "PublicData",
     "PublicFiles",
     "SearchSection",
     "SensitiveBundled",
-    "SensitiveData",
     "SensitiveFiles",
     "SensitiveTraining",
     "StudySpec",

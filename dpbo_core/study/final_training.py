@@ -22,7 +22,7 @@ from dpbo_core.models.final_model import storage
 from dpbo_core.models.final_model.dpbo_served_model import Linear, data_frame
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
-from dpbo_core.study import LinearSection, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.model import PREDICTIONS
 from dpbo_core.study.public_half import PublicHalf
@@ -164,7 +164,7 @@ class FinalModel:
         return cls(
             public.preprocessing,
             public.problem.trainer.train(release.value["hyperparameters"]),
-            loss=spec.model.estimator if isinstance(spec.model, LinearSection) else None,
+            loss=spec.model.loss,
             training=public.fingerprint,
         )
 

@@ -13,18 +13,8 @@ from dpbo_core import data
 from dpbo_core.data.addresses import files_of, parts_of, place_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study import (
-    BundledData,
-    LinearSection,
-    PersonFiles,
-    PredictionTable,
-    PublicData,
-    PublicFiles,
-    SensitiveBundled,
-    SensitiveFiles,
-    SensitiveTraining,
-    StudySpec,
-)
+from dpbo_core.study import StudySpec
+from dpbo_core.study.public_data import TwoFiles
 
 if TYPE_CHECKING:
     from dpbo_core.data.table_parts import TableParts
@@ -36,8 +26,8 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
     Raises:
         StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
     """
-    section = spec.data
-    if not isinstance(section, PublicFiles | PersonFiles):
+    section = spec.data.divided
+    if section is None:
         return None
     place = Path(folder) / section.training
     paths = files_of(place)
@@ -49,7 +39,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
                 remedy="name a folder of .parquet files, or one .csv or .parquet",
             )
         return None
-    if not isinstance(spec.model, LinearSection):
+    if not spec.model.linear:
         raise StudyInvalid(
             f"{section.training} is a folder of training files, and its estimator is trained in memory",
             cause="an estimator of scikit-learn's kind is handed all of its records at once",
@@ -70,8 +60,7 @@ def _is_folder(place: Path) -> bool:
 
 def left_out(spec: StudySpec) -> frozenset[str]:
     """The names of columns that are no features: ignored ones and the column of persons."""
-    ignored = spec.data.ignore if isinstance(spec.data, PublicData | PredictionTable) else None
-    return frozenset(ignored or ()) | ({spec.privacy.person} if spec.privacy.person else set())
+    return frozenset(spec.data.ignored) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
 @dataclass(frozen=True)
@@ -82,7 +71,7 @@ class PublicHeader:
     target: str
 
 
-def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> PublicHeader:
+def public_header(spec: StudySpec, section: TwoFiles, folder: str | Path) -> PublicHeader:
     """The names of the public training set's features and target, by its header; refused without the target.
 
     Raises:
@@ -99,38 +88,33 @@ def public_header(spec: StudySpec, section: PublicFiles | PersonFiles, folder: s
     return PublicHeader(features, section.target)
 
 
-def check_files(spec: StudySpec, section: PublicFiles | PersonFiles, folder: str | Path) -> None:
+def check_files(spec: StudySpec, section: TwoFiles, folder: str | Path) -> None:
     """Refuse training or validation files that, by their headers, are missing or do not fit each other, or
     validation files with another number of records than stated (unless that is private).
 
     Raises:
         StudyInvalid: it is not so. No record's content was looked at.
     """
-    check_validation(spec, section, folder, public_header(spec, section, folder).columns)
+    check_validation(spec, folder, public_header(spec, section, folder).columns)
 
 
-def check_validation(
-    spec: StudySpec,
-    section: PublicFiles | PersonFiles | SensitiveFiles,
-    folder: str | Path,
-    features: Sequence[str],
-) -> None:
+def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str]) -> None:
     """Refuse a validation file or folder that is missing, is also the training file, or has by its headers other
     columns than the training set's `features` and target or, unless private, another number of records.
     """
-    shown = section.validation
+    section, shown = spec.data, spec.data.validation_file
     place = place_of(folder, shown)
     parts = parts_of(place, shown_as=shown)
     if isinstance(place, Path):
-        training = Path(folder) / section.training
+        training = Path(folder) / section.training_file
         check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
-    if parts and isinstance(section, SensitiveFiles):
+    if parts and section.sensitive_training:
         raise StudyInvalid(
             f"{shown} is a folder, and models of a sensitive training set are scored on one file",
             cause="parts are scored apart, by models that are public",
             remedy="write the validation records to one file",
         )
-    if parts and spec.privacy.person is not None and not isinstance(section, PersonFiles):
+    if parts and spec.privacy.person is not None and section.person_count is None:
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
             cause="a person's records may lie in several parts, and each part is scored by itself",
@@ -141,8 +125,7 @@ def check_validation(
         header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
         check_names(spec, header.columns, features, shown_as=shown)
         n_records += header.n_records
-    if not isinstance(section, PersonFiles):  # else their number is private
-        data.check_record_count(n_records, section.n_validation, shown_as=shown)
+    check_n_validation(spec, n_records, shown_as=shown)
 
 
 def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
@@ -178,8 +161,7 @@ def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str]
     """
     check_person(spec, columns, shown_as=shown_as)
     own = [name for name in columns if name not in left_out(spec)]
-    named = spec.data.named_columns if isinstance(spec.data, SensitiveFiles) else None
-    data.check_columns(features, own, shown_as=shown_as, named=named)
+    data.check_columns(features, own, shown_as=shown_as, named=spec.data.named_columns)
 
 
 def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
@@ -196,30 +178,12 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
         )
 
 
-def n_validation(spec: StudySpec) -> int | None:
-    """The stated number m of records that are scored; None where persons are averaged: then m is private."""
-    match spec.data:
-        case PersonFiles():
-            return None
-        case BundledData(source, share) | SensitiveBundled(source, share):
-            return data.bundled.validation_size(source, share)
-        case PublicFiles(n_validation=m) | SensitiveFiles(n_validation=m) | PredictionTable(n_validation=m):
-            return m
-        case SensitiveTraining(n_training=n):
-            return n
-
-
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
     """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
-    match spec.data:
-        case BundledData(source, share):
-            return data.bundled.n_records(source) - data.bundled.validation_size(source, share)
-        case PublicFiles(training=public) | PersonFiles(training=public) | PredictionTable(public=str(public)):
-            if files_of(Path(folder) / public):  # they are counted when they are read
-                return None
-            return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
-        case _:
-            return None
+    public = spec.data.public_file
+    if not public or files_of(Path(folder) / public):  # of many files they are counted when they are read
+        return spec.data.n_public
+    return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
 
 
 def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
@@ -228,6 +192,6 @@ def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the 
     Raises:
         StudyInvalid: there are not; says the two numbers.
     """
-    stated = n_validation(spec)
+    stated = spec.data.n_scored
     if stated is not None:
         data.check_record_count(n_records, stated, shown_as=shown_as)

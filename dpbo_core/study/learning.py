@@ -37,7 +37,7 @@ def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
         context: one of a schedule learns unless the study says otherwise.
     """
     asked = spec.search.learn_from or (EDITIONS if context.scheduled else NOTHING)
-    return asked == EDITIONS and _can_learn(method)
+    return asked == EDITIONS and method.learns
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
@@ -46,8 +46,8 @@ def check_learns(spec: StudySpec, method: Method) -> None:
     Raises:
         StudyInvalid: its own method learns nothing.
     """
-    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not _can_learn(method):
-        able = ", ".join(kind for kind, cls in METHODS.items() if _can_learn(cls()))
+    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not method.learns:
+        able = ", ".join(kind for kind, cls in METHODS.items() if cls.learns)
         raise StudyInvalid(
             f'search.learn_from = "{EDITIONS}", and {method.kind} begins every search afresh',
             cause="its price or its proof holds for a search that is fixed in advance",
@@ -100,19 +100,14 @@ def places_in(problem: Problem) -> dict[str, int]:
     return {_canonical_text(point): index for index, point in enumerate(problem.candidates.points)}
 
 
-def _can_learn(method: Method) -> bool:
-    """Whether the method's search can begin with what earlier editions released."""
-    return method.traits.released_scores is not None
-
-
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
     """The scores in an earlier edition's release of today's candidates, as indices (`places`: by canonical text);
     none if unreadable.
     """
     method, scores = METHODS.get(release.method), []
-    if method is not None and method.traits.released_scores is not None:
+    if method is not None:
         with suppress(KeyError, TypeError, ValueError):
-            for point, score, deviation in method.traits.released_scores(release):
+            for point, score, deviation in method.released_scores(release):
                 index = places.get(_canonical_text(point))
                 if index is not None:
                     scores.append(ReleasedScore(index, score, deviation))

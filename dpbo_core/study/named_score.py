@@ -32,7 +32,6 @@ from dpbo_core.study.model import (
     RecordModel,
     SoftmaxSection,
 )
-from dpbo_core.study.written_model import ByName
 
 SMALLEST = 1e-100  # range of a record's score; its square is still a number
 
@@ -48,9 +47,8 @@ def score_of(model: ModelSection) -> Score:
 
 def pair_score(model: ModelSection) -> PairScore | None:
     """The study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
-    shares = model.class_shares if isinstance(model, ByName) else None
     by_pairs = PAIR_SCORES.get(model.score_name)
-    return None if by_pairs is None or shares is not None else by_pairs(Numbers(model.steepness))
+    return None if by_pairs is None or model.stated_shares is not None else by_pairs(Numbers(model.steepness))
 
 
 def margin_score(model: LinearSection) -> MarginScore | PairScore:
@@ -87,9 +85,9 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
     return score
 
 
-def _shares(model: ByName) -> dict[Any, float]:
+def _shares(model: RecordModel) -> dict[Any, float]:
     """The public share of each class that a study states, numbers before texts; empty where it states none."""
-    shares = model.class_shares or {}
+    shares = model.stated_shares or {}
     by_class = {canonical(name): share for name, share in shares.items()}
     if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
         raise StudyInvalid(
@@ -115,7 +113,7 @@ def score_on(
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
         check_two_classes(model.score_name, len(classes), instead=OF_PROBABILITIES, also=also)
-    if isinstance(model, ByName) and model.class_shares is not None:  # whichever score takes them
+    if model.stated_shares is not None:  # whichever score takes them
         named = tuple(_shares(model))
         if named != classes:
             raise StudyInvalid(

@@ -34,7 +34,7 @@ from dpbo_core.methods.problem import Problem, Trainer
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scoring.processes import Processes
-from dpbo_core.privacy.sealing import attempted
+from dpbo_core.privacy.sensitive import attempted
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import allowed_score, public_half
@@ -74,9 +74,7 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
     problem, method = study.problem, study.method
     if problem.training is not None:  # its models are trained inside one private step alone
         return ()
-    if method.traits.fixed_path is not None:
-        return method.traits.fixed_path(method, problem)
-    return trained_first(method, problem)
+    return method.fixed_path(problem) or trained_first(method, problem)
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
@@ -86,7 +84,7 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     Raises:
         StudyInvalid: Λ is too large for that.
     """
-    if problem.training is not None or method.public_path or steps_train(method):
+    if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
     N = len(problem.candidates)
     if N > LARGEST_TRAINED_FIRST:
@@ -98,19 +96,12 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     return tuple(range(N))
 
 
-def steps_train(method: Method) -> bool:
-    """Whether the method's steps train along a private path, each one model anew."""
-    trains = method.traits.trains_in_steps
-    return trains is not None and trains(method)
-
-
 def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
     """Indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
     problem, method = study.problem, study.method
     if problem.training is not None:  # a score on it is a sensitive number
         return ()
-    needed = method.traits.cross_validated
-    return () if needed is None else needed(method, problem)
+    return method.cross_validated(problem)
 
 
 def train_candidates(
@@ -335,9 +326,9 @@ class PublicWork:
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer
-        if not isinstance(trainer, Remembering) or method.traits.prepare is None:
+        if not isinstance(trainer, Remembering) or (prepared := method.prepare(problem)) is problem:
             return len(self._scores)
-        method.start(method.traits.prepare(method, problem), self._study.plan)  # pairs look at single records
+        method.start(prepared, self._study.plan)  # pairs look at single records
         places = {named(point): index for index, point in enumerate(problem.candidates.points)}
         self._scores |= {places[name]: score for (name, _), score in trainer.scores.items()}
         self._steps |= {places[name]: steps for (name, _), steps in trainer.steps.items()}

@@ -16,12 +16,11 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.study import FunctionSection, StudySpec
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
+from dpbo_core.privacy.release import PrivacyPlan
+from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import allowed_score, public_sources, sources_of
-from dpbo_core.study.model import PredictionsSection
 from dpbo_core.study.spec import relation_of
 
 
@@ -87,8 +86,8 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
     Raises:
         StudyInvalid, PolicyRefused: nothing was written.
     """
-    if isinstance(spec.model, FunctionSection) and allowed_score(spec, ledger) is None:
-        raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    if spec.model.own_score and allowed_score(spec, ledger) is None:
+        raise unallowed_score(spec.model.score_name, spec.privacy.dataset)
     named = references_of(spec, folder)
     estimators = tuple(code.path for code in named.code if code.key == "estimator")
     ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators)
@@ -108,13 +107,13 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 def _code_of(spec: StudySpec) -> Iterator[Code]:
     """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
-    if not (model.ours or isinstance(model, PredictionsSection)):
+    if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 
         if model.estimator not in PREDICTORS:
             yield Code("estimator", model.estimator)
-    if isinstance(model, FunctionSection):
-        yield Code("score", model.score)
+    if model.own_score:
+        yield Code("score", model.score_name)
     for key, value in spec.options.items():
         if isinstance(value, str) and ("." in value or ":" in value):
             yield Code(f"method.{key}", value)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from numpy.typing import NDArray
 
 from dpbo_core import data
 from dpbo_core.data import Table
+from dpbo_core.data.addresses import place_of
 from dpbo_core.data.predictions import PredictionColumns
+from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import shown, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.problem import Problem
@@ -19,19 +22,32 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import PredictionsSection, PredictionTable, StudySpec
-from dpbo_core.study.headers import PublicHeader, left_out
+from dpbo_core.study.halves import Halves
+from dpbo_core.study.headers import (
+    PublicHeader,
+    check_distinct,
+    check_n_validation,
+    check_person,
+    left_out,
+)
 from dpbo_core.study.named_score import score_on
+from dpbo_core.study.public_data import CANDIDATE
 from dpbo_core.study.public_half import PublicHalf
-from dpbo_core.study.spec import CANDIDATE
 
 PAIR = 2
 
 
-def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
-    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
+def _sections(spec: StudySpec) -> tuple[PredictionTable, PredictionsSection]:
+    """[data] and [model] of a study of predictions; TypeError for another study."""
     section, model = spec.data, spec.model
     if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")
+    return section, model
+
+
+def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
+    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
+    section, model = _sections(spec)
     names = [str(name) for name in spec.space[CANDIDATE].values or ()]
     classes = sorted_values(value_column(list(section.labels or ())))
     return candidate_columns(names, classes, score_on(model, classes))
@@ -71,9 +87,7 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
     Raises:
         StudyInvalid: the candidates' names, the labels or the public table cannot be used.
     """
-    section, model = spec.data, spec.model
-    if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
-        raise TypeError("no table of predictions")
+    section, model = _sections(spec)
     by_candidate = columns_of(spec)
     names = [name for columns in by_candidate.values() for name in columns]
     classes = sorted_values(value_column(list(section.labels or ())))
@@ -122,3 +136,27 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
         target=section.target,
         fingerprint="" if table is None else data.fingerprint(table.without(left_out(spec))),
     )
+
+
+class PredictionHalves(Halves):
+    """The halves of a study of predictions: the public table, if there is one, and the sensitive one."""
+
+    def public(self, problem: Problem) -> PublicHalf:
+        """The candidates' columns, and the public table, read, if there is one."""
+        table = self.reading.take(self.spec, self.folder)[0] if self.spec.data.has_public_records else None
+        return prediction_half(self.spec, problem, table)
+
+    def check_headers(self, problem: Problem) -> None:
+        """Refuse a table of predictions that is missing, or not as stated by its header."""
+        self.check(prediction_half(self.spec, problem, None))
+
+    def check(self, public: PublicHalf | PublicHeader) -> None:
+        """Refuse a table of predictions that is missing, or has other columns or numbers of records than stated."""
+        section, shown = self.spec.data, self.spec.data.validation_file
+        place = place_of(self.folder, shown)
+        if section.public_file and isinstance(place, Path):
+            check_distinct((self.folder / section.public_file,), (place,), shown_as=shown)
+        header = data.read_header(place, mode=SENSITIVE_FILE, shown_as=shown)
+        check_person(self.spec, header.columns, shown_as=shown)
+        check_prediction_columns(public, header.columns, shown_as=shown)
+        check_n_validation(self.spec, header.n_records, shown_as=shown)

@@ -9,7 +9,7 @@
 from pathlib import Path
 
 from dpbo_core.methods.advice.advise import why_useless
-from dpbo_core.study import SensitiveData, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import resolve
@@ -21,7 +21,7 @@ def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
     Raises:
         StudyInvalid: the file cannot be used as the study says.
     """
-    if isinstance(spec.data, SensitiveData) or spec.model.own_score:  # of a function there is none
+    if spec.data.sensitive_training or spec.model.own_score:  # of a function there is none
         return None
     return public_half(spec, folder)
 

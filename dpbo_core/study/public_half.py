@@ -20,12 +20,12 @@ from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
-from dpbo_core.models.linear.signed_rows import StoredRows, stored
+from dpbo_core.models.linear.fast_exact_scores import StoredRows, stored
 from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.study import FunctionSection, LinearSection, PersonFiles, PublicData, StudySpec
+from dpbo_core.study import LinearSection, StudySpec
 from dpbo_core.study.headers import check_n_validation, left_out
 from dpbo_core.study.named_score import margin_score, score_on
 from dpbo_core.study.trained_models import memory_limit
@@ -110,8 +110,8 @@ def fitted_half(
         StudyInvalid: the training data cannot be used as the study says.
         PolicyRefused: the study names a score function, and it was not handed in.
     """
-    if isinstance(spec.model, FunctionSection) and own.function is None:
-        raise unallowed_score(spec.model.score, spec.privacy.dataset)
+    if spec.model.own_score and own.function is None:
+        raise unallowed_score(spec.model.score_name, spec.privacy.dataset)
     problem, weights = _weighed(problem, table)
     table, model = table.without(left_out(spec)), spec.model
     encoded = fitted.transform(table)
@@ -190,7 +190,7 @@ def fitted_map(spec: StudySpec, table: "Table | TableParts", target: str) -> Pre
         bias=model.bias,
         unit_ball=model.linear,
         regression=model.regression,
-        missing="mean" if isinstance(spec.data, PublicData) and spec.data.missing == "mean" else "refuse",
+        missing="mean" if spec.data.fills_gaps else "refuse",
     )
     return replace(fitted, ignored=left_out(spec))
 
@@ -216,13 +216,14 @@ def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None"
     """A sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's records
     beyond the limit score a constant or, if the study says so, each person counts once.
     """
-    if isinstance(spec.data, PersonFiles):
+    n_persons = spec.data.person_count
+    if n_persons is not None:
         if people is None or len(people) != table.n_records:
             raise Sealed  # how many records there are is not said
         from dpbo_core.models.scoring.persons import PersonObjective, Persons
 
         records = Sensitive(public.preprocessing.transform(table))
-        return PersonObjective(records, Sensitive(Persons.of(people)), public.problem.score, spec.data.n_persons)
+        return PersonObjective(records, Sensitive(Persons.of(people)), public.problem.score, n_persons)
     counted = counted_records(spec, table, people)
     return Objective(Sensitive(public.preprocessing.transform(counted)), public.problem.score)
 

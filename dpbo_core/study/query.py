@@ -19,19 +19,16 @@ from typing import Any, TypeVar
 
 from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.ledger.accounting.edition_price import Price
-from dpbo_core.ledger.accounting.renyi_filter import price_of
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
-from dpbo_core.ledger.ledger import Reservation
-from dpbo_core.ledger.reservation import Check
+from dpbo_core.ledger.reservation import Check, Reservation
 from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.library_version import library_version
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import Message, messages, sealed
-from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.privacy.named_parts import library_version
+from dpbo_core.privacy.release import Release, Spend
+from dpbo_core.privacy.sensitive import Message, Opaque, Sensitive, messages, sealed
 from dpbo_core.study.context import QueryContext
 
 T = TypeVar("T")

@@ -1,19 +1,16 @@
 """[evaluation], [watch] and [objective]: what is asked beside a tune, each for a price of its own."""
 
-import math
 import re
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, ClassVar
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.search.search_space import Value
-from dpbo_core.study.reading import Section, at_least, check_name, limit, positive, require
-from dpbo_core.study.sections import check_epsilon
+from dpbo_core.study.section import Name, PlainList, Section, limited, require
+from dpbo_core.study.sections import Epsilon
 
 MOST_BINS, MOST_GROUPS, MOST_SCORES, MOST_POOLED = 256, 50, 100_000, 366
-COST = positive("give two positive numbers, in one unit")
+Cost = Annotated[float, limited("give two positive numbers, in one unit", gt=0)]
 THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
@@ -33,7 +30,6 @@ def threshold_goal(text: str) -> tuple[str, float]:
     return ("cost", cost / other) if text.startswith("cost") else ("recall", recall)
 
 
-@dataclass(frozen=True)
 class EvaluationSection(Section):
     """[evaluation]: on top of [privacy], and no part of the study's own key.
 
@@ -51,23 +47,21 @@ class EvaluationSection(Section):
     """
 
     heading: ClassVar[str] = "evaluation"
-    epsilon: Annotated[float | None, check_epsilon] = None
-    edition: Annotated[str, check_name] = "1"
-    bins: Annotated[
-        int | None, limit(lambda bins: 2 <= bins <= MOST_BINS, f"ask for 2 to {MOST_BINS} bins, or leave it out")
-    ] = None
-    group: Annotated[str | None, check_name] = None
-    groups: tuple[Value, ...] | None = None
-    false_positive_cost: Annotated[float | None, COST] = None
-    false_negative_cost: Annotated[float | None, COST] = None
-    prevalence: Annotated[float | None, limit(lambda share: 0.0 < share < 1.0, "give a share between 0 and 1")] = (
+    epsilon: Epsilon | None = None
+    edition: Name = "1"
+    bins: Annotated[int | None, limited(f"ask for 2 to {MOST_BINS} bins, or leave it out", ge=2, le=MOST_BINS)] = (
         None
     )
+    group: Name | None = None
+    groups: PlainList | None = None
+    false_positive_cost: Cost | None = None
+    false_negative_cost: Cost | None = None
+    prevalence: Annotated[float | None, limited("give a share between 0 and 1", gt=0, lt=1)] = None
     repair: bool | None = None
     threshold: str | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a threshold without a repair, groups without a column, and one cost of the two."""
         if self.threshold is not None:
             threshold_goal(self.threshold)
             require(
@@ -93,7 +87,6 @@ class EvaluationSection(Section):
         )
 
 
-@dataclass(frozen=True)
 class WatchSection(Section):
     """[watch]: on top of [privacy], and no part of the study's own key. What is None is asked of the command.
 
@@ -109,33 +102,31 @@ class WatchSection(Section):
     """
 
     heading: ClassVar[str] = "watch"
-    drop: Annotated[float | None, positive("give how far the score may fall before somebody is told, 0.02 say")] = (
-        None
-    )
-    epsilon: Annotated[float | None, check_epsilon] = None
-    edition: Annotated[str, check_name] = "1"
+    drop: Annotated[
+        float | None, limited("give how far the score may fall before somebody is told, 0.02 say", gt=0)
+    ] = None
+    epsilon: Epsilon | None = None
+    edition: Name = "1"
     least_records: Annotated[
-        int | None, at_least(2, "give the fewest records that a table will ever have, 2 or more")
+        int | None, limited("give the fewest records that a table will ever have, 2 or more", ge=2)
     ] = None
     reference: Annotated[
-        float | None, limit(math.isfinite, "give the score to compare with, or leave it out: the released score")
+        float | None, limited("give the score to compare with, or leave it out: the released score")
     ] = None
     table: Annotated[
-        str | None, limit(str.strip, "name today's file, or leave it out: the study's validation file")
+        str | None, limited("name today's file, or leave it out: the study's validation file", pattern=r"\S")
     ] = None
     pool: Annotated[
-        int | None,
-        limit(lambda pool: 2 <= pool <= MOST_POOLED, f"give 2 to {MOST_POOLED} tables, or leave it out: one"),
+        int | None, limited(f"give 2 to {MOST_POOLED} tables, or leave it out: one", ge=2, le=MOST_POOLED)
     ] = None
 
     def at(self, moment: datetime) -> "WatchSection":
         """The section with date fields in `table` filled for `moment`, UTC; unchanged without it or with `pool`."""
         if self.table is None or self.pool is not None:
             return self
-        return replace(self, table=filled_at(self.table, moment))
+        return self.replace(table=filled_at(self.table, moment))
 
 
-@dataclass(frozen=True)
 class ObjectiveSection(Section):
     """[objective]: the study's whole (ε, δ) is for these scores, in the place of a search of ours.
 
@@ -147,12 +138,10 @@ class ObjectiveSection(Section):
 
     heading: ClassVar[str] = "objective"
     scores: Annotated[
-        int,
-        at_least(1, "give how many scores the search may ask for"),
-        limit(lambda scores: scores <= MOST_SCORES, f"ask for at most {MOST_SCORES:,} scores"),
+        int, limited(f"give how many scores the search may ask for, 1 to {MOST_SCORES:,}", ge=1, le=MOST_SCORES)
     ]
-    choice_share: Annotated[float, limit(lambda share: 0.0 <= share < 1.0, "give a share from 0 to below 1")] = 0.0
-    edition: Annotated[str, check_name] = "1"
+    choice_share: Annotated[float, limited("give a share from 0 to below 1", ge=0, lt=1)] = 0.0
+    edition: Name = "1"
 
 
 def no_epsilon() -> StudyInvalid:

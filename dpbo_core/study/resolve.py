@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import bundled
 from dpbo_core.data.addresses import FolderAddress, is_address, place_of
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.advice.advise import Advice, advise, check_scoring
 from dpbo_core.methods.advice.choosing import AUTO, choose
@@ -24,21 +23,10 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
-from dpbo_core.privacy.plan import PrivacyPlan, step_score
-from dpbo_core.study import (
-    PersonFiles,
-    PublicFiles,
-    SensitiveBundled,
-    SensitiveData,
-    SensitiveFiles,
-    SensitiveTraining,
-    StudySpec,
-)
-from dpbo_core.study.headers import n_validation
+from dpbo_core.privacy.release import PrivacyPlan, step_score
+from dpbo_core.study import StudySpec
 from dpbo_core.study.learning import check_learns
-from dpbo_core.study.model import PredictionsSection
 from dpbo_core.study.named_score import pair_score, score_of
-from dpbo_core.study.public_data import PredictionTable
 from dpbo_core.study.spec import candidates_of, relation_of, unit_of
 from dpbo_core.study.training_set import named_prototype, study_fingerprint
 
@@ -146,9 +134,9 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
         StudyInvalid: it would.
     """
     section = spec.data
-    if not method.traits.hides_evaluations or not isinstance(section, PublicFiles | PersonFiles):
+    if not method.hides_evaluations or section.divided is None:
         return
-    if is_address(section.validation) and isinstance(place_of(Path(), section.validation), FolderAddress):
+    if is_address(section.validation_file) and isinstance(place_of(Path(), section.validation_file), FolderAddress):
         raise StudyInvalid(
             f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
             cause="each scoring asks the store for every part, and whoever runs the store could count",
@@ -163,8 +151,7 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
-    training = facts_of(spec.data) if isinstance(spec.data, SensitiveData) else None
-    return problem_of(spec, n_validation=n_validation(spec), training=training, unlisted=unlisted)
+    return problem_of(spec, n_validation=spec.data.n_scored, training=spec.data.facts, unlisted=unlisted)
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
@@ -245,24 +232,14 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
     Raises:
         StudyInvalid: its own method cannot.
     """
-    able = method.traits.scores_ahead and method.public_path
+    able = method.scores_ahead and method.public_path
     if spec.search.one_pass and spec.method != AUTO and not able:
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
             cause="its path is private, or its proof counts what is scored",
             remedy="leave one_pass out, or use one of "
-            + ", ".join(kind for kind, other in METHODS.items() if other.traits.scores_ahead),
+            + ", ".join(kind for kind, other in METHODS.items() if other.scores_ahead),
         )
-
-
-def facts_of(data: SensitiveData) -> TrainingFacts:
-    """The declared size and classes of a sensitive training set; of a bundled one its feature names too."""
-    match data:
-        case SensitiveFiles(n_training=n, labels=labels) | SensitiveTraining(n_training=n, labels=labels):
-            return TrainingFacts(n, labels, scored=isinstance(data, SensitiveTraining))
-        case SensitiveBundled(source, share, labels=classes):
-            n = bundled.n_records(source) - bundled.validation_size(source, share)
-            return TrainingFacts(n, classes or bundled.public_facts(source)[0], bundled.FEATURES[source])
 
 
 def problem_of(
@@ -285,7 +262,7 @@ def problem_of(
     Raises:
         StudyInvalid: the score counts pairs, and each person counts once by a mean.
     """
-    if isinstance(spec.data, PersonFiles) and pair_score(spec.model) is not None:
+    if spec.data.person_count is not None and pair_score(spec.model) is not None:
         raise StudyInvalid(
             f"{spec.model.score_name} counts pairs of records, and n_persons averages each person's",
             cause="one person's records may be in any number of pairs",
@@ -302,7 +279,7 @@ def problem_of(
         max_records_per_person=spec.privacy.max_records_per_person,
         unit=unit_of(spec),
         person=spec.privacy.person,
-        n_persons=spec.data.n_persons if isinstance(spec.data, PersonFiles) else None,
+        n_persons=spec.data.person_count,
         relation=relation_of(spec),
         training=training,
         editions=(spec.budget and spec.budget.editions) or 1,
@@ -311,7 +288,7 @@ def problem_of(
         dataset=spec.privacy.dataset,
         trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
-        scored_in_public=not (isinstance(spec.data, PredictionTable) and spec.data.public is None),
+        scored_in_public=spec.data.has_public_records,
     )
 
 
@@ -319,7 +296,7 @@ def _unlisted(spec: StudySpec) -> str:
     """What is off the allowlist: the estimator's first such part, or who made given predictions; "" for nothing."""
     if spec.model.ours:
         return ""
-    if isinstance(spec.model, PredictionsSection):
+    if not spec.model.trained:
         return "whoever made the table of predictions"
     from dpbo_core.models.estimator_allowlist.inspection import unlisted_name
 

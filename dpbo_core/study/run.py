@@ -18,8 +18,7 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.advice.advise import why_useless
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, compose
-from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.accounting.composition import NOTHING, Filter, compose
 from dpbo_core.ledger.name_patterns import fields_of, is_pattern
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import plan_study
 
@@ -35,14 +34,14 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
     of_dataset = set(fields_of(spec.privacy.dataset))
     changes = set(fields_of(spec.edition)) or {"time"}
     if of_dataset and changes <= of_dataset:
-        return replace(spec, budget=replace(cap, editions=1))
+        return spec.replace(budget=cap.replace(editions=1))
     editions = 1
     with suppress(DpboError):  # whoever runs the study says so
-        many = replace(spec, budget=replace(cap, editions=MOST))
+        many = spec.replace(budget=cap.replace(editions=MOST))
         editions = editions_held(
             PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
         )
-    return replace(spec, budget=replace(cap, editions=max(1, editions)))
+    return spec.replace(budget=cap.replace(editions=max(1, editions)))
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:

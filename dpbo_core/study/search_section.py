@@ -1,27 +1,21 @@
 """[search]: the settings of a search, and nothing of the data."""
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from dpbo_core.methods.problem import USUAL_STEPS
-from dpbo_core.study.reading import Section, among, at_least, limit, one_of, positive
+from dpbo_core.study.section import Section, checked, limited, one_of, require
 
-ACQUISITIONS = ("ucb", "ei")
-KERNELS = ("matern52", "se")
-CANDIDATE_KINDS = ("grid", "sobol")
-LEARN_FROM = ("editions", "nothing")
-MOST_STEPS = 100_000
+USUAL_STEPS, MOST_STEPS = 20, 100_000
 
 
-def _check_lengthscale(key: str, length: float | str) -> None:
-    """Refuse a length-scale that is neither a positive number nor "fit"; `key` names it in the message."""
+def _check_lengthscale(length: float | str) -> None:
+    """Refuse a length-scale that is neither a positive number nor "fit"."""
     if isinstance(length, str):
-        one_of(key, length, ("fit",))
+        one_of("{key}", length, ("fit",))
     else:
-        positive('give a positive length in the unit cube (0.3, say) or "fit"')(key, length)
+        remedy = 'give a positive length in the unit cube (0.3, say) or "fit"'
+        require(length > 0.0, f"{{key}} = {length!r}", remedy=remedy)
 
 
-@dataclass(frozen=True)
 class SearchSection(Section):
     """[search]: the search's own settings. The seed is the search's alone; noise is never seeded.
 
@@ -33,20 +27,18 @@ class SearchSection(Section):
 
     heading: ClassVar[str] = "search"
     steps: Annotated[
-        int | None,
-        at_least(1, "ask for at least 1 step; 20 is usual"),
-        limit(lambda steps: steps <= MOST_STEPS, f"ask for at most {MOST_STEPS:,} steps"),
+        int | None, limited(f"ask for 1 to {MOST_STEPS:,} steps; 20 is usual", ge=1, le=MOST_STEPS)
     ] = None
-    acquisition: Annotated[str, among(*ACQUISITIONS)] = "ucb"
+    acquisition: Literal["ucb", "ei"] = "ucb"
     beta: Annotated[
-        float | None, at_least(0, "give a number of at least 0, or leave it out for the theoretical one")
+        float | None, limited("give a number of at least 0, or leave it out for the theoretical one", ge=0)
     ] = None
-    kernel: Annotated[str, among(*KERNELS)] = "matern52"
-    lengthscale: Annotated[float | str, _check_lengthscale] = 0.3
-    seed: Annotated[int, limit(lambda seed: 0 <= seed < 2**32, "choose one from 0 to 4294967295")] = 0
-    candidates: Annotated[str, among(*CANDIDATE_KINDS)] = "grid"
-    n_candidates: Annotated[int, at_least(1, "ask for at least 1")] = 256
-    learn_from: Annotated[str | None, among(*LEARN_FROM)] = None
+    kernel: Literal["matern52", "se"] = "matern52"
+    lengthscale: Annotated[float | str, checked(_check_lengthscale)] = 0.3
+    seed: Annotated[int, limited("choose one from 0 to 4294967295", ge=0, lt=2**32)] = 0
+    candidates: Literal["grid", "sobol"] = "grid"
+    n_candidates: Annotated[int, limited("ask for at least 1", ge=1)] = 256
+    learn_from: Literal["editions", "nothing"] | None = None
     one_pass: bool | None = None
 
     @property

@@ -1,11 +1,9 @@
-"""The tables of a study file, each a frozen dataclass that refuses impossible values."""
+"""[privacy], [budget] and the axes of [space]: the sections of every study."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from dpbo_core.study.reading import Section, at_least, check_name, require
+from dpbo_core.study.section import Name, Section, StatedList, StatedTable, checked, limited, require
 
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
@@ -27,17 +25,22 @@ def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) ->
     )
 
 
-def _check_delta(key: str, delta: float) -> None:
-    """Refuse a δ that is no probability below 1; `key` names it in the message."""
+def _check_delta(delta: float) -> None:
+    """Refuse a δ that is no probability below 1."""
     require(
         0.0 <= delta < 1.0,
-        f"{key} = {delta} is no privacy level",
+        f"{{key}} = {delta} is no privacy level",
         cause="δ is a probability, at least 0 and below 1",
-        remedy="choose one far below 1/(number of records), 1e-6 say",
+        remedy=SMALL_DELTA,
     )
 
 
-@dataclass(frozen=True)
+SMALL_DELTA = "choose one far below 1/(number of records), 1e-6 say"
+START = limited("start with 1.0; smaller protects more")
+Epsilon = Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
+Delta = Annotated[float, limited(SMALL_DELTA), checked(_check_delta)]
+
+
 class PrivacySection(Section):
     """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
 
@@ -48,17 +51,17 @@ class PrivacySection(Section):
     """
 
     heading: ClassVar[str] = "privacy"
-    dataset: Annotated[str, check_name]
-    epsilon: Annotated[float, check_epsilon]
-    delta: Annotated[float | None, _check_delta] = None
+    dataset: Name
+    epsilon: Epsilon
+    delta: Delta | None = None
     max_records_per_person: Annotated[
-        int, at_least(1, "give the largest number of validation records one person may own, at least 1")
+        int, limited("give the largest number of validation records one person may own, at least 1", ge=1)
     ] = 1
-    person: Annotated[str | None, check_name] = None
+    person: Name | None = None
     anyway: bool | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
+        """Refuse a dataset's name that is a word of the command line."""
         require(
             self.dataset not in RESERVED_DATASETS,
             f"privacy.dataset = {self.dataset!r} is a word of the command line",
@@ -66,7 +69,6 @@ class PrivacySection(Section):
         )
 
 
-@dataclass(frozen=True)
 class BudgetSection(Section):
     """[budget]: the dataset's cap, set at its first use.
 
@@ -75,26 +77,27 @@ class BudgetSection(Section):
     """
 
     heading: ClassVar[str] = "budget"
-    epsilon: Annotated[float, lambda key, epsilon: check_epsilon(key, epsilon, LARGEST_CAP)]
-    delta: Annotated[float, _check_delta] = 0.0
+    epsilon: Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon, LARGEST_CAP))]
+    delta: Delta = 0.0
     editions: Annotated[
-        int | None, at_least(1, "give the number of releases that the cap is planned for, at least 1")
+        int | None, limited("give the number of releases that the cap is planned for, at least 1", ge=1)
     ] = None
 
 
-@dataclass(frozen=True)
-class AxisSection:
+class AxisSection(Section):
     """One axis of [space]: low and high (with log, integer, points), or values; `when` it exists, if not always."""
 
-    low: float | None = None
-    high: float | None = None
+    heading: ClassVar[str] = "space"
+    low: Annotated[float | None, limited(allow_inf_nan=True)] = None
+    high: Annotated[float | None, limited(allow_inf_nan=True)] = None
     log: bool = False
     integer: bool = False
     points: int | None = None
-    values: tuple[Any, ...] | None = None
-    when: Mapping[str, Any] | None = None
+    values: StatedList | None = None
+    when: StatedTable | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Refuse an axis with neither two ends nor values, without points, or that depends on several axes."""
         require(
             self.when is None or len(self.when) == 1,
             f"an axis of [space] depends on {len(self.when or ())} axes",

@@ -1,78 +1,130 @@
 """[data] with a SENSITIVE training set: nothing is fitted to it, and what is public of it is said here."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.public_data import (
-    FILES,
+from dpbo_core.study.data_section import (
+    BUNDLED_ALONE,
+    FILES_NEEDED,
     MAX_RECORDS,
+    Bounds,
+    BundledSection,
+    DataSection,
     Labels,
     NRecords,
-    Share,
-    check_places,
-    refuse_files,
-    require_files,
+    Place,
+    Refusal,
 )
-from dpbo_core.study.reading import Section, require
+from dpbo_core.study.section import limited, require
+
+if TYPE_CHECKING:
+    from dpbo_core.methods.problem import TrainingFacts
+    from dpbo_core.study.spec import StudySpec
+
+ONE_RECORD = "private training protects one record of the training set and one of the validation set"
+SIZE = "give the number of records of the training file, at least 1"
+FOREIGN = (
+    Refusal(
+        ("n_persons",),
+        "[data] gives n_persons for a sensitive training set",
+        ONE_RECORD,
+        "leave one record a person in each file, and leave n_persons out",
+    ),
+    Refusal(
+        ("ignore", "missing"),
+        "[data] gives ignore or missing for a sensitive training set",
+        "nothing may be fitted to it, not even the mean that would fill a gap",
+        "drop the columns from the files, or fill the gaps there",
+    ),
+    Refusal(
+        ("memory_limit", "workers"),
+        "[data] gives memory_limit or workers for a sensitive training set",
+        "they are of validation records in a folder of files, and private training keeps its in memory",
+    ),
+)
+OWN_SIZE = Refusal(("n_training",), "data.n_training is given for a bundled set", "a bundled set has its own")
+NEEDED = (
+    Refusal(("n_training",), "data.n_training is missing", "how many records are trained on is public", SIZE),
+    Refusal(
+        ("labels", "bounds"),
+        "[data] lacks labels or bounds",
+        "nothing is fitted to a sensitive training set, so what is public of it must be said",
+        'add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
+    ),
+)
 
 
-def _check_n_training(_: str, n_training: int) -> None:
-    """Refuse a number of training records below 1, or above what can be counted."""
-    if not 1 <= n_training <= MAX_RECORDS:
-        raise _bad_n_training(n_training)
+class SensitiveTrainingSet(DataSection):
+    """A training set that is sensitive: private training protects its records, one by one.
 
+    Attributes:
+        sensitive: "training".
+        labels: the classes; a bundled set's own where None.
+        bounds: [low, high] of each column, "*" for all others; a bundled set's own where None.
+    """
 
-def _check_bounds(key: str, bounds: Mapping[str, tuple[float, ...]]) -> None:
-    """Refuse bounds on columns that are not two finite numbers in order."""
-    for name, ends in bounds.items():
+    foreign: ClassVar[tuple[Refusal, ...]] = FOREIGN
+    sensitive_training: ClassVar[bool] = True
+    names_people: ClassVar[bool] = False
+
+    sensitive: Literal["training"] = "training"
+    labels: Labels | None = None
+    bounds: Bounds | None = None
+
+    def check_study(self, study: "StudySpec") -> None:
+        """Refuse a model without private training, and anything about persons."""
         require(
-            len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],
-            f"{key} {name!r} = {list(ends)}",
-            remedy="give the public [low, high] of the column, low below high",
+            study.model.estimator in ("logistic", "softmax"),
+            f"{study.model.estimator} cannot be trained privately here",
+            cause="the training set is sensitive, so training itself must be differentially private",
+            remedy='use estimator = "logistic" (two classes) or "softmax"',
+        )
+        two = self.labels is None or len(self.labels) == 2
+        require(
+            study.model.estimator == "softmax" or two,
+            f"a logistic model separates two classes, and data.labels names {len(self.labels or ())}",
+            remedy='use estimator = "softmax"',
+        )
+        privacy = study.privacy
+        require(
+            privacy.person is None,
+            f"privacy.person = {privacy.person!r} with a sensitive training set",
+            cause=ONE_RECORD,
+            remedy="leave person out, and leave one record a person in each file",
+        )
+        require(
+            privacy.max_records_per_person == 1,
+            f"privacy.max_records_per_person = {privacy.max_records_per_person} with a sensitive training set",
+            cause=ONE_RECORD,
+            remedy="leave one record a person in each file, and leave the key out",
         )
 
 
-Bounds = Annotated[Mapping[str, tuple[float, ...]], _check_bounds]
-
-
-@dataclass(frozen=True)
-class SensitiveSection(Section):
+class SensitiveSection(SensitiveTrainingSet):
     """A sensitive training file. Nothing is fitted to it: what is public of it is said here.
 
     Attributes:
         training: path.
         target: the column to predict.
         n_training: n.
-        labels: the classes.
-        bounds: [low, high] of each column; "*" for all others.
         validation_share: says nothing of files; it is part of every study's fingerprint.
-        sensitive: "training".
     """
 
-    heading: ClassVar[str] = "data"
-    training: str
-    _: KW_ONLY
+    training: Place
     target: str
-    n_training: Annotated[int, _check_n_training]
+    n_training: Annotated[int, limited(SIZE, ge=1, le=MAX_RECORDS)]
     labels: Labels
     bounds: Bounds
     validation_share: float = 0.5
-    sensitive: Literal["training"] = "training"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_places(self.training)
 
     @property
-    def named_columns(self) -> frozenset[str]:
-        """The columns that the study names, which messages about a sensitive header may repeat."""
-        return frozenset({self.target, *self.bounds})
+    def facts(self) -> "TrainingFacts":
+        """The stated size and classes of the training file."""
+        from dpbo_core.methods.problem import TrainingFacts
+
+        return TrainingFacts(self.n_training, self.labels, scored=not self.has_validation)
 
 
-@dataclass(frozen=True)
 class SensitiveFiles(SensitiveSection):
     """Two files, both sensitive.
 
@@ -81,86 +133,41 @@ class SensitiveFiles(SensitiveSection):
         n_validation: m.
     """
 
-    validation: str
-    n_validation: NRecords
+    marks: ClassVar[tuple[str, ...]] = ("validation", "n_validation")
+    needed: ClassVar[tuple[Refusal, ...]] = (
+        *NEEDED,
+        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED),
+    )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_places(self.training, self.validation)
+    validation: Place
+    n_validation: NRecords
 
 
 class SensitiveTraining(SensitiveSection):
     """One sensitive file: models are trained on its records and scored on them."""
 
-
-@dataclass(frozen=True)
-class SensitiveBundled(Section):
-    """A bundled set whose training records are taken for sensitive too.
-
-    Attributes:
-        source: its name.
-        validation_share: in (0, 1).
-        labels: the classes; the set's own where None.
-        bounds: [low, high] of each column; the set's own where None.
-        sensitive: "training".
-    """
-
-    heading: ClassVar[str] = "data"
-    source: str
-    validation_share: Share = 0.5
-    labels: Labels | None = None
-    bounds: Bounds | None = None
-    sensitive: Literal["training"] = "training"
+    needed: ClassVar[tuple[Refusal, ...]] = (*NEEDED, Refusal(("training", "target"), *FILES_NEEDED))
+    size_key: ClassVar[str] = "n_training"
+    has_validation: ClassVar[bool] = False
 
 
-SensitiveData = SensitiveFiles | SensitiveTraining | SensitiveBundled
+class SensitiveBundled(BundledSection, SensitiveTrainingSet):
+    """A bundled set whose training records are taken for sensitive too."""
 
+    foreign: ClassVar[tuple[Refusal, ...]] = (*FOREIGN, OWN_SIZE, BUNDLED_ALONE)
 
-def read_sensitive(table: Mapping[str, Any]) -> SensitiveData:
-    """The [data] section, checked, of a study whose training set is sensitive.
+    @property
+    def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
+        """The range of each column, as the study says or else as is known of the bundled set."""
+        from dpbo_core.data import bundled
 
-    Raises:
-        StudyInvalid: together they are none of its three kinds.
-    """
-    require(
-        "n_persons" not in table,
-        "[data] gives n_persons for a sensitive training set",
-        cause="private training protects one record of the training set and one of the validation set",
-        remedy="leave one record a person in each file, and leave n_persons out",
-    )
-    require(
-        "ignore" not in table and "missing" not in table,
-        "[data] gives ignore or missing for a sensitive training set",
-        cause="nothing may be fitted to it, not even the mean that would fill a gap",
-        remedy="drop the columns from the files, or fill the gaps there",
-    )
-    require(
-        "memory_limit" not in table and "workers" not in table,
-        "[data] gives memory_limit or workers for a sensitive training set",
-        cause="they are of validation records in a folder of files, and private training keeps its in memory",
-        remedy="remove it",
-    )
-    bundled = "source" in table
-    if bundled == ("n_training" in table):
-        raise _bad_n_training(table.get("n_training"))
-    if bundled:
-        refuse_files(table)
-        return SensitiveBundled(**table)
-    require(
-        "labels" in table and "bounds" in table,
-        "[data] lacks labels or bounds",
-        cause="nothing is fitted to a sensitive training set, so what is public of it must be said",
-        remedy='add labels = [0, 1] and [data.bounds] with "*" = [low, high] or one line a column',
-    )
-    alone = "validation" not in table and "n_validation" not in table
-    require_files(table, ("training", "target") if alone else FILES)
-    return SensitiveTraining(**table) if alone else SensitiveFiles(**table)
+        return self.bounds or bundled.public_facts(self.source)[1]
 
+    @property
+    def facts(self) -> "TrainingFacts":
+        """The size, classes and feature names of the bundled set's training records."""
+        from dpbo_core.data import bundled
+        from dpbo_core.methods.problem import TrainingFacts
 
-def _bad_n_training(n_training: int | None) -> StudyInvalid:
-    """The error for a public number of training records that is missing, below 1, or stated of a bundled set."""
-    return StudyInvalid(
-        f"data.n_training = {n_training}",
-        cause="a sensitive training file needs its public number of records; a bundled set has its own",
-        remedy="give the number of records of the training file, at least 1",
-    )
+        classes = self.labels or bundled.public_facts(self.source)[0]
+        return TrainingFacts(self.n_trained, classes, bundled.FEATURES[self.source])

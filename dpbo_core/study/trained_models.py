@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dpbo_core.models.scoring.partitioned import CACHE_GIGABYTES
-from dpbo_core.study import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.study import StudySpec
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
@@ -49,6 +49,6 @@ class TrainedModels:
 
 def memory_limit(spec: StudySpec) -> int:
     """The bytes that each of encoded records, public rows and models may take in memory."""
-    section = spec.data
-    stated = section.memory_limit if isinstance(section, PublicFiles | PersonFiles) else None
+    files = spec.data.divided
+    stated = None if files is None else files.memory_limit
     return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo_core import data
-from dpbo_core.data import Table, bundled
-from dpbo_core.data.bundled import TARGET as BUNDLED_TARGET
+from dpbo_core.data import Table
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.study import Bundled, PredictionTable, SensitiveData, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.headers import left_out, training_parts
+from dpbo_core.study.section import require
 from dpbo_core.study.spec import space_of
 
 if TYPE_CHECKING:
@@ -38,23 +37,18 @@ def training_table(
     Raises:
         StudyInvalid: they cannot be read, or there is no public table.
     """
-    section = spec.data
-    if isinstance(section, PredictionTable):
-        if section.public is None:
-            raise StudyInvalid("the study names no public predictions", remedy="give data.public")
-        return data.read_table(
-            Path(folder) / section.public, mode=PUBLIC_FILE.of_inodes(inodes), shown_as=section.public
-        ), section.target
-    if isinstance(section, Bundled):
-        return bundled.load(section.source, section.validation_share)[0], BUNDLED_TARGET
-    public = PUBLIC_FILE.of_inodes(inodes)
-    mode, shown = SENSITIVE_FILE if isinstance(section, SensitiveData) else public, section.training
+    section, tables = spec.data, spec.data.tables()
+    if tables is not None:
+        return tables[0], section.target_column
+    shown = section.training_file
+    require(bool(shown), "the study names no public predictions", remedy="give data.public")
+    mode = SENSITIVE_FILE if section.sensitive_training else PUBLIC_FILE.of_inodes(inodes)
     if fitted is not None:
         mode = mode.with_cells_for(fitted.columns)
     elif spec.model.takes_columns:
         mode = mode.with_cells()
     table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
-    return table, section.target
+    return table, section.target_column
 
 
 class TrainingReading:
@@ -83,9 +77,9 @@ def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReadin
     Raises:
         StudyInvalid: they cannot be read.
     """
-    if isinstance(spec.data, PredictionTable) and spec.data.public is None:
+    if not spec.data.has_public_records:
         return ""
-    if isinstance(spec.data, SensitiveData):
+    if spec.data.sensitive_training:
         return ""  # a hash of sensitive records would tell whether a guess of them is right
     parts = training_parts(spec, folder)
     if parts is not None:

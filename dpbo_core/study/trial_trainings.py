@@ -72,8 +72,7 @@ def uncharged(work: Callable[[], T]) -> T:
 
 def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
     """Indices of the candidates that the method may have to train, in the order of its steps if that is fixed."""
-    path = () if method.traits.fixed_path is None else method.traits.fixed_path(method, problem)
-    return tuple(dict.fromkeys(path)) or tuple(range(len(problem.candidates)))
+    return tuple(dict.fromkeys(method.fixed_path(problem))) or tuple(range(len(problem.candidates)))
 
 
 def _structure(point: Mapping[str, Any]) -> str:

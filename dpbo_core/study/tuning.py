@@ -24,16 +24,11 @@ from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import bytes_a_record
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.sealing import Message, messages, sealed
-from dpbo_core.privacy.sensitive import Opaque
-from dpbo_core.study import PublicFiles, StudySpec
+from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
+from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
-from dpbo_core.study.data_split import (
-    FileSplit,
-    check_headers,
-    identified_sources,
-    is_partitioned,
-)
+from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources
+from dpbo_core.study.halves import is_partitioned
 from dpbo_core.study.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.study.precomputed import (
     Chunks,
@@ -43,7 +38,6 @@ from dpbo_core.study.precomputed import (
     chunks,
     publishing,
     remembering,
-    steps_train,
     trained_first,
 )
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
@@ -121,7 +115,7 @@ class StudyRun(Opaque):
     def _fixed_path(self) -> bool:
         """Whether the candidates of all steps are fixed in public beforehand, whatever is scored."""
         method = self._run.method
-        return method.public_path and method.traits.fixed_path is not None
+        return method.public_path and method.fixed_order
 
     @property
     def rereading_notice(self) -> str:
@@ -130,10 +124,10 @@ class StudyRun(Opaque):
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
         spec, problem, method = self._run.spec, self._public.problem, self._run.method
-        if not isinstance(spec.data, PublicFiles) or not is_partitioned(spec, self._run.folder):
+        if spec.data.n_scored is None or not is_partitioned(spec, self._run.folder):
             return ""
         limit, together = memory_limit(spec), problem.scored_together
-        size = spec.data.n_validation * bytes_a_record(self._public.preprocessing)
+        size = spec.data.n_scored * bytes_a_record(self._public.preprocessing)
         once = self._fixed_path or problem.search.one_pass
         n_readings = -(-self.n_steps // together) if once else self.n_steps
         if size <= limit or n_readings < 2:
@@ -144,7 +138,7 @@ class StudyRun(Opaque):
             f"{n_readings} {times}; [data] memory_limit = {whole + 0.05:.1f} keeps them in memory"
         )
         N = len(problem.candidates)
-        if once or not (method.traits.scores_ahead and method.public_path):
+        if once or not (method.scores_ahead and method.public_path):
             return line
         return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
 
@@ -210,7 +204,7 @@ def check_first(run: Run) -> None:
     Raises: as `open_study`; nothing was charged.
     """
     spec, plan = run.spec, run.plan
-    check_headers(spec, run.folder, run.problem)
+    halves_of(spec, run.folder).check_headers(run.problem)
     if was_charged(run):
         return
     check_accepted(spec, plan, run.problem.unlisted)
@@ -310,7 +304,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     problem = _do_public_work(method, problem, done.trained)
     if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
         check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
-    if steps_train(method):
+    if method.trains_in_steps:
         problem = anew(problem, public.problem.trainer)
     run.data.check(public)
     draws = method.draws(problem)
@@ -412,8 +406,7 @@ def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) ->
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public
-    if method.traits.prepare is not None:
-        problem = method.traits.prepare(method, problem)
+    problem = method.prepare(problem)
     first = trained_first(method, problem)
     if first:
         models = {index: uncharged(lambda index=index: problem.train(index)) for index in first}  # type: ignore[misc]

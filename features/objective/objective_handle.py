@@ -26,7 +26,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import messages, without_frames
+from dpbo_core.privacy.sensitive import messages, without_frames
 from dpbo_core.study import ObjectiveSection, StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit

@@ -16,11 +16,11 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sealing import without_frames
+from dpbo_core.privacy.sensitive import without_frames
+from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.query_sections import ObjectiveSection
-from dpbo_core.study.reading import number_of, whole_number_of
 from dpbo_core.study.resolve import planning_problem
 
 
@@ -92,7 +92,8 @@ class PrivateObjective(ObjectiveHandle):
 
     def __post_init__(self) -> None:
         self.section = ObjectiveSection(
-            whole_number_of("n_scores", self.n_scores), number_of("choice_share", self.choice_share)
+            scores=whole_number_of("n_scores", self.n_scores),
+            choice_share=number_of("choice_share", self.choice_share),
         )
         # of a search of ours, which there is none of
         self.search_space: dict[str, Any] = {}

@@ -20,15 +20,14 @@ from numpy.typing import NDArray
 
 from dpbo.features.objective.parameters import canonical_text, parameters_of
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.addresses import parts_of, place_of
 from dpbo_core.data.predictions import PredictionColumns, rows_of, values_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import positions, value_column
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.models.containment import contained
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.predicted import PredictionsTrainer
 from dpbo_core.models.scorable import ScorableModel
@@ -36,14 +35,13 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MarginScore
 from dpbo_core.models.scoring.in_memory import Objective, Scorer
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.sealing import attempted, sealed
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS, PrivacyGuarantee
+from dpbo_core.privacy.sensitive import Sensitive, attempted, sealed
 from dpbo_core.report.histogram_cells import needed_columns
-from dpbo_core.study import PersonFiles, PublicData, PublicFiles, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.halves import validation_parts
 from dpbo_core.study.headers import check_n_validation, left_out
 from dpbo_core.study.prediction_half import candidate_columns, names_classes
 from dpbo_core.study.public_half import PublicHalf, TableSplit
@@ -177,14 +175,13 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
             folder's, which are never in one table.
     """
     score, classes = _score_of_predictions(public), public.preprocessing.classes
-    if isinstance(spec.data, PersonFiles):
+    if spec.data.person_count is not None:
         raise StudyInvalid(
             "predictions are handed in for n_validation records, and here their number is private",
             cause="data.n_persons counts each person once",
             remedy="hand in the model",
         )
-    place = spec.data.validation if isinstance(spec.data, PublicFiles) else ""
-    if isinstance(split, FileSplit) and place and parts_of(place_of(split.folder, place)):
+    if isinstance(split, FileSplit) and validation_parts(spec, split.folder):
         raise StudyInvalid(
             "predictions are handed in for records of one file, and here they are the parts of a folder",
             remedy="hand in the model, which is taken from part to part",
@@ -285,14 +282,13 @@ def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator:
     if hasattr(estimator, "feature_names_in_"):
         fitted = Preprocessing.named(own, public.target, regression=regression, hints=split.hints())
     else:
-        mean = isinstance(spec.data, PublicData) and spec.data.missing == "mean"
         fitted = Preprocessing.fit(
             own,
             public.target,
             standardize=False,
             unit_ball=False,
             regression=regression,
-            missing="mean" if mean else "refuse",
+            missing="mean" if spec.data.fills_gaps else "refuse",
         )
     X = fitted.transform(own).X
     copied = attempted(lambda: copy.deepcopy(estimator), None)

@@ -22,10 +22,9 @@ from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.privacy.assumption import ANSWERS_PUBLIC
+from dpbo_core.privacy.guarantee import ANSWERS_PUBLIC
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import messages, sealed
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.query import PrivateQuery, charged, fingerprint_of
 

@@ -28,13 +28,10 @@ from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.random_projection import RandomProjection
-from dpbo_core.methods.contract import MethodTraits
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
 TABLE = "published table"
@@ -66,6 +63,14 @@ class Outsourced:
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
     """
+
+    wants: ClassVar[str] = "another party to search among your records"
+    gives: ClassVar[str] = "an answered search over a noised table"
+    needs: ClassVar[str] = "[two parties](docs/explanation/outsourcing.md)"
+    delta_range: ClassVar[str] = "> 0"
+    trainings: ClassVar[str] = "none"
+    observable: ClassVar[str] = "the noised table, the answers, and to the curator which rows are asked about"
+    command: ClassVar[str] = "`dpbo curate`, `dpbo model`"
 
     epsilon: float
     delta: float
@@ -99,11 +104,7 @@ class Outsourced:
 
     @property
     def neighbours(self) -> Neighbours:
-        """Which tables count as neighbours, with the bound on their rows' lengths, which replace_one must have.
-
-        Raises:
-            StudyInvalid: a row may become any other, of whatever length.
-        """
+        """Which tables count as neighbours, with the bound on their rows' lengths, which replace_one must have."""
         if self.relation is BY_ONE:
             return NearRow(self.norm_bound)
         if self.norm_bound is None:
@@ -124,11 +125,7 @@ class Outsourced:
         return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
 
     def geometry(self, n_columns: int) -> Geometry:
-        """The public facts (projection, bounds on rows, grid) of the gaussian transform of `n_columns` columns.
-
-        Raises:
-            StudyInvalid: a centre of another length than the rows'.
-        """
+        """The public facts (projection, bounds on rows, grid) of the gaussian transform of `n_columns` columns."""
         if self.centre and len(self.centre) != n_columns:
             raise StudyInvalid(f"the centre has {len(self.centre)} numbers and the rows {n_columns}")
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
@@ -164,12 +161,7 @@ class Outsourced:
         )
 
     def plan(self, n_rows: int, n_columns: int) -> PrivacyPlan:
-        """The noise draw and guarantee of a publication, paid once for all rows, since neighbours differ in one; an
-        empty table is refused.
-
-        Raises:
-            StudyInvalid: sizes or amounts that no noise fits.
-        """
+        """The noise draw and guarantee of a publication, paid once for all rows; an empty table is refused."""
         if n_rows < 1 or n_columns < 1:
             raise StudyInvalid("the table has no rows", remedy="give a file with one row a candidate")
         published = self.transform == "published"
@@ -183,20 +175,8 @@ class Outsourced:
         )
         return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
 
-    traits: ClassVar = MethodTraits(
-        wants="another party to search among your records",
-        gives="an answered search over a noised table",
-        needs="[two parties](docs/explanation/outsourcing.md)",
-        delta="> 0",
-        trainings="none",
-        observable="the noised table, the answers, and to the curator which rows are asked about",
-        command="`dpbo curate`, `dpbo model`",
-        certificate_rules=certificate_rules,
-    )
-
 
 def _check_guarantee(epsilon: float, delta: float) -> None:
-    """Refuse an (ε, δ) that Gaussian noise cannot give."""
     if not (math.isfinite(epsilon) and epsilon > 0.0 and 0.0 < delta < 1.0):
         raise StudyInvalid(
             f"ε = {epsilon:g} and δ = {delta:g} are no guarantee of this exchange",

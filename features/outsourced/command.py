@@ -1,7 +1,8 @@
 """`dpbo curate …` and `dpbo model …`: the two parties of an outsourced search, who exchange files only."""
 
 import math
-from dataclasses import asdict
+import tomllib
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -16,13 +17,13 @@ from dpbo.features.outsourced.modeler import Prior
 from dpbo.features.outsourced.utility import Expected, Utility, utility
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.cli.words import text_of
 from dpbo.flows.stores import Stores
 from dpbo_core.data import read_header
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.sections import PrivacySection
 
@@ -39,6 +40,7 @@ model_app = typer.Typer(
     help="The modeller: search a published table, query by query.",
 )
 
+BOX_KEYS = {"epsilon": 1.0, "delta": 1e-5, "relation": None, "norm_bound": None, "dim": None}  # and their defaults
 State = Annotated[Path, typer.Option("--state", metavar="FILE", help="The search, as a file.")]
 
 
@@ -53,15 +55,12 @@ def publish(
     relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
     norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
     dim: Annotated[int | None, typer.Option(help="Columns published; all if not given.")] = None,
-    centre: Annotated[
-        str | None, typer.Option(metavar="C1,C2,…", help="Public; rows are measured from it.")
-    ] = None,
     edition: Annotated[str, typer.Option(help="A new edition is a new table and a new spend.")] = "1",
 ) -> None:
     """Publish a noised image of the candidates' rows, in a secret order; it charges the budget."""
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
-    box = _box(transform, relation, centre=_numbers(centre), **numbers)
+    box = _box(transform, relation, **numbers)
     publication = Publication(box, dataset, edition)
     published = publish_table(publication, data, out, QueryContext(own_ledger()), vaults=Stores().vaults)
     release = published.release
@@ -73,43 +72,15 @@ def publish(
 
 @curate_app.command()
 def plan(
-    data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="For its numbers of rows and columns.")
-    ] = None,
-    rows: Annotated[int | None, typer.Option(help="In the place of DATA.")] = None,
-    columns: Annotated[int | None, typer.Option(help="In the place of DATA.")] = None,
-    epsilon: Annotated[float, typer.Option(help="ε of the table.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="δ of the table.")] = 1e-5,
-    relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
-    norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Columns published that you think of.")] = None,
-    diameter: Annotated[float | None, typer.Option(help="Of the table; twice the norm bound if not given.")] = None,
-    singular_value: Annotated[float | None, typer.Option(help="Public guess of the table's smallest.")] = None,
-    lengthscale: Annotated[float | None, typer.Option(help="Of the function; a tenth of the diameter.")] = None,
-    signal_variance: Annotated[float, typer.Option(help="σ_y² of the function.")] = 1.0,
-    noise_variance: Annotated[float, typer.Option(help="σ_n² of an answer.")] = 0.01,
-    answer_bound: Annotated[float | None, typer.Option(help="L of Theorem 3; three deviations.")] = None,
-    steps: Annotated[int, typer.Option(help="T, rows asked about.")] = 50,
-    approximation: Annotated[float, typer.Option(help="ε_ucb, the regret that no step removes.")] = 0.1,
-    delta_ucb: Annotated[float, typer.Option(help="δ_ucb, failure probability of the regret.")] = 0.05,
-    information_gain: Annotated[float | None, typer.Option(help="γ_T; its largest value if not given.")] = None,
+    exchange: Annotated[
+        Path, typer.Argument(metavar="EXCHANGE.toml", help="Public numbers of the table: its size, ε, δ, guesses.")
+    ],
 ) -> None:
     """Say how many columns, how much noise and what regret to expect of a table; reads no row, charges nothing."""
-    size = _table_size(data, rows, columns)
-    box = _box("gaussian", relation, epsilon=epsilon, delta=delta, norm_bound=norm_bound, dim=dim)
-    expected = Expected(
-        diameter=diameter,
-        singular_value=singular_value,
-        lengthscale=lengthscale,
-        signal_variance=signal_variance,
-        noise_variance=noise_variance,
-        answer_bound=answer_bound,
-        n_steps=steps,
-        approximation=approximation,
-        delta_ucb=delta_ucb,
-        information_gain=information_gain,
-    )
-    planned = utility(box, *size, expected)
+    stated = _stated(exchange)
+    size = _table_size(stated.pop("data", None), stated.pop("rows", None), stated.pop("columns", None))
+    of_box = {name: stated.pop(name, default) for name, default in BOX_KEYS.items()}
+    planned = utility(_box("gaussian", **of_box), *size, Expected(**stated))
     print_result(lambda: _finite(asdict(planned)), lambda: typer.echo(_plan_text(planned, size)))
 
 
@@ -153,7 +124,6 @@ def suggest(
     table: Annotated[Path, typer.Argument(metavar="Z.parquet", help="The published table.")],
     state: State,
     out: Annotated[Path, typer.Option(metavar="QUERY.json", help="The query for the curator.")],
-    delta_ucb: Annotated[float | None, typer.Option(help="δ′ of the search, fixed by its first query.")] = None,
     prior: Annotated[
         tuple[float, float, float, float] | None,
         typer.Option(
@@ -163,9 +133,8 @@ def suggest(
     ] = None,
 ) -> None:
     """Choose the next row to ask about, and write the query for the curator."""
-    query = session.suggest(
-        table, state, out, session.Settings(delta_ucb, None if prior is None else Prior(*prior))
-    )
+    settings = session.Settings(prior=None if prior is None else Prior(*prior))
+    query = session.suggest(table, state, out, settings)
     print_result(lambda: asdict(query), lambda: typer.echo(f"step {query.step}: row {query.row} asked in {out}"))
 
 
@@ -219,13 +188,30 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
     )
 
 
-def _numbers(text: str | None) -> tuple[float, ...]:
-    """The numbers that `text` holds between commas, () for None; StudyInvalid where it holds anything else."""
+def _stated(file: Path) -> dict[str, Any]:
+    """The keys and values of a file for `dpbo curate plan`; refused where one is unknown or of another type.
+
+    Raises:
+        StudyInvalid: it is no TOML, or a key or value is not of its kind.
+    """
     try:
-        return () if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        remedy = "write it like --centre 1.5,-2,0"
-        raise StudyInvalid(f"--centre {text!r} is no list of numbers", remedy=remedy) from None
+        stated = tomllib.loads(text_of(file))
+    except tomllib.TOMLDecodeError as error:
+        raise StudyInvalid(f"the file {str(file)!r} is no TOML ({error})", remedy="write key = value") from None
+    texts, counts = ("data", "relation"), ("rows", "columns", "dim", "n_steps")
+    keys = (*texts, *counts, *BOX_KEYS, *(field.name for field in fields(Expected)))
+    for key, value in stated.items():
+        if key not in keys:
+            remedy = f"choose one of {', '.join(dict.fromkeys(keys))}"
+            raise StudyInvalid(f"{key!r} is not known{suggestion(key, keys)}", remedy=remedy)
+        kinds = (str,) if key in texts else (int,) if key in counts else (int, float)
+        if type(value) not in kinds:
+            raise StudyInvalid(
+                f"{key} is no {'text' if key in texts else 'number'} of its kind", remedy="correct it"
+            )
+    if "data" in stated:
+        stated["data"] = file.parent / stated["data"]
+    return stated
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
@@ -236,7 +222,8 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
     """
     if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
         raise StudyInvalid(
-            "the size of the table is not said, or said twice", remedy="give the file, or --rows and --columns"
+            "the size of the table is not said, or said twice",
+            remedy="state data, the path of its file, or rows and columns",
         )
     if data is None:
         return int(rows or 0), int(columns or 0)
@@ -245,7 +232,6 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
 
 
 def _finite(value: Any) -> Any:
-    """A JSON document with null in place of infinite numbers."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -254,7 +240,6 @@ def _finite(value: Any) -> Any:
 
 
 def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
-    """The text that `dpbo curate plan` prints."""
     lines = [
         f"{size[0]:,} rows of {size[1]} columns; diameter {planned.diameter:g}.",
         "No row was read and nothing was charged.",
@@ -268,7 +253,7 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
         "--transform published, the paper's, which protects nobody (ε = ∞):",
         f"  Theorem 3 asks for ν ≤ {planned.wanted_distortion:.3g}, Lemma 1 then for r = {planned.wanted_dim:,}",
         "  the largest r with ω ≤ σ_min is "
-        + ("not known without --singular-value" if planned.largest_dim is None else f"{planned.largest_dim}"),
+        + ("not known without singular_value" if planned.largest_dim is None else f"{planned.largest_dim}"),
     ]
     if planned.dominant is False:
         lines.append("  no such rows are diagonally dominant (Definition 3), as Theorem 3 assumes")
@@ -276,7 +261,7 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
     for line in planned.by_dim:
         near = "none" if line.distortion == math.inf else f"{line.distortion:.3g}"
         low, high = line.distances
-        apart = "not bounded" if near == "none" else f"{low:.3g} … {high:.3g}"
+        apart = "not bounded" if near == "none" else f"{low:.3g} to {high:.3g}"
         raised = "" if line.raised is None else " raised" if line.raised else ""
         lines.append(
             f"  {line.dim:>12,}  {line.floor:>9.4g}  {near:>7}  {apart:>17}  {_bounded(line.approximation):>8}"
@@ -294,5 +279,4 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
 
 
 def _bounded(value: float) -> str:
-    """A number to three digits, "none" if it is infinite."""
     return "none" if value == math.inf else f"{value:.3g}"

@@ -36,8 +36,7 @@ from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.atomically import create_atomically, locked_folder, replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.sealing import messages, sealed
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.query import Charged, PrivateQuery, charged, fingerprint_of, replay
 

@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from dpbo_core.data.table import Table
 from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
 from dpbo_core.data.values import numbers
-from dpbo_core.privacy.guarantee import Evidence, Standing
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, Standing
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
 
 CLAMP = 2.0**24  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
 _GRID_BITS = 20
@@ -136,22 +135,10 @@ class Geometry:
 
 
 def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
-    """The integers that a table's rows become before noise: clipped, projected, on the grid; unreadable: the
-    centre.
-    """
+    """A table's rows as integers before noise, (n, r): clipped, projected, on a grid; the centre if unreadable."""
     raw = np.stack([numbers(column) for column in table.columns.values()], axis=1)
-    return Sensitive(_image(raw, table.broken, geometry))
-
-
-def in_order(value: Sensitive[NDArray[np.int64]], order: NDArray[np.int64]) -> Sensitive[NDArray[np.int64]]:
-    """The rows in another order: row i of the result is row order[i]."""
-    return Sensitive(np.ascontiguousarray(value.expose()[order]))
-
-
-def _image(raw: NDArray[np.float64], broken: NDArray[np.bool_], geometry: Geometry) -> NDArray[np.int64]:
-    """The integers Q, (n, r), of raw rows (n, d), before noise; a broken row counts as the centre."""
     centre = np.array(geometry.centre or (0.0,) * geometry.n_columns)
-    finite = np.isfinite(raw).all(axis=1) & ~broken
+    finite = np.isfinite(raw).all(axis=1) & ~table.broken
     X = np.where(finite[:, None], raw, centre)
     match geometry.neighbours:
         case AnyRow(bound):
@@ -163,7 +150,12 @@ def _image(raw: NDArray[np.float64], broken: NDArray[np.bool_], geometry: Geomet
                 X = X * (chosen / np.maximum(norms(X.T), chosen))[:, None]
     if geometry.width < geometry.n_columns:
         X = _product(X, geometry.projection)
-    return np.rint(X / geometry.step).astype(np.int64)
+    return Sensitive(np.rint(X / geometry.step).astype(np.int64))
+
+
+def in_order(value: Sensitive[NDArray[np.int64]], order: NDArray[np.int64]) -> Sensitive[NDArray[np.int64]]:
+    """The rows in another order: row i of the result is row order[i]."""
+    return Sensitive(np.ascontiguousarray(value.expose()[order]))
 
 
 def _product(X: NDArray[np.float64], P: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,10 +26,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.acquisition import UCB
+from dpbo_core.search.acquisition import UCB, BayesianSearch
 from dpbo_core.search.kernels import TYPICAL, BlurredSquaredExponential, typical_lengthscale
 from dpbo_core.search.likelihood import spectrum
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 
 LENGTHSCALES = np.geomspace(0.03, 3.0, 24)  # times √r

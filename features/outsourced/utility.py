@@ -124,23 +124,17 @@ class Utility:
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """How useful a table of this size would be, published with these options: columns, noise, regret bound.
-
-    Args:
-        box: the publication that is thought of; its transform is "gaussian".
-        n_rows: n, at least 2.
-        n_columns: d.
-        expected: public guesses.
-
-    Raises:
-        StudyInvalid: sizes or amounts that no noise fits, or no diameter and no norm bound to take it from.
+    """How useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns, noise,
+    regret bound; `expected` holds public guesses.
     """
     if n_rows < 2 or n_columns < 1:
         raise StudyInvalid("there is no table of that size", remedy="give 2 rows or more, and a column or more")
     diameter = _diameter(box, expected)
     spend = box.plan(n_rows, n_columns).spends[0]
     scaled = diameter / (0.1 * diameter if expected.lengthscale is None else expected.lengthscale)
-    bound = _answer_bound(expected)
+    bound = expected.answer_bound
+    if bound is None:
+        bound = 3.0 * math.sqrt(expected.signal_variance + expected.noise_variance)
     required = kharkovskii_2020.theorem_3_distortion(
         approximation=expected.approximation, scaled_diameter=scaled, answer_bound=bound
     )
@@ -189,22 +183,17 @@ def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: fl
     )
     if nu > 2.0 / scaled**2:  # what the theorem asks of ν beside ε_ucb
         return ByDim(r, floor, nu, distances, math.inf, math.inf, raised)
-    regret = _regret(n_rows, expected, approximation, bound)
-    return ByDim(r, floor, nu, distances, approximation, regret, raised)
-
-
-def _regret(n_rows: int, expected: Expected, approximation: float, bound: float) -> float:
-    """Theorem 3's bound on the total regret, with the factors in C₁ and C₂ that the paper leaves open set to 1."""
     signal, noise, T = expected.signal_variance, expected.noise_variance, expected.n_steps
     gain = 0.5 * T * math.log1p(signal / noise) if expected.information_gain is None else expected.information_gain
-    return kharkovskii_2020.theorem_3_regret_bound(
+    regret = kharkovskii_2020.theorem_3_regret_bound(
         approximation=approximation,
-        beta=srinivas_2010.beta(n_candidates=n_rows, step=T, delta=0.5 * expected.delta_ucb),
+        beta=srinivas_2010.beta(n_candidates=n_rows, step=T, delta=mu),
         information_gain=gain,
         noise_variance=noise,
-        n_steps=T,
+        n_steps=T,  # the factors in C₁ and C₂ that the paper leaves open are 1
         constants=(math.sqrt(signal * (signal + noise)) * (signal / noise + 1.0), signal / noise * bound),
     )
+    return ByDim(r, floor, nu, distances, approximation, regret, raised)
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
@@ -222,15 +211,7 @@ def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
     return kharkovskii_2020.definition_3_diagonally_dominant(gram)
 
 
-def _answer_bound(expected: Expected) -> float:
-    """The bound L on answers: as guessed, or three standard deviations of signal and noise."""
-    if expected.answer_bound is not None:
-        return expected.answer_bound
-    return 3.0 * math.sqrt(expected.signal_variance + expected.noise_variance)
-
-
 def _diameter(box: Outsourced, expected: Expected) -> float:
-    """The diameter D of the table: as guessed, or twice the norm bound; refused without either."""
     if expected.diameter is not None:
         return expected.diameter
     if box.norm_bound is None:

@@ -1,9 +1,5 @@
 """A private training algorithm: what it is, what a trial of it costs, and what its file declares of it.
 
-check(sizes, point)             refuses, before anything is charged, what `train` could not do on every data set
-train(records, point, source)   a model; every random choice from `source`. It never raises, whatever the records
-curve                           its Rényi cost, the supremum over Λ and over every pair of neighbouring data sets
-
 A trial (x, q) ~ M_λ is a model, trained privately or in public, and its private quality.
 
 | symbol | name here | meaning | shape |
@@ -53,13 +49,13 @@ class PrivateTraining(Protocol):
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training under replace-one, the largest over the hyperparameters Λ."""
+        """The Rényi cost of one training under replace-one, the supremum over Λ and over all neighbours."""
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse hyperparameters `point` at which some data set of these sizes cannot be trained on."""
+        """Refuse, before the charge, a `point` at which some data set of these sizes cannot be trained on."""
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The private model at hyperparameters `point`; every random number in it comes from `source`."""
+        """The private model at `point`; all randomness is `source`'s, and nothing raises whatever the records."""
 
 
 @dataclass(frozen=True)
@@ -229,9 +225,6 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
     """Refuse a study where data of its sizes cannot be trained on at some hyperparameters in Λ.
 
     Before the training file's header was read the features are not counted: one is the least there is.
-
-    Raises:
-        StudyInvalid: it is not so somewhere.
     """
     if trial.training is None or problem.training is None:
         return
@@ -242,14 +235,11 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
 
 
 def _units(amount: float) -> int:
-    """The amount of ε or ρ in whole ledger units, rounded down, at least 1."""
     return max(1, math.floor(amount * UNITS_PER_ONE))
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model's weights as plain JSON, with names of features and classes if its training set is
-    sensitive; None for any other.
-    """
+    """Weights as plain JSON, with names if the training set is sensitive; None for a model without weights."""
     weights = getattr(model, "weights", None)
     if weights is None:
         return None
@@ -283,11 +273,7 @@ class Base:
     why_models: str = ""
 
     def check(self, problem: Problem, instead: str) -> None:
-        """Refuse a study whose model or hyperparameters the algorithm cannot use; `instead` names one that can.
-
-        Raises:
-            StudyInvalid: it is not so; `instead` is a base that trains anything.
-        """
+        """Refuse a study whose model or hyperparameters the algorithm cannot use; `instead` names one that can."""
         if self.models and problem.model.estimator not in self.models:
             raise StudyInvalid(
                 f"{self.name} cannot train {problem.model.estimator}",
@@ -298,11 +284,7 @@ class Base:
             check_axes(self.name, self.axes, problem.candidates.points)
 
     def nearest_to_defaults(self, problem: Problem) -> int:
-        """The index of the candidate nearest in ratio to the defaults; several without defaults are refused.
-
-        Raises:
-            StudyInvalid: the algorithm documents none, and there are several.
-        """
+        """The index of the candidate nearest in ratio to the defaults; several without defaults are refused."""
         points, defaults = (
             problem.candidates.points,
             {name: axis.default for name, axis in (self.axes or {}).items() if axis.default is not None},
@@ -315,7 +297,6 @@ class Base:
             )
 
         def distance(point: Mapping[str, Any]) -> float:
-            """The squared distance of a candidate from the defaults, in logarithms."""
             return sum(math.log(point.get(name, usual) / usual) ** 2 for name, usual in defaults.items())
 
         return min(range(len(points)), key=lambda index: distance(points[index]))

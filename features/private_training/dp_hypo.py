@@ -15,8 +15,8 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,16 +38,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import try_out
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Draws, MethodTraits, Outlook
+from dpbo_core.methods.contract import Draws, Method, Outlook
 from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import RECORDS, CertificateRules
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD
@@ -69,17 +67,15 @@ POISSON_EVIDENCE = Evidence(
 )
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
 BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
-BLACK_BETA = (
-    10.0  # inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
-)
+# inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
+BLACK_BETA = 10.0
 TAIL_SHARE = 0.5  # of δ, where the duration is hidden
-GAIN = (
-    0.005  # of the score, by the best of 8 trials beside one where noise costs little: benchmarks.private_training
-)
+# of the score, by the best of 8 trials beside one where noise costs little: benchmarks.private_training
+GAIN = 0.005
 
 
 @dataclass(frozen=True)
-class DpHypo:
+class DpHypo(Method):
     """Private selection of the best of a hidden number of private trials (Framework 1 of Wang et al. 2023).
 
     Attributes:
@@ -104,8 +100,14 @@ class DpHypo:
             pays for the training or for the quality, and both take a trial's whole cost.
     """
 
-    public_path: ClassVar = False  # which candidates are tried, and how many, is private
-    releases_hyperparameters: ClassVar = True  # those of the best trial
+    wants = "a model, where the training set is sensitive too"
+    gives = "the best trial: hyperparameters, model, private score"
+    needs = "[public bounds and labels](docs/how_to/private_training.md); ε above 1"
+    delta_range = "mostly > 0"
+    trainings = "a hidden number"
+    observable = "how long all trials take, which tells of their number"
+    hides_evaluations = True
+    trains_privately = True
 
     base: str = PUBLIC_TRAINING.name
     sampler: Literal["uniform", "gaussian_process"] = "uniform"
@@ -129,8 +131,8 @@ class DpHypo:
         for name, in_white, in_black in BOXES:  # what is not said is what is best there: docs/evidence/dp_hypo.md
             if getattr(self, name) is None:
                 object.__setattr__(self, name, in_white if white else in_black)
-        if self.base_epsilon is not None and not 0.0 < self.base_epsilon < math.inf:
-            raise StudyInvalid(f"method.base_epsilon = {self.base_epsilon}", remedy="choose a positive ε")
+        fine = self.base_epsilon is None or 0.0 < self.base_epsilon < math.inf
+        self.check_option("base_epsilon", "choose a positive ε", fine=fine)
         if self.calibration == "published" and self.stopping == "poisson":
             raise StudyInvalid(
                 'method.calibration = "published" with stopping = "poisson"',
@@ -151,8 +153,7 @@ class DpHypo:
             ("score_share", self.people == "any" or self.score_share is None, "leave it out: people are disjoint"),
             ("batch_size", self.batch_size >= 1, "choose at least 1 record"),
         ):
-            if not fine:
-                raise StudyInvalid(f"method.{name} = {getattr(self, name)}", remedy=remedy)
+            self.check_option(name, remedy, fine=fine)
 
     @property
     def pure(self) -> bool:
@@ -166,9 +167,7 @@ class DpHypo:
 
     @property
     def share(self) -> float:
-        """The share of a trial's cost for its noised score, the rest being training's: 1 if people are disjoint;
-        where unstated 0.25, or 0.1 for a single training.
-        """
+        """The share of a trial's cost for its score: 0.25, or 0.1 of one training, or as stated; 1 if disjoint."""
         if self.people == "disjoint":
             return 1.0
         usual = 0.1 if self.trains_once else 0.25
@@ -180,42 +179,44 @@ class DpHypo:
         return self.sampler == "uniform" or self.trains_once
 
     @staticmethod
-    def private_forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """Variants that train privately, one training or the best of several, first what should lose less."""
+    def forms(problem: Problem) -> tuple["DpHypo", ...]:
+        """Variants that train privately, first what should lose less; none where the training set is public."""
+        if problem.training is None:
+            return ()
         private = [base for base in BASES.values() if base.private]
         settled = [base for base in private if base.axes and any(axis.default for axis in base.axes.values())]
         one = tuple(DpHypo(base=base.name, stopping="one") for base in settled)
         several = tuple(DpHypo(base=base.name) for base in private)
-        return (*several, *one) if _several_pay(one[0], several[0], problem) else (*one, *several)
+        if len(problem.candidates) > 1:
+            with suppress(StudyInvalid):
+                alone, each = (
+                    training_loss(form._calibrated(problem)[0], problem) for form in (one[0], several[0])
+                )
+                if each - alone <= GAIN:
+                    return (*several, *one)
+        return (*one, *several)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  K is inside
         """The number of steps, always 1: that step holds all trials, so that nothing shows how many there were."""
         return 1
 
-    def plan(self, problem: Problem) -> PrivacyPlan:
-        """The plan of a study: one noise draw for the whole selection among trials, with its guarantee.
-
-        Raises:
-            StudyInvalid: the base algorithm does not fit the study, or the budget does not even pay for adaptivity.
-        """
-        spends = tuple(spend for spend, _ in self.draws(problem))
+    def guarantee(self, problem: Problem) -> PrivacyGuarantee:
+        """(ε, δ) of the whole selection among trials, pure where all of it is; in the black box its own price."""
+        ((spend, _),) = self.draws(problem)  # refuses a base that does not fit the study
         if self.base_epsilon is not None:
-            problem = replace(problem, epsilon=from_units(spends[0].epsilon_units or 0))
+            problem = replace(problem, epsilon=spend.epsilon)
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
         evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
         if self.calibration == "published":
             evidence = PRINTED_EVIDENCE
         if self.trains_once:  # nothing is selected
             evidence = ONE_EVIDENCE
-        return PrivacyPlan(
-            guarantee_of(
-                problem,
-                delta=0.0 if self.pure else problem.delta,
-                evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
-                scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
-                assumptions=assumed_of(asdict(self)),
-            ),
-            spends,
+        return guarantee_of(
+            problem,
+            delta=0.0 if self.pure else problem.delta,
+            evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
+            scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
+            assumptions=assumed_of(self.options),
         )
 
     def draws(self, problem: Problem) -> Draws:
@@ -225,11 +226,7 @@ class DpHypo:
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: one draw, the best trial, priced by the theorems and not by a noise scale.
-
-        Raises:
-            StudyInvalid: its base is not known.
-        """
+        """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
         base_named(options["base"])
         units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
@@ -273,20 +270,14 @@ class DpHypo:
         """The inverse temperature β of the density by scores; where unstated 1, or 50 with `base_epsilon`."""
         return cast("float", self.inverse_temperature)
 
-    def law(self, problem: Problem) -> Stopping:
-        """The distribution of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`.
-
-        Raises:
-            StudyInvalid: no such law has the study's `steps` as its mean.
-        """
+    def trials(self, problem: Problem) -> Stopping:
+        """The law of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`."""
         return law_of(self.stopping, self.shape, problem.search.n_steps)
 
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
     ) -> tuple[Trial, RepeatAndSelect]:
-        """The least noised trial that the study's (ε, δ) pays for, else refused, and the selection among such;
-        `bounds` replaces the method's own ratios (c, C).
-        """
+        """The least noisy trial that (ε, δ) pays for, else refused, and its selection; at `bounds` if given."""
         refuse_persons(problem, self.kind, "its price is proved for neighbours of equally many records alone")
         check_base(base_named(self.base), problem)
         if self.people == "disjoint" and (problem.training is None or problem.training.scored):
@@ -297,10 +288,22 @@ class DpHypo:
             )
         if self.trains_once:
             self._only(problem, informed(self.prior, problem))
-        law, (lower, upper) = self.law(problem), bounds or self.bounds
+        law, (lower, upper) = self.trials(problem), bounds or self.bounds
         epsilon_units = allowed_units(problem.epsilon)
         delta_units = 0 if self.pure else allowed_units(problem.delta)
-        self._check_delta(problem, delta_units)
+        if not self.pure and problem.training is None:
+            raise StudyInvalid(
+                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
+                cause="such a release is only (ε, δ), and only guarantees about training records may be",
+                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
+            )
+        if not self.pure and delta_units == 0:
+            pure = next(base.name for base in BASES.values() if base.private and base.pure)
+            raise StudyInvalid(
+                f"dp_hypo with {self.base} needs delta above 0",
+                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
+                remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
+            )
         delta, cap = from_units(delta_units), None
         if self.hide_duration and not self.trains_once:
             cap = trial_cap(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
@@ -340,29 +343,9 @@ class DpHypo:
         return trial, mechanism
 
     def _only(self, problem: Problem, prior: NDArray[np.float64]) -> int:
-        """Index of a single training's candidate: a stated prior's largest, or nearest to the base's defaults."""
         return int(prior.argmax()) if self.prior else base_named(self.base).nearest_to_defaults(problem)
 
-    def _check_delta(self, problem: Problem, delta_units: int) -> None:
-        """Refuse a selection that is not `pure` where δ is 0 or no training set is sensitive."""
-        if self.pure:
-            return
-        if problem.training is None:
-            raise StudyInvalid(
-                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
-                cause="such a release is only (ε, δ), and only guarantees about training records may be",
-                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
-            )
-        if delta_units == 0:
-            pure = next(base.name for base in BASES.values() if base.private and base.pure)
-            raise StudyInvalid(
-                f"dp_hypo with {self.base} needs delta above 0",
-                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
-                remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
-            )
-
     def _sampler(self, problem: Problem, trial: Trial, prior: NDArray[np.float64]) -> Sampler:
-        """A fresh sampler of the trials' candidates: by the prior alone, or by a Gaussian process's densities."""
         G = problem.score_range
         lower, upper = self.bounds
         if lower == 1.0 or upper == 1.0:  # the only density in the box is the prior
@@ -378,7 +361,6 @@ class DpHypo:
         )
 
     def _too_dear(self, problem: Problem, lower: float, upper: float) -> StudyInvalid:
-        """The error for a budget below one trial's price at densities of `lower` to `upper` times the prior."""
         if self.base_epsilon is not None:
             return StudyInvalid(
                 f"ε = {problem.epsilon:g} does not pay for the best of so many trials of ε = {self.base_epsilon:g}",
@@ -395,8 +377,7 @@ class DpHypo:
         )
 
     def _why(self, problem: Problem, trial: Trial) -> str:
-        """A sentence for whoever chooses a method: a trial's cost, and what the other sampler would leave."""
-        law, mean = self.law(problem), problem.search.n_steps
+        law, mean = self.trials(problem), problem.search.n_steps
         if self.trains_once:
             point = problem.candidates.points[self._only(problem, informed(self.prior, problem))]
             settings = ", ".join(f"{name} = {value:g}" for name, value in point.items())
@@ -432,26 +413,3 @@ class DpHypo:
                     f"; below β = {BLACK_BETA:g} a density hardly leaves the prior, and uniform trials cost less"
                 )
         return text
-
-    traits: ClassVar = MethodTraits(
-        wants="a model, where the training set is sensitive too",
-        gives="the best trial: hyperparameters, model, private score",
-        needs="[public bounds and labels](docs/how_to/private_training.md); ε above 1",
-        delta="mostly > 0",
-        trainings="a hidden number",
-        observable="how long all trials take, which tells of their number",
-        certificate_rules=certificate_rules,
-        private_forms=private_forms,
-        hides_evaluations=True,
-        trials=law,
-    )
-
-
-def _several_pay(one: DpHypo, several: DpHypo, problem: Problem) -> bool:
-    """Whether to prefer the best of several trainings: each is expected to lose at most `GAIN` more than `one`."""
-    if len(problem.candidates) == 1:
-        return False
-    with suppress(StudyInvalid):
-        alone, each = (training_loss(form._calibrated(problem)[0], problem) for form in (one, several))
-        return each - alone <= GAIN
-    return False

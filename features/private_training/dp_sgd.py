@@ -75,7 +75,6 @@ class DpSgd:
         check_vector(self._noise(sizes))
 
     def _noise(self, sizes: Sizes) -> DiscreteGaussianVector:
-        """The mechanism that adds noise to one step's gradient."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=1, n_records=sizes.n_records, size=size)
         rho = 1.0 / (2.0 * self.noise_multiplier**2) * (1.0 - 1e-14)  # σ·Δ of noise, rounded up
@@ -97,10 +96,7 @@ class DpSgd:
 
 @lru_cache(maxsize=512)
 def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
-    """The Rényi cost of so many steps of noise multiplier `sigma` on samples at this rate."""
-
     def step(alpha: float) -> float:
-        """The Rényi cost of one step at order `alpha`."""
         return discrete_replace_one_renyi(
             alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS
         )

@@ -40,9 +40,7 @@ def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:
 def clipped_sum(
     records: Encoded, weights: NDArray[np.float64], clipping_norm: float, rows: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int64]:
-    """The sum of gradients clipped to `clipping_norm`, in whole grid steps, (d·K,), over all records or a mask
-    `rows`.
-    """
+    """The sum of clipped gradients in whole grid steps, (d·K,), over all records or those of a mask, `rows`."""
     X = records.X
     with np.errstate(all="ignore"):
         slopes = _loss_derivatives(records, X @ weights)

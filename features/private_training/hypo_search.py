@@ -26,7 +26,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -52,12 +52,10 @@ from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.amounts import allowed_units, spent_units
-from dpbo_core.privacy.assumption import DISJOINT_PEOPLE, PUBLIC_PRIOR
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.adaptive_sampling import Sampler, UniformSampler
+from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
+from dpbo_core.privacy.release import PrivacyPlan, Release
+from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
+from dpbo_core.search.adaptive_sampling import Sampler
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.likelihood import fit
 from dpbo_core.search.posterior import Posterior
@@ -67,16 +65,7 @@ Law = Literal["negative_binomial", "poisson", "one"]
 
 
 def law_of(name: Law, shape: float, mean: int) -> Stopping:
-    """The distribution of the number of trials K of this shape and mean ("one": always 1); refused if undrawable.
-
-    Args:
-        name: which family.
-        shape: η of the negative binomial one.
-        mean: E[K], the study's `steps`.
-
-    Raises:
-        StudyInvalid: no such law has this mean, or its tail is longer than can be run.
-    """
+    """The law of the number of trials K of this η and mean ("one": always 1); refused if it cannot be drawn."""
     if name == "one":
         return OneTrial()
     law = _law(name, shape, mean)
@@ -92,7 +81,6 @@ def law_of(name: Law, shape: float, mean: int) -> Stopping:
 
 
 def _law(name: Law, shape: float, mean: int) -> Stopping | None:
-    """The distribution of the number of trials K, or None where there is none of this shape and mean."""
     try:
         return PoissonStopping(float(mean)) if name == "poisson" else NegativeBinomialStopping(shape, float(mean))
     except ValueError:
@@ -126,36 +114,26 @@ NOISE_VARIANCE = 1e-2  # of a public study's standardised score
 
 
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none.
-
-    Raises:
-        StudyInvalid: it is neither of the two forms.
-    """
+    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none."""
     if not prior:
         return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
     if all(isinstance(one, Mapping) for one in prior):
         return _of_public_study(prior, problem)
-    return _of_weights(prior, problem)
+    numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in prior)
+    if not numbers or len(prior) != len(problem.candidates) or max(prior) > MOST * min(prior):
+        raise StudyInvalid(
+            f"method.prior has {len(prior)} entries, and there are {len(problem.candidates)} candidates",
+            cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
+            remedy="give so many numbers, or a public study's tables of hyperparameters and score",
+        )
+    positive = np.array(prior, dtype=np.float64)
+    return np.asarray(positive / positive.sum())
 
 
 def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
     informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
     return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
-
-
-def _of_weights(weights: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ (N,) of a study that states a weight for each candidate."""
-    N = len(problem.candidates)
-    numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in weights)
-    if not numbers or len(weights) != N or max(weights) > MOST * min(weights):
-        raise StudyInvalid(
-            f"method.prior has {len(weights)} entries, and there are {N} candidates",
-            cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
-            remedy="give so many numbers, or a public study's tables of hyperparameters and score",
-        )
-    positive = np.array(weights, dtype=np.float64)
-    return np.asarray(positive / positive.sum())
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
@@ -188,7 +166,6 @@ def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> N
 
 
 def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | None:
-    """The point's coordinates in the unit cube, (d,); None where it is no point of the search space."""
     if set(point) != set(problem.candidates.space.axes):
         return None
     try:
@@ -248,9 +225,7 @@ class HypoSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _select(self, objective: Scorer, source: NoiseSource) -> dict[str, Any]:
-        """Run a drawn number K of trials: the candidate, noised quality in steps, and model of the best, ties at
-        random; candidate 0 if none worked.
-        """
+        """Run a drawn number K of trials: candidate, noised quality in steps, model of the best, ties at random."""
         sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
@@ -258,7 +233,8 @@ class HypoSearch(Opaque):
         for j in range(runs):  # line 4
             i = self._draw_candidate(sampler, source)
             quality, trained = self._try(i, objective, source)  # line 5
-            self._tell(sampler, i, quality)  # line 7
+            share = min(max(quality / self._problem.range_steps, 0.0), 1.0)  # of the range of qualities
+            attempted(partial(sampler.tell, i, share), None)  # line 7
             if j >= K:
                 continue  # run for its duration alone
             if quality > best[0]:  # line 6
@@ -272,26 +248,21 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
-        """Train and score a candidate privately: the noised score in steps, and the model; one that fails is the
-        worst, has none, and counts.
-        """
+        """The noised quality in steps, and the model; a trial that fails is the worst, has none, and counts."""
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
-                model = self._train(index, objective, source)
-                score = self._trial.score
+                training, score = self._trial.training, self._trial.score
+                if training is None:
+                    model: ScorableModel = self._problem.train(index)
+                elif objective.training is None:
+                    raise ValueError("the objective has no training records")
+                else:
+                    records = objective.training.expose()
+                    model = training.train(records, self._problem.candidates.points[index], source)
                 return score.prepare(score.spend("quality"), source)(objective.evaluate(model)), model
 
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
-
-    def _train(self, index: int, objective: Scorer, source: NoiseSource) -> ScorableModel:
-        """Train one trial's model at candidate `index`: privately, with noise by `source`, or on the public set."""
-        if self._trial.training is None:
-            return self._problem.train(index)
-        records = objective.training
-        if records is None:
-            raise ValueError("the objective has no training records")
-        return self._trial.training.train(records.expose(), self._problem.candidates.points[index], source)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
         """The index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
@@ -300,22 +271,14 @@ class HypoSearch(Opaque):
         """
         if self._only is not None:
             return self._only
-        N, (lower, upper) = len(self._problem.candidates), (self._mechanism.lower, self._mechanism.upper)
-        if isinstance(sampler, UniformSampler):
-            return draw_index(self._of_prior or [1] * N, source)
+        if 1.0 in (self._mechanism.lower, self._mechanism.upper):  # the prior is the only density in the box
+            return draw_index(self._prior, source)
         whole = sum(self._prior)
         density = attempted(lambda: sampler.density().tolist(), [weight / whole for weight in self._prior])
-        return draw_index(bounded_weights(density, lower=lower, upper=upper, prior=self._of_prior), source)
-
-    @property
-    def _of_prior(self) -> list[int] | None:
-        """The prior's integer weights, one for each candidate; None where it is uniform."""
-        return None if max(self._prior) == min(self._prior) else self._prior
-
-    def _tell(self, sampler: Sampler, index: int, quality: int) -> None:
-        """Tell the sampler a trial's quality, as a share of its range; an error of the sampler is dropped."""
-        share = min(max(quality / self._problem.range_steps, 0.0), 1.0)
-        attempted(lambda: sampler.tell(index, share), None)
+        return draw_index(
+            bounded_weights(density, lower=self._mechanism.lower, upper=self._mechanism.upper, prior=self._prior),
+            source,
+        )
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:
@@ -341,9 +304,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The least noisy trial (training and score) with which the selection stays within the terms' ε, or that of
-    `base_epsilon`; None if none does.
-    """
+    """The least noisy trial that the terms pay for, at its own ε where `base_epsilon` says it; None if none."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)
@@ -351,11 +312,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 
 def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions.
-
-    Raises:
-        StudyInvalid: it would be millions.
-    """
+    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions."""
     try:
         return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
     except ValueError:
@@ -369,13 +326,10 @@ def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """The largest cost of one trial with which the selection stays within the terms' ε, or the cost that
-    `base_epsilon` states; None if none does.
-    """
+    """The largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:
-        """Whether the whole selection, with trials of this cost, stays within ε of the terms."""
         trial = base.trial(cost, facts).curve
         price = selection_epsilon(
             terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta, calibration=terms.calibration

@@ -68,7 +68,6 @@ class NoisyGradientDescent:
         check_vector(self._noise(sizes, value_of("epochs", AXES, point)))
 
     def _noise(self, sizes: Sizes, epochs: float) -> DiscreteGaussianVector:
-        """The mechanism that adds noise to one step's gradient."""
         size = sizes.n_features * n_columns(self.estimator, sizes.n_classes)
         sensitivity = sum_sensitivity(moves=2, n_records=sizes.n_records, size=size)
         return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)

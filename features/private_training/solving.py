@@ -21,6 +21,7 @@ Discrete Laplace noise on the weights of a linear model, for the algorithms that
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector
-from dpbo_core.models.linear.certificates import certifiable
+from dpbo_core.models.linear.losses import certifiable
 from dpbo_core.models.linear.tilted import descent_steps
 
 
@@ -75,25 +76,15 @@ def solvable(*, n_records: int, n_features: int, regularization: float, tilt_nor
 def check_solvable(
     algorithm: str, *, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0
 ) -> None:
-    """Refuse a λ at which some data set of that size cannot be solved to within `tolerance(…)`.
-
-    Raises:
-        StudyInvalid: it is not so; says from which λ on it is.
-    """
-
-    def solvable_at(log_lambda: float) -> bool:
-        """Whether every data set of that size can be solved at λ = exp(log_lambda)."""
-        return solvable(
-            n_records=n_records, n_features=n_features, regularization=math.exp(log_lambda), tilt_norm=tilt_norm
-        )
-
-    if solvable(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm):
+    """Refuse a λ at which some data set of that size cannot be solved to within `tolerance(…)`."""
+    solvable_at = partial(solvable, n_records=n_records, n_features=n_features, tilt_norm=tilt_norm)
+    if solvable_at(regularization=regularization):
         return
     problem = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
     if regularization > LARGEST:
         raise StudyInvalid(problem, cause="its square is no number", remedy="lower the high end of lambda")
     low, high = math.log(1e-300), math.log(0.99 * LARGEST)
-    if not solvable_at(high):
+    if not solvable_at(regularization=math.exp(high)):
         raise StudyInvalid(
             problem,
             cause="the sum of so many gradients cannot be certified in double precision at any lambda",
@@ -101,7 +92,7 @@ def check_solvable(
         )
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if solvable_at(middle) else (middle, high)
+        low, high = (low, middle) if solvable_at(regularization=math.exp(middle)) else (middle, high)
     raise StudyInvalid(
         problem,
         cause="double precision cannot guarantee its distance to the minimiser for every data set",

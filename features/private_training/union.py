@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dpbo.features.private_training.base import Base, Trial, TrialFacts, with_score
+from dpbo.features.private_training.base import Base, with_score
 from dpbo.features.private_training.dp_sgd import DP_SGD
 from dpbo.features.private_training.noisy_gradient_descent import NOISY_GRADIENT_DESCENT
 from dpbo.features.private_training.objective_perturbation import OBJECTIVE_PERTURBATION
@@ -10,13 +10,13 @@ from dpbo.features.private_training.output_perturbation import OUTPUT_PERTURBATI
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.methods.problem import Problem
 
-
-def _public_trial(cost: float, facts: TrialFacts) -> Trial:
-    """A trial whose model is of the public set and costs nothing: all of `cost` pays for its noisy score."""
-    return with_score(None, facts.laplace(cost), facts)
-
-
-PUBLIC_TRAINING = Base("public_training", _public_trial, axes=None, pure=True, private=False)
+PUBLIC_TRAINING = Base(
+    "public_training",
+    lambda cost, facts: with_score(None, facts.laplace(cost), facts),  # the model costs nothing
+    axes=None,
+    pure=True,
+    private=False,
+)
 BASES: Mapping[str, Base] = {
     base.name: base
     for base in (
@@ -30,11 +30,7 @@ BASES: Mapping[str, Base] = {
 
 
 def base_named(name: str) -> Base:
-    """The base algorithm (how trials are trained, in private or in public) of this name; any other is refused.
-
-    Raises:
-        StudyInvalid: there is none of this name.
-    """
+    """The base algorithm (how trials are trained, in private or in public) of this name; any other is refused."""
     if name not in BASES:
         raise StudyInvalid(
             f"method.base = {name!r} is not known{suggestion(name, BASES)}",

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from dpbo.features.watch.looks import open_look
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.features.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
-from dpbo.flows.cli.budget import account_line
+from dpbo.flows.cli.release_screen import print_document
 from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefect_failed, serve_schedule
 from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
@@ -21,6 +20,8 @@ from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks.policies import without_prefect
+from dpbo.tasks.reporting.budget_alert import account_line
+from dpbo.tasks.reporting.look_document import ALL, look_document
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -31,8 +32,6 @@ from dpbo_core.study.toml_file import read_study
 
 if TYPE_CHECKING:
     from dpbo.features.watch.flow import Watched
-
-ALL = " All looks together, up to and including the first alarm."
 
 
 def watch(
@@ -66,7 +65,7 @@ def watch(
     section = read_study(study).watch or WatchSection()
     words = {"drop": drop, "epsilon": epsilon, "table": table, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}
-    section = replace(section, **changes)  # type: ignore[arg-type]  # the words' own types
+    section = section.replace(**changes)
     if plan:
         expected = planned(study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
@@ -119,7 +118,7 @@ def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) ->
     plan = plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
     useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
     if consent(study, useless, may_ask=True) is IfUseless.SPEND:
-        study = replace(study, privacy=replace(study.privacy, anyway=True))
+        study = study.replace(privacy=study.privacy.replace(anyway=True))
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
     try:
@@ -149,26 +148,10 @@ def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -
 
 def print_watched(watched: "Watched", account: Account) -> None:
     """Print a look's (private check's) result, holds or ALARM, its price and where it is shown."""
-    screen, look = Screen(), watched.look
-    word = "[bold red]ALARM[/]" if look.alarm else "[bold]holds[/]"
-    screen.say(f"{named(look.key.study)} · {named(look.key.edition)} · look {named(look.name)}\n")
-    screen.facts(_facts(watched, word, account))
-
-
-def _facts(watched: "Watched", word: str, account: Account) -> Iterator[tuple[str, str]]:
-    """Rows, name and text in rich's markup, for the screen of one look (private check); `word` is its result."""
-    look = watched.look
-    fallen = f"the score has fallen by about {look.terms.drop:g}" if look.alarm else "no fall is seen"
-    again = "; recorded before, and nothing was read now" if look.replayed else ""
-    yield "score", f"{word}: {fallen}{again}"
-    yield "looks", f"{look.number} up to this one; ε = {look.guarantee.epsilon:g} was spent once for all of them"
-    yield "guarantee", named(look.guarantee.in_words()) + ALL
-    yield "budget", account_line(account)
-    if look.alarm:
-        yield "next", "this watch is over: tune again, or open another (a new edition in \\[watch])"
-    if watched.tracked is not None:
-        place = f"MLflow experiment {named(repr(watched.tracked.experiment))}, run {watched.tracked.run_id[:8]}"
-        yield "timeline", f"dpbo ui   ({place})"
+    tracked, timeline = watched.tracked, ""
+    if tracked is not None:
+        timeline = f"dpbo ui   (MLflow experiment {tracked.experiment!r}, run {tracked.run_id[:8]})"
+    print_document(look_document(watched.look, budget=account_line(account), timeline=timeline))
 
 
 def watched_json(watched: "Watched") -> dict[str, Any]:

@@ -21,7 +21,6 @@ from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.reading import read_section
 
 
 @private_task(name="prepare look", **policies.SENSITIVE_TASK)
@@ -90,8 +89,7 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
     if section is None or isinstance(section, WatchSection):
         return section
     stated = {key: value for key, value in section.items() if value is not None}
-    read: WatchSection = read_section(WatchSection, stated, "[watch]")
-    return read
+    return WatchSection.read(stated)
 
 
 def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None) -> Watched:

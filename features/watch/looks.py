@@ -40,15 +40,14 @@ from dpbo_core.mechanisms.above_threshold import alarm
 from dpbo_core.mechanisms.noise import NoiseSource, try_out
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded, VaultContents
 from dpbo_core.models.estimators import Model
-from dpbo_core.privacy.library_version import library_version
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.sealing import messages, sealed
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.named_parts import library_version
+from dpbo_core.privacy.release import Spend
+from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import check_accepted, opening_cap
 from dpbo_core.study.query import Charged, PrivateQuery, charged
-from dpbo_core.study.reading import check_name
+from dpbo_core.study.section import check_name
 
 
 def look_once(

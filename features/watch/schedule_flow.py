@@ -35,7 +35,6 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.study import WatchSection
-from dpbo_core.study.reading import to_table
 from dpbo_core.study.toml_file import read_study
 
 OVER = "Over: an alarm ended it"
@@ -95,6 +94,6 @@ def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule) -> 
     plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
     useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
     consent(spec, useless, may_ask=False)
-    section = None if wanted is None else to_table(wanted)
+    section = None if wanted is None else wanted.to_table()
     parameters = {"study": os.path.relpath(path), "wanted": section}
     served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

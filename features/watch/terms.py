@@ -30,7 +30,7 @@ from typing import Any
 from dpbo.features.watch import KIND, LOOK
 from dpbo.features.watch.power import Noise
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.ledger import QueryKey
+from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.above_threshold import AboveThreshold, Fall
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scorable import ScorableModel

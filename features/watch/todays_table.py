@@ -6,13 +6,13 @@ Nothing else of a table can be a reason to refuse it.
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import glob
 from itertools import chain
 from pathlib import Path
 
 from dpbo.features.watch.terms import Terms
-from dpbo_core import data
+from dpbo_core.data import read_header
 from dpbo_core.data.addresses import is_address, parts_of, place_of
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
@@ -20,10 +20,11 @@ from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
 from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
-from dpbo_core.study import PersonFiles, PredictionTable, PublicFiles, SensitiveData, StudySpec, WatchSection
-from dpbo_core.study.data_split import check_presence, each_file, identified_sources, sensitive_half
-from dpbo_core.study.headers import check_distinct, n_validation
+from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE
+from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.data_split import check_presence, identified_sources, sensitive_half
+from dpbo_core.study.halves import each_file
+from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.public_half import PublicHalf
 
 
@@ -74,20 +75,17 @@ def todays_table(
     Raises:
         StudyInvalid: it is missing, or has other columns. No record's content was looked at.
     """
-    files, named = spec.data, section.table
-    if terms.pool > 1 and isinstance(files, PublicFiles | PersonFiles):
+    named = section.table
+    if terms.pool > 1 and spec.data.divided is not None:
         return _pool(spec, folder, public, section, terms, read_before)
-    if isinstance(files, PublicFiles | PersonFiles) and named is not None:
-        files = replace(files, validation=named)
-    elif named is not None:
+    if named is not None and spec.data.divided is None:
         raise StudyInvalid(
             "watch.table names a file, and the study's data are no files",
             cause="a bundled set has one table",
             remedy="leave table out",
         )
-    if isinstance(files, PublicFiles):
-        files = replace(files, n_validation=_n_records(files, folder))
-    today = replace(spec, data=files)
+    (today,) = each_file(spec, () if named is None else (named,))
+    today = _counted(today, folder)
     check_presence(today, folder, public)
     return TodaysTable(today, folder, stated_size(today))
 
@@ -112,23 +110,19 @@ def _pool(
             cause="a pool is the newest files whose names hold the time: day-{date}.csv; or none is there yet",
             remedy=f'give --pool {terms.pool} --table "day-{{date}}.csv", or the same under [watch]',
         )
-    if isinstance(spec.data, PersonFiles):
+    if spec.data.person_count is not None:
         fitting = [name for name in read_before if values_in(str(section.table), Path(name).as_posix()) is not None]
         _check_whole(names, section.pool, [name for name in fitting if not (Path(folder) / name).exists()])
-    n = 0
-    for one in each_file(spec, names):
-        files = one.data
-        if isinstance(files, PublicFiles):
-            files = replace(files, n_validation=_n_records(files, folder))
-            n += files.n_validation
-        check_presence(replace(one, data=files), folder, public)
+    each = [_counted(one, folder) for one in each_file(spec, names)]
+    for one in each:
+        check_presence(one, folder, public)
     check_distinct((), tuple(Path(folder) / name for name in names), shown_as="the pool")
-    files = spec.data
-    if isinstance(files, PersonFiles):
-        files = replace(files, n_persons=terms.least_records)
-    elif isinstance(files, PublicFiles):
-        files = replace(files, n_validation=n)
-    today = replace(spec, data=files)
+    n = sum(one.data.n_scored or 0 for one in each)
+    if spec.data.person_count is None:
+        data = spec.data.with_records(n)
+    else:
+        data = spec.data.replace(n_persons=terms.least_records)
+    today = spec.replace(data=data)
     return TodaysTable(today, folder, stated_size(today), names)
 
 
@@ -185,7 +179,7 @@ def least_of(spec: StudySpec, section: WatchSection) -> int:
     Raises:
         StudyInvalid: nobody but the user knows how many persons several tables have together.
     """
-    if section.pool is not None and section.least_records is None and isinstance(spec.data, PersonFiles):
+    if section.pool is not None and section.least_records is None and spec.data.person_count is not None:
         raise StudyInvalid(
             f"how many different persons {section.pool} tables have together is not stated",
             cause="each person counts once in a pool, and who comes again is in several tables",
@@ -196,8 +190,7 @@ def least_of(spec: StudySpec, section: WatchSection) -> int:
 
 def stated_size(spec: StudySpec) -> int:
     """The number of records m, or of persons n_p, that the study states."""
-    size = spec.data.n_persons if isinstance(spec.data, PersonFiles) else n_validation(spec)
-    return size or 1
+    return spec.data.person_count or spec.data.n_scored or 1
 
 
 def counted_of(problem: Problem) -> str:
@@ -213,13 +206,13 @@ def check_watchable(spec: StudySpec) -> None:
     Raises:
         StudyInvalid: the training set is sensitive.
     """
-    if isinstance(spec.data, PredictionTable):
+    if not spec.model.trained:
         raise StudyInvalid(
             "a study of predictions made elsewhere has no model to watch",
             cause="it released which candidate is best; tomorrow's predictions would be another table",
             remedy="give each day's table an edition of its own",
         )
-    if isinstance(spec.data, SensitiveData):
+    if spec.data.sensitive_training:
         raise StudyInvalid(
             "models of a sensitive training set cannot be watched",
             cause="they are private releases of their own, and no public set says what to expect",
@@ -227,9 +220,12 @@ def check_watchable(spec: StudySpec) -> None:
         )
 
 
-def _n_records(files: PublicFiles, folder: str | Path) -> int:
-    """The number of records of the validation file or its parts, by their headers."""
-    path = place_of(folder, files.validation)
-    parts = parts_of(path, shown_as=files.validation) or (path,)
-    headers = [data.read_header(part, mode=SENSITIVE_FILE, shown_as=files.validation) for part in parts]
-    return sum(header.n_records for header in headers)
+def _counted(spec: StudySpec, folder: str | Path) -> StudySpec:
+    """The study with its validation files' number of records, by their headers; as it is if that is private."""
+    shown, files = spec.data.validation_file, spec.data.divided
+    if files is None or files.person_count is not None:
+        return spec
+    path = place_of(folder, shown)
+    parts = parts_of(path, shown_as=shown) or (path,)
+    headers = [read_header(part, mode=SENSITIVE_FILE, shown_as=shown) for part in parts]
+    return spec.replace(data=files.with_records(sum(header.n_records for header in headers)))

@@ -25,10 +25,8 @@ from dpbo_core.methods.pricing import Scope, guarantee_of
 from dpbo_core.methods.problem import Problem, Trainer
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.privacy.assumption import ROWS_IN_ONE_TABLE
-from dpbo_core.privacy.guarantee import Evidence, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE, Evidence, Standing
+from dpbo_core.privacy.release import NO_SCORE, PrivacyPlan, Release
 from dpbo_core.report.evaluated_model import no_model
 from dpbo_core.report.request import digest_of_released, not_released
 from dpbo_core.study import StudySpec, WatchSection

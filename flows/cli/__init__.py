@@ -64,5 +64,4 @@ def _first_look() -> "StudySpec | None":
 
 
 def _raise_interrupt(_number: int, _frame: object) -> NoReturn:
-    """Handle a signal by raising KeyboardInterrupt."""
     raise KeyboardInterrupt

@@ -20,7 +20,6 @@ from dpbo.flows.cli.terminal import Screen, lenient, print_message
 from dpbo.flows.cli.words import (
     Plain,
     of_each_with_a_result,
-    of_each_without_schedule,
     of_every_command,
 )
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
@@ -54,7 +53,6 @@ FIRST = 8  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {"show", "tune", "evaluate", "plan", "verify", *OF_FEATURES}
-WITHOUT_SCHEDULE = {"tune", "evaluate"}
 
 
 class Verbs(TyperGroup):
@@ -79,8 +77,6 @@ class Verbs(TyperGroup):
         add_options(command, of_every_command)
         if name in WITH_A_RESULT:
             add_options(command, of_each_with_a_result)
-        if name in WITHOUT_SCHEDULE:
-            add_options(command, of_each_without_schedule)
         return name, command, rest
 
 

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
 from dpbo_core.ledger.accounting.edition_price import CLOSE, room_in_words
@@ -20,7 +21,7 @@ from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.declared_query import rounds_of
 
 SHOWN_STUDIES = 3  # whose room is said: those that were charged last
-NEWEST = 20  # entries of a dataset that are shown without --all
+NEWEST = 20  # entries of a dataset that are shown; --json has all
 HEADER = ("study", "edition", "method", "ε", "δ", "released")
 EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
@@ -53,9 +54,6 @@ def show_accounts(
     every: Annotated[
         str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
     ] = None,
-    every_entry: Annotated[
-        bool, typer.Option("--all", help=f"Every entry of each dataset, and not its newest {NEWEST} alone.")
-    ] = False,
     json: AsJson = False,
 ) -> None:
     """Show every dataset's account, or one; --forecast says when it ends."""
@@ -72,8 +70,7 @@ def show_accounts(
         burn_downs = _forecasts(accounts, every)
         print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
         return
-    newest = None if every_entry else NEWEST
-    print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts, newest)
+    print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts)
 
 
 def _forecasts(
@@ -82,24 +79,6 @@ def _forecasts(
     """Each account with its forecast, None where there is none; studies go on `every` so long, or as they did."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
-
-
-def account_line(account: Account, *, study: str = "") -> str:
-    """A dataset's budget in one line, escaped for a screen: spent, limit and left; or that it is public.
-
-    Args:
-        account: of the dataset.
-        study: of whose editions it is said how many more fit.
-    """
-    numbers = _amounts(account)
-    if numbers["public"]:
-        return f"{named(numbers['name'])}: declared public, no limit"
-    spent, limit, left = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"], numbers["remaining"]["epsilon"]
-    if spent is None:
-        return f"{named(numbers['name'])}: ε without end of {limit:g} spent, nothing left"
-    more = account.editions.get(study)
-    fits = "" if more is None else f", {room_in_words(more)}"
-    return f"{named(numbers['name'])}: ε {spent:.3g} of {limit:g} spent, {left:.3g} left{fits}"
 
 
 def _why_less(account: Account) -> str:
@@ -163,15 +142,15 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
     }
 
 
-def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NEWEST) -> None:
-    """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries, or all where None."""
+def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
+    """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries."""
     screen = Screen()
     if not accounts:
         screen.say(EMPTY)
     for place, account in enumerate(accounts):
         if place:
             screen.say()
-        screen.say(f"[bold]{account_line(account)}[/]  {_bar(account, screen)}".rstrip())
+        screen.say(f"[bold]{named(account_line(account))}[/]  {_bar(account, screen)}".rstrip())
         for line in approval_lines(account):
             screen.say(f"  {line}")
         if account.entries:
@@ -179,11 +158,9 @@ def print_accounts(accounts: tuple[DatasetAccount, ...], newest: int | None = NE
                 screen.say(f"  {_room(account)}")
             if less := _why_less(account):
                 screen.say(f"  {less}")
-            entries = account.entries if newest is None else account.entries[-newest:]
+            entries = account.entries[-NEWEST:]
             if len(entries) < len(account.entries):
-                screen.say(
-                    f"  the newest {len(entries)} of {len(account.entries):,} entries; --all shows every one"
-                )
+                screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json has every one")
             screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
             for line in (*_unfinished(entries), *_askers(entries)):
                 screen.say(f"  {line}")
@@ -283,7 +260,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
     for place, (account, burn_down) in enumerate(forecasts):
         if place:
             screen.say()
-        screen.say(f"[bold]{account_line(account)}[/]")
+        screen.say(f"[bold]{named(account_line(account))}[/]")
         for line in _lines(burn_down, screen):
             screen.say(f"  {line}")
 
@@ -307,13 +284,11 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
 
 
 def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
-    """When a budget ends and at which study, in a sentence; where one is None, that it does not in ten years."""
     if ends is None or refused is None:
         return "it does not end within ten years"
     return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
 def _duration(every: timedelta) -> str:
-    """A duration in days, or in hours below two days."""
     days = every.total_seconds() / 86400.0
     return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"

@@ -21,9 +21,8 @@ from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
 from dpbo_core.privacy.atomically import replace_atomically
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 
 
 @budget_app.command("set")
@@ -96,50 +95,37 @@ def _budget(
 @budget_app.command()
 def allow(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="A path ({date} allowed), URL#table, bundled name, or memory."),
-    ] = None,
-    shared: Annotated[
-        bool, typer.Option("--shared", help="Its people pay another dataset too; both accounts say so.")
-    ] = False,
-    score: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="A function of yours that studies may name as their score."),
-    ] = None,
-    training: Annotated[
-        bool, typer.Option("--training", help="Not to be scored on: Prefect's runs may read it as a public file.")
-    ] = False,
-    model: Annotated[
-        bool,
-        typer.Option("--model", help="Not to be scored on: Prefect's runs may evaluate the model saved there."),
-    ] = False,
-    estimator: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:NAME", help="An estimator off the list that Prefect's runs may import."),
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="A path ({date} allowed), URL#table, bundled name, or memory; or a name."
+        ),
+    ],
+    role: Annotated[
+        Literal["training", "model", "score", "estimator", "shared"] | None,
+        typer.Option(
+            "--as",
+            help="training, model: files that Prefect's runs may read. score, estimator: a name to import, "
+            "package.module:name. shared: a file whose people pay another dataset too.",
+        ),
     ] = None,
 ) -> None:
-    """Add to what a dataset may be scored on or by, and what Prefect's runs may read or import. No charge."""
-    if file is None and not (score or estimator):
-        raise StudyInvalid("nothing is said that may be", remedy="give a FILE, or --score package.module:function")
-    ledger, lines = own_ledger(), []
-    if file is not None and (training or model):
-        source = file_source(file, PUBLIC if training else MODEL)
-        since = "from now on" if ledger.allow_reading(dataset, source) else "(as before)"
-        lines.append(f"{dataset}: Prefect's runs may read {source} as {source.role} {since}.")
-    elif file is not None:
-        source = _source(file)
-        others = ledger.allow_shared(dataset, source) if shared else ()
-        new = others is not None if shared else ledger.allow(dataset, source)
-        since = "from now on" if new else "(as before)"
+    """Add a file that a dataset may be scored on; or, --as, what its studies may read or import. No charge."""
+    ledger, shown, also = own_ledger(), what, ""
+    if role in ("score", "estimator"):
+        new = ledger.allow_code(dataset, Code(role, what))
+        may = "may be scored by" if role == "score" else "Prefect's runs may import"
+    elif role in ("training", "model"):
+        source = file_source(what, PUBLIC if role == "training" else MODEL)
+        new, shown = ledger.allow_reading(dataset, source), f"{source} as {source.role}"
+        may = "Prefect's runs may read"
+    else:
+        source = _source(what)
+        others = ledger.allow_shared(dataset, source) if role == "shared" else ()
+        new = others is not None if role == "shared" else ledger.allow(dataset, source)
         also = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
-        lines.append(f"{dataset}: may be scored on {source} {since}.{also}")
-    codes = [Code("score", path) for path in score or ()] + [Code("estimator", path) for path in estimator or ()]
-    for code in codes:
-        since = "from now on" if ledger.allow_code(dataset, code) else "(as before)"
-        what = "may be scored by" if code.key == "score" else "Prefect's runs may import"
-        lines.append(f"{dataset}: {what} {code.path} {since}.")
-    print_sentence(" ".join(lines))
+        may, shown = "may be scored on", str(source)
+    print_sentence(f"{dataset}: {may} {shown} {'from now on' if new else '(as before)'}.{also}")
 
 
 @budget_app.command()

@@ -93,7 +93,6 @@ def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 
 def _versions() -> Iterator[Finding]:
-    """Findings: the version of Python; whether packages are within the version ranges that dpbo requires."""
     yield Finding("python", "fine", sys.version.split()[0])
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
@@ -114,7 +113,6 @@ def _versions() -> Iterator[Finding]:
 
 
 def _disk() -> Iterator[Finding]:
-    """A finding: whether the stores can be written, and how much room the disk has."""
     here = FOLDER if FOLDER.exists() else Path()
     free = shutil.disk_usage(here).free
     gigabytes = f"{free / 2**30:.1f} GB free"
@@ -143,7 +141,6 @@ def _ledger() -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
-    """Findings about who else can read the stores and the sensitive files."""
     try:
         accounts = accounts_here()
     except DpboError:
@@ -152,12 +149,10 @@ def _files() -> Iterator[Finding]:
 
 
 def _budgets() -> Iterator[Finding]:
-    """A finding for each dataset's budget: how much of it is spent, and what is unfinished."""
     yield from map(_budget, accounts_here())
 
 
 def _budget(account: Account) -> Finding:
-    """A finding: how much of a dataset's budget is spent, and what is unfinished."""
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
         return Finding(name, "fine", "declared public, no limit")

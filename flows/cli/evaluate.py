@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from dpbo.flows.results import Evaluated
 from dpbo.flows.stores import Stores
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report import KIND
 from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
 from dpbo_core.report.request import saved
@@ -58,8 +57,7 @@ def evaluate(
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:
-        print_report(result, tracked, account)
-        print_next(result.release)
+        print_next(print_report(result, tracked, account))
 
     print_result(lambda: evaluated_json(result, tracked), screen)
 
@@ -82,8 +80,8 @@ def run(
     """
     study, folder = _read(path, model, anyway=anyway)
     if mend is not None:
-        section = replace(study.evaluation or mend, repair=True)
-        study = replace(study, evaluation=replace(section, threshold=mend.threshold or section.threshold))
+        section = (study.evaluation or mend).replace(repair=True)
+        study = study.replace(evaluation=section.replace(threshold=mend.threshold or section.threshold))
     quiet_environment()
     run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *saved(model))
     replay = reported(run, epsilon=epsilon, model=model)
@@ -141,7 +139,6 @@ def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[Stud
 
 
 def _report_ids(run: Run) -> set[str]:
-    """The ids of the recorded releases of the study's evaluations."""
     editions = run.ledger.editions(f"{run.spec.name}/{KIND}", dataset=run.spec.privacy.dataset)
     return {item.release_id for item in editions if item.release is not None}
 

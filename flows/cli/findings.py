@@ -100,7 +100,6 @@ def _of_prefect() -> tuple[Path, Path]:
 
 
 def _holds_a_secret(profiles: Path) -> bool:
-    """Whether Prefect's file `profiles` sets a password, key or database URL; False where it cannot be read."""
     try:
         text = profiles.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -122,7 +121,6 @@ def n_clients(dask_scheduler: Any) -> int:
 
 
 def _dask_key() -> Iterator[Finding]:
-    """A finding where others can read Dask's client key; else none."""
     import dask
 
     tls = dask.config.get("distributed.comm.tls.client")

@@ -11,7 +11,7 @@ from pathlib import Path
 from dpbo_core.data.addresses import place_of
 from dpbo_core.data.header import missing_file
 from dpbo_core.errors import StudyInvalid, no_budget
-from dpbo_core.study import PersonFiles, PublicFiles, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.query_sections import no_epsilon
 from dpbo_core.study.spec import space_of
 from dpbo_core.study.toml_file import read_study
@@ -52,8 +52,8 @@ def look(words: Sequence[str]) -> StudySpec | None:
 
 def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
     """Refuse what the headers show: of the public file for a plan, of both for a tune, which needs a cap too."""
-    section = study.data
-    if isinstance(section, PublicFiles | PersonFiles) and "{" not in section.training + section.validation:
+    section = study.data.divided
+    if section is not None and "{" not in section.training + section.validation:
         for name in (section.training,) if verb == "plan" else (section.training, section.validation):
             place = place_of(folder, name)
             if isinstance(place, Path) and place.suffix.lower() in (".csv", ".parquet") and not place.exists():

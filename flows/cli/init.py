@@ -26,7 +26,7 @@ from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
-from dpbo_core.study import AxisSection, PersonFiles, PrivacySection, PublicFiles, StudySpec
+from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
 from dpbo_core.study.toml_file import read_study
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
@@ -34,6 +34,7 @@ UNBALANCED = 2.0  # classes whose shares differ by more than this factor are wei
 # Of a file in a split: they say nothing of whose data it holds.
 ROLES = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
 WIDTH = 80  # columns of the file
+DEFAULT = Path("study.toml")
 BIAS = 0.7071  # without one a linear model cannot say the larger class of everybody
 RARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
 NOTES = {  # beside a line of the file, or the header of a table
@@ -57,20 +58,20 @@ def init(
         Path, typer.Argument(metavar="VALIDATION.csv", help="The SENSITIVE file; its header and length are read.")
     ],
     target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Of the study and its budget; the file's or the target's if not given.")
-    ] = None,
     person: Annotated[
-        str | None, typer.Option(help="The column that says whose a record is: whole people are protected.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN=N",
+            help="The column that says whose a record is, and how many people the validation file is about.",
+        ),
     ] = None,
-    n_persons: Annotated[
-        int | None, typer.Option(help="With --person: how many people the validation file is about; public.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The file to write; one that is there is kept.")] = Path("study.toml"),
+    out: Annotated[
+        Path, typer.Option(help="The file to write, whose name the study takes; one that is there is kept.")
+    ] = DEFAULT,
 ) -> None:
     """Write a study file for two data files. Charges nothing."""
     check_public_here((file_source(training, PUBLIC),))
-    people = stated_people(person, n_persons)
+    people, name = None if person is None else stated_people(person), None if out == DEFAULT else out.stem
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
     with (
@@ -78,7 +79,9 @@ def init(
         out.open("x", encoding="utf-8") as file,
     ):
         file.write(text)
-    print_written(read_study(out), out, notices(training, table, target or list(table.columns)[-1], person))
+    print_written(
+        read_study(out), out, notices(training, table, target or list(table.columns)[-1], people and people[0])
+    )
 
 
 def study_text(
@@ -97,7 +100,7 @@ def study_text(
             record. With `people` that number is not used.
         table: what the public one holds.
         target: the column to predict; the last one where None.
-        name: of the study and of its budget; where None as `public_name` says.
+        name: of the study; where None that of its budget, which `public_name` says.
         folder: where the study file will stand; its paths are relative to it.
         people: the column that says whose a record is, and how many people the validation file is about, which is
             public and so not counted; None guarantees to each record by itself.
@@ -122,7 +125,7 @@ def study_text(
     ignored = [column for column in others if _identifies(table, column)]
     gaps = any(not present(table.columns[column]).all() for column in others if column not in ignored)
     model, space = _model(table, target)
-    name = name or public_name(validation, target)
+    dataset = public_name(validation, target)
     data: dict[str, object] = {
         "training": os.path.relpath(training, folder),
         "validation": os.path.relpath(validation, folder),
@@ -131,8 +134,8 @@ def study_text(
     }
     data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
     tables: dict[str, dict[str, object]] = {
-        "study": {"name": name, "method": "auto"},
-        "privacy": {"dataset": name, "epsilon": 1.0} | privacy,
+        "study": {"name": name or dataset, "method": "auto"},
+        "privacy": {"dataset": dataset, "epsilon": 1.0} | privacy,
         "budget": {"epsilon": 5.0, "delta": 1e-5},
         "evaluation": {"epsilon": 1.0},
         "data": data,
@@ -164,7 +167,6 @@ def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
 
 
 def _line(key: str, value: object) -> str:
-    """A line of a study file: `key = value`, with the key's note beside it."""
     return _noted(f"{key} = {_inline(value)}", NOTES.get(key))
 
 
@@ -175,7 +177,6 @@ def _noted(text: str, note: str | None) -> str:
 
 
 def _inline(value: object) -> str:
-    """A value as TOML writes it in one line."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_inline(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
@@ -184,7 +185,6 @@ def _inline(value: object) -> str:
 
 
 def _key(name: str) -> str:
-    """A key as TOML writes it, quoted where it must be."""
     return tomli_w.dumps({name: 0}).removesuffix(" = 0\n")
 
 
@@ -201,23 +201,20 @@ def public_name(validation: Path, target: str) -> str:
     return name.strip()[:100].strip() or "study"
 
 
-def stated_people(person: str | None, n_persons: int | None) -> tuple[str, int] | None:
-    """The options --person and --n-persons as a pair, None without both; one without the other is refused.
+def stated_people(text: str) -> tuple[str, int]:
+    """The column and the number of people in the option --person; refused without a number.
 
     Raises:
-        StudyInvalid: one of them is missing.
+        StudyInvalid: there is none.
     """
-    if person is None and n_persons is None:
-        return None
-    if person is None:
-        raise StudyInvalid("--n-persons without --person", remedy="name the column that says whose a record is")
-    if n_persons is None:
+    column, _, number = text.rpartition("=")
+    if not column or not number.isdecimal():
         raise StudyInvalid(
             "how many people is the validation file about?",
             cause="each of them counts once, their number divides the score, and counting them would tell it",
-            remedy="add --n-persons with your public number: a few too many or too few only shift the score",
+            remedy="write --person COLUMN=N, a public number: a few too many or too few only shift the score",
         )
-    return person, n_persons
+    return column, int(number)
 
 
 def check_column_of_persons(table: Table, person: str, target: str) -> None:
@@ -301,8 +298,8 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
         ("model", f"{model.estimator}, scored by {model.score}"),
         ("searches", ", ".join(_axis_in_words(name, axis) for name, axis in spec.space.items())),
     ]
-    if isinstance(data, PublicFiles | PersonFiles):
-        facts = [("predicts", named(data.target)), *facts, ("protects", _protected(spec.privacy, data))]
+    if data.divided is not None:
+        facts = [("predicts", named(data.target_column)), *facts, ("protects", _protected(spec.privacy, data))]
     report = "" if spec.evaluation is None else f"; a report on the model ε = {spec.evaluation.epsilon:g}"
     facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}{report}"))
     if spec.budget is not None:
@@ -310,14 +307,14 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
     noticed = list(noticed)
     if spec.privacy.person is None and "people" not in dict(noticed):
-        facts.append(("people", "if a column says whose a record is, --person COLUMN protects people"))
-    if isinstance(data, PublicFiles | PersonFiles) and data.ignore:
-        left_out = ", ".join(named(name) for name in data.ignore)
+        facts.append(("people", "if a column says whose a record is, --person COLUMN=N protects people"))
+    if data.ignored:
+        left_out = ", ".join(named(name) for name in data.ignored)
         facts.append(("left out", f"{left_out}: empty, an identifier, or a text of too many values"))
         facts.append(
             ("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"')
         )
-    if isinstance(data, PublicFiles | PersonFiles) and data.missing == "mean":
+    if data.fills_gaps:
         facts.append(("gaps", "filled with the training file's means"))
     facts += noticed
     screen.facts(facts)
@@ -328,19 +325,17 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     screen.say(f"  dpbo plan {named(out)}")
 
 
-def _protected(privacy: PrivacySection, data: PublicFiles | PersonFiles) -> str:
-    """The people or records whom the study protects, in words."""
-    if isinstance(data, PersonFiles):
-        who = f"the people in column {named(str(privacy.person))} of {named(data.validation)}"
-        return f"{who}: {data.n_persons:,} of them, on your word, and each counts once"
-    n, file, k = f"{data.n_validation:,}", named(data.validation), privacy.max_records_per_person
+def _protected(privacy: PrivacySection, data: DataSection) -> str:
+    if data.person_count is not None:
+        who = f"the people in column {named(str(privacy.person))} of {named(data.validation_file)}"
+        return f"{who}: {data.person_count:,} of them, on your word, and each counts once"
+    n, file, k = f"{data.n_scored:,}", named(data.validation_file), privacy.max_records_per_person
     if privacy.person is None:
         return f"each of the {n} records of {file}"
     return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"
 
 
 def _axis_in_words(name: str, axis: AxisSection) -> str:
-    """An axis of the search in words."""
     if axis.values is not None:
         return f"{named(name)} of {len(axis.values)} values"
     return f"{named(name)} from {axis.low:g} to {axis.high:g}"

@@ -21,7 +21,7 @@ from dpbo_core.methods.advice.expected_loss import UNKNOWN
 from dpbo_core.report.evaluation import EvaluationPlan, planned
 from dpbo_core.report.request import of_a_candidate
 from dpbo_core.report.study_price import price_of
-from dpbo_core.study import Bundled, StudySpec
+from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.headers import n_public
 from dpbo_core.study.preconditions import paying_account
@@ -50,7 +50,7 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
 
     def advised(epsilon: float) -> Advice:
-        asked = replace(spec, privacy=replace(spec.privacy, epsilon=epsilon))
+        asked = spec.replace(privacy=spec.privacy.replace(epsilon=epsilon))
         return advise_study(asked, folder, **read, n_public=n)
 
     def is_good(epsilon: float) -> bool:
@@ -141,7 +141,6 @@ def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str
 
 
 def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print the study's name, the files read for it, and for how many editions its budget is planned."""
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
@@ -230,7 +229,6 @@ def _beside(line: MethodAdvice) -> str:
 
 
 def _verdict(line: MethodAdvice) -> str:
-    """A method's verdict as a prefix of its expectations; "" where it is good."""
     return "" if line.verdict == "good" else f"[{VERDICT_STYLE[line.verdict]}]{line.verdict}[/]: "
 
 
@@ -245,12 +243,10 @@ def _price(line: MethodAdvice, price: Price | None) -> str:
 
 
 def _trainings(line: MethodAdvice) -> str:
-    """How many models a method trains, in words."""
     return f"{line.trainings} training{'' if line.trainings == 1 else 's'}"
 
 
 def _in_processes(seconds: float) -> str:
-    """The expected time of scoring each record in its own process, in words."""
     return f"scores every record in a process of its own: about {seconds:,.0f} s here, an estimate"
 
 
@@ -296,7 +292,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
     """A sentence about which files were read for the advice: the public training set's at most."""
-    if isinstance(spec.data, Bundled) or (advice.n_public is None and advice.positives is None):
+    if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]

@@ -43,8 +43,8 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
             if person is None:
                 yield (
                     "people",
-                    f"{named(column)} has {rows:.1f} rows each: --person {named(column)} protects people, "
-                    "with --n-persons, their number",
+                    f"{named(column)} has {rows:.1f} rows each: --person {named(column)}=N protects people, "
+                    "where N is their number",
                 )
         elif (form := form_of(values)) is not None:
             yield "texts", f"{named(column)} holds {form}"

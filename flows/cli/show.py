@@ -2,14 +2,15 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dpbo.flows.cli.release_screen import print_explained, print_release, release_json
+from dpbo.flows.cli.release_screen import document_of, print_document, print_notes, release_json
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import print_json, print_result
 from dpbo.flows.cli.words import Explain, writing
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -50,10 +51,10 @@ def show(
             raise StudyInvalid(
                 "several releases are summed on the screen alone", remedy="name one, or leave that out"
             )
-        from dpbo.flows.cli.pooled_screen import pooled_reports, print_pooled
+        from dpbo.tasks.reporting.report_document import pooled_document
 
-        document = pooled_reports(study)
-        print_result(lambda: document, lambda: print_pooled(document))
+        pooled = pooled_reports(study)
+        print_result(lambda: pooled, lambda: print_document(pooled_document(pooled)))
         return
     release, account = recorded_release(study[0])
     if html is not None:
@@ -72,9 +73,10 @@ def show(
 
     def screen() -> None:
         look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
-        print_release(result, account, look=look)
+        document = document_of(result, account, look=look)
+        print_document(document)
         if explain:
-            print_explained(release, account)
+            print_notes(document)
 
     print_result(lambda: release_json(result, tracking=None), screen)
 
@@ -103,6 +105,22 @@ def recorded_release(word: str) -> tuple[Release, Account]:
     return release, account
 
 
+def pooled_reports(files: list[str]) -> dict[str, Any]:
+    """The sum of the noised tables in release.json files, one a site, as a report and whether the sites disagree.
+
+    Raises:
+        StudyInvalid: a file is no release, or they are not reports of one model.
+        LedgerDamaged: the ledger here recorded one of them, and is older than it was.
+    """
+    from dpbo.flows.cli.verify import ledger_remark, release_of
+    from dpbo_core.report.pooled import pool
+
+    reports = [release_of(Path(file)) for file in files]
+    for report in reports:
+        ledger_remark(report)
+    return pool(reports)
+
+
 def save_page(release: Release, account: Account, file: Path) -> None:
     """Write a release's certificate as one HTML page, with every picture that can be drawn.
 
@@ -114,7 +132,7 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
     with TemporaryDirectory() as scratch:
         pictures, _ = save_pictures(release, account, Path(scratch))
-        text = page(release, pictures)
+        text = page(release, pictures, budget=account_line(account, study=release.study))
     with writing(f"the file {str(file)!r}"):
         replace_atomically(file, text.encode())
 
@@ -140,7 +158,6 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
 
 
 def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
-    """The error for a word that several releases match."""
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
@@ -149,7 +166,6 @@ def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
 
 
 def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInvalid:
-    """The error for a word that matches a study without a release."""
     own = (entry.study, entry.edition, entry.reserved_at)
     (account,) = ledger.accounts(entry.dataset)
     if any(one.taken_over and (one.study, one.edition, one.reserved_at) == own for one in account.entries):
@@ -171,7 +187,6 @@ def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInval
 
 
 def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
-    """The error for a word that matches nothing."""
     return StudyInvalid(
         f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
         cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
@@ -180,7 +195,6 @@ def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
 
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
-    """The newest ten matching studies in one line."""
     newest = [
         f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
     ]

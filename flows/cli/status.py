@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from dpbo.flows.cli.budget import account_json, account_line, budget_app, looks, n_looks
+from dpbo.flows.cli.budget import account_json, budget_app, looks, n_looks
 from dpbo.flows.cli.running import accounts_here
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.stores import Stores
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.ledger.accounting.account import Entry
 from dpbo_core.ledger.accounts import DatasetAccount
 
@@ -63,12 +64,11 @@ def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")
     for account in accounts:
-        screen.say(f"  {account_line(account)}")
+        screen.say(f"  {named(account_line(account))}")
     screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
 
 
 def _time_in_words(entry: Entry) -> str:
-    """When an entry was released, opened or charged, in words."""
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"

@@ -1,7 +1,6 @@
 """What a command may read of a study file: the study of one run, one that has released, files that are public."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from dpbo.flows.cli.running import is_there, ledger_here
@@ -35,7 +34,7 @@ def study_of_one_run(path: Path, *, anyway: bool = False, read: StudySpec | None
     """
     study = read or read_study(path)
     refuse_fields(study)
-    return replace(study, privacy=replace(study.privacy, anyway=True)) if anyway else study
+    return study.replace(privacy=study.privacy.replace(anyway=True)) if anyway else study
 
 
 def released_study(

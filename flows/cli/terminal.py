@@ -204,7 +204,6 @@ def cells(markup: str) -> int:
 
 
 def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
-    """Pairs (column's name, cell) of a row, without the first cell."""
     return zip(header[1:], row[1:], strict=True)
 
 

@@ -9,12 +9,12 @@ import typer
 
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
+    document_of,
     evaluated_json,
     place,
-    print_explained,
+    print_document,
     print_next,
     print_registered,
-    print_release,
     print_report,
     release_json,
     where_to_look,
@@ -29,17 +29,17 @@ from dpbo.flows.cli.running import (
 )
 from dpbo.flows.cli.studies import study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
-from dpbo.flows.cli.words import Anyway, Explain, Port, Study, TrustServer
+from dpbo.flows.cli.words import Anyway, Direct, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
 from dpbo.flows.useless_spend import consent
+from dpbo.tasks.reporting.document import Document
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
-from dpbo_core.study.public_data import PersonFiles, PublicFiles
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import check_first, was_charged
 
@@ -51,23 +51,17 @@ def tune(
     study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
     example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
-    workers: Annotated[
-        int | None, typer.Option(help="Processes that score a folder's files: [data] workers.", min=1, max=1024)
-    ] = None,
-    explain: Explain = False,
     anyway: Anyway = False,
+    direct: Direct = False,
 ) -> None:
     """Plan, reserve, search step by step, release, and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
-    tuned, account = run(study or EXAMPLE, register=register, workers=workers, anyway=anyway, read=ctx.obj)
+    tuned, account = run(study or EXAMPLE, register=register, anyway=anyway, read=ctx.obj)
 
     def screen() -> None:
-        print_tuned(tuned, account)
-        if explain:
-            print_explained(tuned.result.release, account)
-        else:
-            print_next((tuned.evaluation or tuned.result).release)
+        released, reported = print_tuned(tuned, account)
+        print_next(reported or released)
 
     print_result(lambda: tuned_json(tuned), screen)
 
@@ -100,7 +94,6 @@ def run(
     path: Path,
     *,
     register: bool = False,
-    workers: int | None = None,
     anyway: bool = False,
     read: StudySpec | None = None,
 ) -> tuple[Tuned, Account]:
@@ -112,10 +105,6 @@ def run(
         DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     study = study_of_one_run(path, anyway=anyway, read=read)
-    if workers is not None:
-        if not isinstance(study.data, PublicFiles | PersonFiles):
-            raise StudyInvalid("--workers is of files, and this study names none", remedy="leave it out")
-        study = replace(study, data=replace(study.data, workers=workers))
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
@@ -191,12 +180,14 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
     return document | {"evaluation": evaluated_json(tuned.evaluation, tuned.shown)}
 
 
-def print_tuned(tuned: Tuned, account: Account) -> None:
-    """Print a release, and the report of its evaluation if there is one, as `dpbo tune` shows them."""
-    release = tuned.result.release
-    print_release(tuned.result, account, look=where_to_look(release, tuned.tracked))
+def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | None]:
+    """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
+    result = tuned.result
+    released = document_of(result, account, look=where_to_look(result.release, tuned.tracked))
+    print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
         print_registered(tuned.tracked.model_uri)
-    if tuned.evaluation is not None:
-        Screen().say()
-        print_report(tuned.evaluation, tuned.shown, account)
+    if tuned.evaluation is None:
+        return released, None
+    Screen().say()
+    return released, print_report(tuned.evaluation, tuned.shown, account)

@@ -34,7 +34,6 @@ def _set_json(ctx: typer.Context, value: bool) -> None:
 
 
 def _set_plain(value: bool) -> None:
-    """Switch every screen of this process to plain words if asked for."""
     if value:
         os.environ[PLAIN] = "1"
 
@@ -67,25 +66,21 @@ def of_each_with_a_result(
 
 
 def _set_direct(ctx: typer.Context, value: bool) -> None:
-    """Run this command's flow without Prefect if asked for."""
     if value:
         before = os.environ.get(PREFECT_USE)
         os.environ[PREFECT_USE] = "off"
         ctx.call_on_close(lambda: os.environ.update({PREFECT_USE: before or ""}))
 
 
-def of_each_without_schedule(
-    direct: Annotated[
-        bool,
-        typer.Option(
-            "--direct",
-            help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
-            callback=_set_direct,
-            expose_value=False,
-        ),
-    ] = False,
-) -> None:
-    """Do nothing: its signature declares --direct of commands that run one study and no schedule."""
+Direct = Annotated[
+    bool,
+    typer.Option(
+        "--direct",
+        help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
+        callback=_set_direct,
+        expose_value=False,
+    ),
+]
 
 
 def seconds(text: str) -> float:

@@ -76,7 +76,6 @@ class Gate:
         return await self._from_mlflow(method, path, query, body if method == "POST" else b"", request.headers)
 
     def _is_token(self, token: str) -> bool:
-        """Whether a text is this session's token."""
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
@@ -143,7 +142,6 @@ class Gate:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The request's body, or None if it is too long."""
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)

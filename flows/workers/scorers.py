@@ -24,8 +24,7 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.models.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 from dpbo_core.models.scoring.processes import Processes, answers_of_all
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import is_partitioned, validation_parts
-from dpbo_core.study.public_data import PersonFiles, PublicFiles
+from dpbo_core.study.halves import is_partitioned, validation_parts
 from dpbo_core.study.toml_file import read_study
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
     Raises:
         StudyInvalid: DPBO_DASK cannot be used, or Dask is not installed. Sealed: as `on_cluster`.
     """
-    if method is not None and method.traits.hides_evaluations:
+    if method is not None and method.hides_evaluations:
         yield None
         return
     if is_partitioned(study, folder):
@@ -259,8 +258,8 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
             with on_cluster(cluster) as joined:
                 yield joined
             return
-    asked = study.data.workers if isinstance(study.data, PublicFiles | PersonFiles) else None
-    with closing(Processes(asked or 1)) as own:
+    files = study.data.divided
+    with closing(Processes((files and files.workers) or 1)) as own:
         yield own if own.n_processes > 1 else None
 
 

@@ -1,9 +1,13 @@
-"""From which share of a budget on people are told that it is nearly spent."""
+"""What people are told of a budget: what is left of it, in one line, and when it is nearly spent."""
 
+import math
 import os
 import re
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.edition_price import room_in_words
+from dpbo_core.privacy.amounts import from_units
 
 SETTING, SHARE = "DPBO_BUDGET_ALERT", "0.8"
 
@@ -18,3 +22,16 @@ def alert_share() -> float:
     if not re.fullmatch(r"0?\.\d+|1(\.0*)?", text):
         raise StudyInvalid(f"{SETTING} is no share of a budget", remedy="set it to 0.8, say")
     return float(text)
+
+
+def account_line(account: Account, *, study: str = "") -> str:
+    """A dataset's budget now, in one line: spent, limit and left, and how many more editions of `study` fit."""
+    cap, spent = account.budget, account.spent_epsilon[0]
+    limit = from_units(cap.epsilon_units)
+    if cap.public:
+        return f"{cap.dataset}: declared public, no limit"
+    if math.isinf(spent):
+        return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
+    more = account.editions.get(study)
+    fits = "" if more is None else f", {room_in_words(more)}"
+    return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"

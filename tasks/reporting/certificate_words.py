@@ -1,16 +1,18 @@
-"""What a certificate says of any release: its values, what it means for a person, what it rests on, its limits."""
+"""What a release guarantees, in sentences: what it means for a person, what it rests on, its limits."""
 
 import math
 from collections.abc import Iterable
 
 from dpbo.tasks.reporting.escaping import in_words
-from dpbo.tasks.reporting.evaluation_picture import is_report
-from dpbo_core.privacy.assumption import CALLER_ASSUMPTIONS
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, anyone
-from dpbo_core.report import OF_CLASSES
+from dpbo.tasks.reporting.report_document import is_report
+from dpbo_core.privacy.guarantee import (
+    CALLER_ASSUMPTIONS,
+    NeighboringRelation,
+    PrivacyGuarantee,
+    PrivacyUnit,
+    anyone,
+)
+from dpbo_core.privacy.release import LEARNED_FROM, Release
 
 MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "
@@ -24,12 +26,6 @@ CHANGE = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
-OF_TWO_CLASSES = ("auc", "recall", "precision", "specificity", "f1", "calibration_error")
-HEADLINES = (  # of a report
-    *OF_TWO_CLASSES,
-    *OF_CLASSES,
-    *("mae", "median_absolute_error", "bias", "rmse", "r2_public_baseline"),  # of a regression
-)
 EXACT = "That the score is exact: it carries noise, and may lie outside its range."
 PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
 PUBLIC_IN_PRIVATE_TRAINING = (
@@ -43,44 +39,12 @@ ALWAYS = (
 )
 
 
-def value_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text, not escaped, of the choice, of the score in its unit, and of a report's headline metrics."""
-    yield from choice_rows(release)
-    metric = displayed_metric(release)
-    if metric is not None:
-        less = "" if metric.greater_is_better else " (less is better)"
-        yield f"{metric.name.replace('_', ' ')}{less}", in_words(metric.value)
-        if metric.interval is not None:
-            yield "90% interval", "{:.3f} … {:.3f}".format(*metric.interval)
-        if metric.baseline is not None:
-            yield "a constant answer", f"{in_words(metric.baseline)} on {metric.baseline_set}"
-    if release.facts.get("untrained"):
-        yield "not trained", untrained_words(release)
-    if NO_SCORE in release.value:
-        yield "score", f"none: {release.value[NO_SCORE]}"
-    yield from figure_rows(release)
-
-
 def untrained_words(release: Release) -> str:
     """How many candidates could not be trained on the public rows, and which, up to the number that it names."""
     listed = release.facts["untrained_candidates"]
     points = "; ".join(", ".join(f"{name} = {in_words(item)}" for name, item in point.items()) for point in listed)
     more = " and others" if len(listed) < release.facts["untrained"] else ""
     return f"{release.facts['untrained']} of the candidates scored as a constant answer: {points}{more}"
-
-
-def choice_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text, not escaped, of each chosen hyperparameter."""
-    for name, item in release.value.get("hyperparameters", {}).items():
-        yield name, in_words(item)
-
-
-def figure_rows(release: Release) -> Iterable[tuple[str, str]]:
-    """Name and text of a report's headline metrics; nothing for a release that is no report."""
-    for name in HEADLINES if is_report(release) else ():
-        value = release.value["metrics"].get(name, {}).get("value")
-        if value is not None and (name in OF_TWO_CLASSES or "roc" not in release.value):
-            yield name.replace("_", " "), f"{value:.4f}"
 
 
 def meaning(release: Release) -> str:

@@ -26,11 +26,6 @@ SHARES: dict[str, Any] = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}  # limit
 POINT: Figures = {"marker": "o", "color": INK, "ms": 3}
 
 
-def is_report(release: Release) -> bool:
-    """Whether a release is an evaluation's."""
-    return "metrics" in release.value
-
-
 def draw_evaluation(release: Release) -> "Figure":
     """The figure of an evaluation's report: its curves, intervals and tables as panels."""
     value = release.value
@@ -72,7 +67,6 @@ def draw_repair(repair: "Repair") -> "Figure":
 
 
 def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    """Functions that draw the panels of a report on two classes, in order."""
     panels: list[Callable[[Axes, Figures], None]] = [_roc, _precision_recall]
     panels += [_reliability] if value["calibration"] else []
     panels.append(_figures)
@@ -80,7 +74,6 @@ def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
 
 
 def _roc(axes: "Axes", value: Figures) -> None:
-    """Draw the ROC curve, and each threshold's point with its noise intervals."""
     if NO_SCORE not in value:
         _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
     for row in value["confusion"]:
@@ -94,7 +87,6 @@ def _roc(axes: "Axes", value: Figures) -> None:
 
 
 def _precision_recall(axes: "Axes", value: Figures) -> None:
-    """Draw precision against recall, threshold by threshold."""
     drawn = [row for row in value["confusion"] if None not in (row["recall"]["value"], row["precision"]["value"])]
     _curve(axes, [(row["recall"]["value"], row["precision"]["value"]) for row in drawn])
     for row in drawn:
@@ -108,7 +100,6 @@ def _precision_recall(axes: "Axes", value: Figures) -> None:
 
 
 def _reliability(axes: "Axes", value: Figures) -> None:
-    """Draw the observed share against the predicted probability, bin by bin."""
     bins = [row for row in value["calibration"] if None not in (row["predicted"], row["observed"]["value"])]
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     for row in bins:
@@ -119,7 +110,6 @@ def _reliability(axes: "Axes", value: Figures) -> None:
 
 
 def _figures(axes: "Axes", value: Figures) -> None:
-    """Draw the metrics of a two-class report that have a value, with their noise and sampling intervals."""
     from dpbo_core.report.binary import Binary
 
     drawn = [name for name in Binary.metrics if name not in UNDRAWN]
@@ -134,7 +124,6 @@ def _figures(axes: "Axes", value: Figures) -> None:
 
 
 def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures, mark: Figures) -> None:
-    """Draw the point (x, y) in the style `mark`, with the noise intervals of the metrics `across` and `up`."""
     for cell, horizontal in ((across, True), (up, False)):
         ends = None if cell is None else cell["noise_interval"]
         if ends is not None:
@@ -143,12 +132,10 @@ def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures
 
 
 def _mark(row: Figures) -> Figures:
-    """The plotting style of a threshold: the model's own stands out."""
     return OWN_THRESHOLD if row["own"] else POINT
 
 
 def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
-    """Draw a line through the points that have both coordinates."""
     drawn = [point for point in points if None not in point]
     axes.plot([x for x, _ in drawn], [y for _, y in drawn], color=INK, lw=1.2)
 
@@ -160,7 +147,6 @@ def _turned(cell: Figures) -> Figures:
 
 
 def _panels_without_curves(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    """Functions that draw the panels of a report on several classes or on errors, in order."""
     first: list[Callable[[Axes, Figures], None]] = (
         [_matrix, _metric_bars, _classes] if "classes" in value else [_histogram, _metric_bars]
     )
@@ -200,7 +186,6 @@ def _histogram(axes: "Axes", value: Figures) -> None:
 
 
 def _metric_bars(axes: "Axes", value: Figures) -> None:
-    """Draw a report's metrics that noise does not swamp, with their noise and sampling intervals."""
     present = [name for name, cell in value["metrics"].items() if _has_value(cell) and not name.endswith(IN_FIRST)]
     for place, name in enumerate(reversed(present)):
         cell = value["metrics"][name]
@@ -214,7 +199,6 @@ def _metric_bars(axes: "Axes", value: Figures) -> None:
 
 
 def _classes(axes: "Axes", value: Figures) -> None:
-    """Draw recall and precision class by class."""
     for number, figure in enumerate(("recall", "precision")):
         for place, cell in enumerate(reversed(value["classes"])):
             if _has_value(cell[figure]):
@@ -227,7 +211,6 @@ def _classes(axes: "Axes", value: Figures) -> None:
 
 
 def _gaps(axes: "Axes", value: Figures) -> None:
-    """Draw each group's difference from all other records, in the metrics that have a value."""
     figures = GAPS if "roc" in value else list(next(iter(value["groups"].values()))["gaps"])
     drawn = dict.fromkeys(figures, False)
     for place, cell in enumerate(reversed(value["groups"].values())):
@@ -244,7 +227,6 @@ def _gaps(axes: "Axes", value: Figures) -> None:
 
 
 def _bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_") -> None:
-    """Draw a metric at height `place`: its value as a point, noise interval thick, sampling interval thin."""
     for interval, width in ((cell["sampling_interval"], 1.0), (cell["noise_interval"], 4.0)):
         if interval is not None:
             axes.plot(interval, [place, place], color=color, lw=width, alpha=0.5, solid_capstyle="butt")
@@ -252,12 +234,10 @@ def _bar(axes: "Axes", cell: Figures, place: float, color: str, label: str = "_"
 
 
 def _has_value(cell: Figures) -> bool:
-    """Whether a metric has both a value and a noise interval."""
     return None not in (cell["value"], cell["noise_interval"])
 
 
 def _named(axes: "Axes", names: Iterable[str]) -> None:
-    """Label the vertical axis with names, the first one on top."""
     labels = list(names)
     axes.set(yticks=range(len(labels)))
     axes.set_yticklabels(list(reversed(labels)), fontsize=8)

@@ -95,7 +95,6 @@ def _created(store: Store, run_id: str, **described: Any) -> Any:
 
 
 def _fill(store: Store, logged: Any, folder: Path) -> None:
-    """Put the files of `folder` into a logged model, which is then ready."""
     store.put_model(logged, folder)
     store.client.finalize_logged_model(logged.model_id, "READY")
 

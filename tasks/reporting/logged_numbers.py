@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
 
 LONGEST = 500  # characters MLflow takes for a parameter
 LONGEST_NAME = 250
@@ -46,12 +46,13 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
 
 
 def score_rows(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """The displayed metric, in its own unit, and the ends of its 90% interval as rows; none for a report."""
+    """The displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
     metric = None if _figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
-    rows = (("score", metric.value), ("score/low", low), ("score/high", high))
+    constant = math.nan if metric.baseline is None else metric.baseline
+    rows = (("score", metric.value), ("score/low", low), ("score/high", high), ("score/constant", constant))
     return [(name, number, _place(balance)) for name, number in rows]
 
 
@@ -106,15 +107,13 @@ def _place(balance: Balance | None) -> int:
 
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
-    """Each of a report's figures that has a value, as its name and its value with intervals."""
     figures = release.value.get("metrics", {})
     return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 
 
 def _ends(release: Release) -> dict[str, str]:
-    """The noise and sampling intervals of a report's metrics, as MLflow parameters."""
     return {
-        f"evaluation.{name} {kind} interval": "{:.4f} … {:.4f}".format(*figure[f"{kind}_interval"])
+        f"evaluation.{name} {kind} interval": interval(figure[f"{kind}_interval"])
         for name, figure in _figures(release)
         for kind in ("noise", "sampling")
         if figure[f"{kind}_interval"] is not None
@@ -129,9 +128,9 @@ def _shown(release: Release) -> dict[str, str]:
     metric = displayed_metric(release)
     if metric is None:
         return {"no_score": release.value[NO_SCORE]} if NO_SCORE in release.value else {}
-    ends = {} if metric.interval is None else {"score.interval": "{:.4f} … {:.4f}".format(*metric.interval)}
-    constant = {} if metric.baseline is None else {"metric.baseline": f"{metric.baseline:.4f}"}
-    return {"metric.name": metric.name, "score.value": f"{metric.value:.4f}", **ends, **constant}
+    ends = {} if metric.interval is None else {"score.interval": interval(metric.interval)}
+    constant = {} if metric.baseline is None else {"metric.baseline": score(metric.baseline)}
+    return {"metric.name": metric.name, "score.value": score(metric.value), **ends, **constant}
 
 
 def _scores(release: Release) -> Iterator[tuple[str, float]]:
@@ -139,9 +138,9 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
     value, top, metric = release.value, release.facts.get("score_range"), displayed_metric(release)
     if metric is None:
         return
-    score = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
-    yield "score", score
-    if score != value["score"]:
+    shown = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
+    yield "score", shown
+    if shown != value["score"]:
         yield "raw_score", value["score"]
     if "metric" in value and value["metric"]["value"] != value["score"]:
         yield metric.name, metric.value

@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.evaluation_picture import draw_repair, is_report
+from dpbo.tasks.reporting.budget_alert import account_line
+from dpbo.tasks.reporting.evaluation_picture import draw_repair
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
@@ -18,6 +19,7 @@ from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, 
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.report_document import is_report
 from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
 from dpbo_core.ledger.accounting.account import Account
@@ -133,7 +135,9 @@ def _put_all(
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
-    (scratch / "release.html").write_text(page(release, pictures), encoding="utf-8")
+    (scratch / "release.html").write_text(
+        page(release, pictures, budget=account_line(account, study=release.study)), encoding="utf-8"
+    )
     for name in ("release.json", "release.html"):
         store.put(run_id, scratch / name)
     yield from _tried("the receipt", lambda: _put_receipt(store, run_id, release, scratch))
@@ -147,7 +151,6 @@ def _put_all(
 
 
 def _put_receipt(store: Store, run_id: str, release: Release, scratch: Path) -> None:
-    """Put the receipt and the public key beside release.json, if there is a key."""
     for file in write_release(release, scratch / "release.json")[1:]:
         store.put(run_id, file)
 
@@ -168,7 +171,6 @@ def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
 
 
 def _start(store: Store, experiment: str, release: Release) -> str:
-    """Create the run of a release, with its tags, below its study's own run; its id."""
     guarantee = release.guarantee
     kind = EVALUATION if is_report(release) else "edition"
     study = release.study.removesuffix(f"/{EVALUATION}")

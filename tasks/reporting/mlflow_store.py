@@ -48,8 +48,8 @@ a row below: its page has every edition's score by date, with its interval and a
   (`release/raw_score` where the noise took it out); `release/NAME`, with NAME the metric's (`release/log_loss`), is
   the same in the metric's own unit where that is another number; the parameter `score.interval` is its 90%
   interval. Its step is the edition's place in the dataset's account.
-* `score`, `score/low` and `score/high` are the metric in its own unit and the ends of its interval; the run above
-  the editions has them as charts.
+* `score`, `score/low`, `score/high` and `score/constant` are the metric in its own unit, the ends of its interval
+  and a constant answer's; the run above the editions has them as charts.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`).
@@ -111,7 +111,6 @@ class Store:
         return str(existing.experiment_id)
 
     def _create_experiment(self, name: str) -> str:
-        """Create an experiment, with its note; returns its id."""
         if self.root is None:
             return str(self.client.create_experiment(name, tags={NOTE_TAG: NOTE}))
         from mlflow.entities import ExperimentTag

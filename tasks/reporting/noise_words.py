@@ -20,9 +20,8 @@ def noise_in_words(release: Release) -> str:
 
 
 def _scales(release: Release) -> Iterator[str]:
-    """Each of a release's mechanisms with its smallest and largest noise scale, in units of the score, in words."""
     for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
         unit = release.score_per_unit
         scales = [unit * spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
         ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
-        yield f"{mechanism}, scale {' … '.join(ends)}"
+        yield f"{mechanism}, scale {' to '.join(ends)}"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.escaping import in_picture
-from dpbo.tasks.reporting.evaluation_picture import draw_evaluation, is_report
+from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
+from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import forecast
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, Spend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +125,6 @@ def spread(spend: Spend) -> float:
 
 
 def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
-    """An empty figure with one pair of axes."""
     figure = sheet(height)
     axes = figure.subplots()
     plain(axes)

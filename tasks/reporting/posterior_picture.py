@@ -116,12 +116,10 @@ def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
 
 
 def _space(release: Release) -> SearchSpace:
-    """The search space that a release states."""
     return SearchSpace({name: _axis(table) for name, table in release.facts["space"].items()})
 
 
 def _axis(table: Any) -> Axis:
-    """An axis of the search space from its stated facts."""
     if "values" in table:
         return Categorical(table["values"])
     kind = Integer if table["integer"] else Real

@@ -209,7 +209,6 @@ def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
 
 
 def _has_valid_signature(key: Ed25519PublicKey, payload: bytes, signatures: Iterable[bytes]) -> bool:
-    """Whether one of a receipt's signatures of `payload` was made by the key."""
     for signature in signatures:
         try:
             key.verify(signature, signed_bytes(payload))

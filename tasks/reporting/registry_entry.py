@@ -10,9 +10,8 @@ from typing import Any
 from dpbo.tasks.reporting.certificate_words import CHANGE, meaning, rests
 from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.privacy.assumption import PUBLIC_QUESTIONS
+from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, anyone, whom
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import anyone, whom
 
 OPEN = "TO BE WRITTEN BY THE CURATOR"
 CURATOR = (

@@ -4,8 +4,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import in_picture
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.privacy.release import NO_SCORE, Release, displayed_metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +32,6 @@ def draw(release: Release) -> "Figure":
 
 
 def _by_step(axes: "Axes", release: Release) -> None:
-    """Draw the private score of each step, and the released score."""
     points = release.value["trajectory"]
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
     scale = release.noise_of_one
@@ -77,7 +75,6 @@ def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
 
 
 def _one_score(axes: "Axes", release: Release) -> None:
-    """Draw a single score as its metric, with its interval, beside its baseline."""
     metric = displayed_metric(release)
     if metric is None:
         axes.set_visible(False)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from dpbo.features.watch import KIND as WATCH
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, metric, score_rows
+from dpbo.tasks.reporting.look_document import watch_document
+from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
 from dpbo.tasks.reporting.pictures import saved
@@ -38,8 +40,8 @@ ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it wa
 ID = 16  # digits of a fingerprint that name what MLflow shows of it
 NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low` and \
-`score/high`; and, under *Model metrics*, what is left of \
+constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
+`score/high` and `score/constant`; and, under *Model metrics*, what is left of \
 the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
 its page begins with what it released."""
 
@@ -67,7 +69,7 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     rows = score_rows(release, balance) + ([] if balance is None else budget_rows(balance))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
     experiment = store.client.get_run(series).info.experiment_id
-    editions = _editions(store, experiment, series)
+    editions = _editions(store, experiment, series, account)
     with TemporaryDirectory() as scratch:
         if editions:
             table = {"columns": [*editions[0]], "data": [[*edition.values()] for edition in editions]}
@@ -81,31 +83,30 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     store.client.set_terminated(series, "FINISHED")
 
 
-def _editions(store: Store, experiment: str, series: str) -> list[dict[str, Any]]:
+def _editions(store: Store, experiment: str, series: str, account: Account) -> list[dict[str, Any]]:
     """Rows (score, 90% interval, constant answer, ε) of the editions below the study's run `series` that released a
     score, by date, then place in the account.
     """
     below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
-    placed = []
+    epsilons, placed = {entry.release_id: entry.epsilon for entry in account.entries}, []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
-        text = run.data.params
-        if "score.value" not in text:
+        numbers, tags = run.data.metrics, run.data.tags
+        if "score" not in numbers:
             continue
-        low, _, high = text.get("score.interval", "").partition(" … ")
-        point = next(iter(store.client.get_metric_history(run.info.run_id, "release/score")), None)
-        date = datetime.fromtimestamp(point.timestamp / 1000, UTC).isoformat()[:23] if point else ""
+        (point, *_) = store.client.get_metric_history(run.info.run_id, "score")
+        date = datetime.fromtimestamp(point.timestamp / 1000, UTC).isoformat()[:23]
         row = {
             "date": date,
-            "edition": run.data.tags["dpbo.edition"],
-            "method": run.data.tags["dpbo.method"],
-            "metric": text["metric.name"],
-            "value": float(text["score.value"]),
-            "low": float(low) if low else None,
-            "high": float(high) if high else None,
-            "constant answer": float(text["metric.baseline"]) if "metric.baseline" in text else None,
-            "epsilon": float(text["epsilon"]),
+            "edition": tags["dpbo.edition"],
+            "method": tags["dpbo.method"],
+            "metric": run.data.params["metric.name"],
+            "value": numbers["score"],
+            "low": numbers.get("score/low"),
+            "high": numbers.get("score/high"),
+            "constant answer": numbers.get("score/constant"),
+            "epsilon": epsilons.get(tags[RELEASE_TAG]),
         }
-        placed.append((date, point.step if point else 0, row))
+        placed.append((date, point.step, row))
     return [row for *_, row in sorted(placed, key=itemgetter(0, 1))]
 
 
@@ -147,7 +148,6 @@ def log_looks(look: "Look", account: Account, tracking_uri: str) -> Tracked:
 
 
 def _log_looks(look: "Look", account: Account, store: Store) -> Tracked:
-    """Log the looks of a watch that `store` does not show yet."""
     experiment = store.experiment(look.key.dataset)
     run = _run(store, experiment, look)
     logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
@@ -205,7 +205,7 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
         "dpbo.method": WATCH,
         "dpbo.dataset": look.key.dataset,
         "dpbo.unit": guarantee.unit.value,
-        NOTE_TAG: _note(look),
+        NOTE_TAG: markdown(watch_document(look)),
         "dpbo.guarantee": guarantee.in_words(),
         "dpbo.evidence": guarantee.evidence.standing.value,
         "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
@@ -226,23 +226,5 @@ def _run(store: Store, experiment: str, look: "Look") -> Any:
     return run
 
 
-def _note(look: "Look") -> str:
-    """The Markdown of a watch's run; nothing that people chose is markup in it."""
-    names = (look.key.study.removesuffix(f"/{WATCH}"), look.key.edition, look.key.dataset)
-    study, edition, dataset = map(in_markdown, names)
-    return "\n\n".join(
-        (
-            f"**What is watched?** Whether the score of the model that the study {study}, edition {edition}, "
-            f"released has fallen by {look.terms.drop:g} or more, on records of the dataset {dataset}.",
-            f"**What came out?** The chart `{ALARM}` under *Model metrics*: a look a step, 0 for holds and 1 for "
-            "the alarm, which ends the watch. An alarm may be a false one, and a fall may be seen late; "
-            "`dpbo watch --plan` says how often.",
-            f"**What may I conclude about a person?** {in_markdown(look.guarantee.in_words())} That is the price "
-            "of all looks up to and including the first alarm.",
-        )
-    )
-
-
 def _milliseconds(moment: str) -> int:
-    """A moment in ISO form as milliseconds since 1970."""
     return round(1000.0 * datetime.fromisoformat(moment).timestamp())

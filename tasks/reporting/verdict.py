@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from dpbo_core.privacy.displayed_metric import ELSEWHERE, PUBLIC_SET, displayed_metric
-from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo.tasks.reporting.document import end, interval, score
+from dpbo_core.privacy.release import ELSEWHERE, NO_SCORE, PUBLIC_SET, Release, displayed_metric
 from dpbo_core.report import ACCURACY
 
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
@@ -51,12 +51,12 @@ def verdict(release: Release) -> tuple[str, str]:
             if ends is None:
                 return UNSURE, ""
             word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            numbers = f": {title} {ends[0]:.3f} … {ends[1]:.3f}, where such an answer has {constant:g}{where}"
+            numbers = f": {title} {interval(ends)}, where such an answer has {constant:g}{where}"
             return word, numbers + _by_accuracy(release.value)
     if metric is None or metric.interval is None or metric.baseline is None:
         return "", ""
     word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
-    return word, f", which scores {metric.baseline:.4f} on {metric.baseline_set}"
+    return word, f", which scores {score(metric.baseline)} on {metric.baseline_set}"
 
 
 def _by_accuracy(report: Mapping[str, Any]) -> str:
@@ -73,7 +73,7 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
     noise, *others = ((high - low) / 2.0 for low, high in ends)
     gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
     word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True).partition(" than ")[0]
-    return f"; accuracy {accuracy['value']:.3f}, where it has {constant:.3f} on these very records: {word}"
+    return f"; accuracy {end(accuracy['value'])}, where it has {end(constant)} on these very records: {word}"
 
 
 def next_step(release: Release) -> str:

@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from worlds import OPTIONS, PATH_ACCEPTS, PATHS
@@ -114,9 +114,8 @@ def campaign(
     total, number = Figures(), 0
     while total.kills < kills:
         kind = kinds[number % len(kinds)]
-        privacy = replace(spec.privacy, dataset=f"{spec.privacy.dataset}-{together}-{number}")
-        study = replace(
-            spec,
+        privacy = spec.privacy.replace(dataset=f"{spec.privacy.dataset}-{together}-{number}")
+        study = spec.replace(
             name=f"killed-{together}-{number}",
             method="lipschitz" if kind in PATHS else kind,
             privacy=privacy,

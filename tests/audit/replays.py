@@ -48,16 +48,14 @@ FORMS = {  # of those that are run in more forms than their default, or have non
 
 
 def _worlds(cls: type[Method]) -> tuple[str, ...]:
-    """Where a method's bounds hold, as its traits say."""
-    if cls.traits.margins_only:
+    """Where a method's bounds hold, as it says."""
+    if cls.margins_only:
         return OF_MARGINS
-    return (*WORLDS, *RANKINGS) if cls.traits.scope is Scope.PAIRS else tuple(WORLDS)
+    return (*WORLDS, *RANKINGS) if cls.scope is Scope.PAIRS else tuple(WORLDS)
 
 
 VARIANTS = {  # what is run, and in which worlds; a hidden number of trials is told apart where it is tested
-    kind: (FORMS.get(kind) or (cls(),), _worlds(cls))
-    for kind, cls in METHODS.items()
-    if not cls.traits.hides_evaluations
+    kind: (FORMS.get(kind) or (cls(),), _worlds(cls)) for kind, cls in METHODS.items() if not cls.hides_evaluations
 }
 
 

@@ -345,7 +345,8 @@ def final_model(folder: Path) -> Target:
     from sklearn.tree import DecisionTreeClassifier
 
     from dpbo_core.models.estimators import fitted
-    from dpbo_core.models.final_model.storage import ESTIMATOR, NUMBERS
+    from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR
+    from dpbo_core.models.final_model.storage import NUMBERS
     from dpbo_core.study.final_training import FinalModel
 
     columns = {"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"], "y": [0, 1, 0, 1]}

@@ -21,6 +21,7 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.halves import validation_table
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Correlation:
 def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     """The correlations of every method over `runs` runs on the bundled study."""
     public = data_split.public_half(spec, ".")
-    problem = replace(public.problem, search=replace(public.problem.search, steps=10))
+    problem = replace(public.problem, search=public.problem.search.replace(steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
-    records = data_split.validation_table(spec.data, ".")
+    records = validation_table(spec.data, ".")
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     # a step that hides how many trials it holds lasts as long as they do: the threat model says so
-    measured = {kind: plain(kind) for kind, cls in METHODS.items() if not cls.traits.hides_evaluations}
+    measured = {kind: plain(kind) for kind, cls in METHODS.items() if not cls.hides_evaluations}
     for kind, method in (measured | {"lipschitz, a path": Lipschitz(evaluate="path")}).items():
         seen = _Seen()
         durations, scored_in, noises = [], [], []

@@ -28,7 +28,7 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, grid
 from dpbo_core.search.search_space import Real, SearchSpace
 

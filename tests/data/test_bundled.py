@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 
@@ -104,7 +103,7 @@ def test_the_private_choice_of_the_first_example_earns_its_price() -> None:
 
     folder = Path(__file__).parents[2] / "examples"
     tuned, alone = (read_study(folder / f"{name}.toml") for name in ("two_scanners", "public_scans_alone"))
-    assert replace(alone, name=tuned.name, method="auto") == tuned
+    assert alone.replace(name=tuned.name, method="auto") == tuned
     assert alone.method == "public"
     public = data_split.public_half(tuned, folder)
     problem, objective = public.problem, data_split.sensitive_half(tuned, folder, public)

@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.text import Text
 from worlds import at_length
 
-from dpbo.flows.cli.release_screen import print_release
+from dpbo.flows.cli.release_screen import document_of, print_document
 from dpbo.flows.cli.terminal import Screen, named, spoken
+from dpbo.tasks.reporting.document import Document, Table
 from dpbo.tasks.reporting.escaping import in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.pictures import draw_budget, draw_noise, draw_posterior, save_pictures
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.release_picture import draw
@@ -81,6 +83,14 @@ def test_a_note_shows_the_name_itself(text):
     shown, tags = rendered(renderer.render("name: " + in_markdown(text) + " end"))
     assert tags == ("p",)
     assert shown.rstrip("\n") == f"name: {printable(text)} end"
+
+
+def test_a_table_in_markdown_is_one_and_its_cells_are_text():
+    table = Table(("name", "a|b"), (("**x**", "<i>"), ("`c`", "1 | 2")), title="# t")
+    renderer = MarkdownIt("gfm-like", {"linkify": False, "html": True})
+    shown, tags = rendered(renderer.render(markdown(Document(tables=(table,)))))
+    assert shown.split() == ["#", "t", "name", "a|b", "**x**", "<i>", "`c`", "1", "|", "2"]
+    assert set(tags) == {"p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 @given(TEXTS)
@@ -172,7 +182,7 @@ def test_the_screen_of_a_release_shows_the_name_itself(released, text, plain, mo
     monkeypatch.setenv("DPBO_PLAIN", plain)
     monkeypatch.setenv("FORCE_COLOR", "")
     release, account = renamed(released, text)
-    print_release(StudyResult(release, replayed=True), account, look="here")
+    print_document(document_of(StudyResult(release, replayed=True), account, look="here"))
     shown = capsys.readouterr().out
     wanted = spoken(named(text)) if plain else printable(text)
     assert "".join(wanted.split()) in "".join(shown.split())

@@ -3,7 +3,6 @@
 import datetime as dt
 import io
 import math
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -445,7 +444,7 @@ def test_a_missing_file_is_said_and_others_may_not_name_code_that_lies_beside_th
     (tmp_path / "risk_model.py").unlink()
     with pytest.raises(StudyInvalid, match=r"no file risk_model\.py beside the study"):
         run_study(study, ledger=PrivacyLedger(f"sqlite:///{tmp_path}/l.db"), folder=tmp_path)
-    refuse_beside(replace(study, model=replace(study.model, estimator="sklearn.svm.SVC")), tmp_path)
+    refuse_beside(study.replace(model=study.model.replace(estimator="sklearn.svm.SVC")), tmp_path)
 
 
 def test_another_pipeline_is_another_study_and_a_comment_is_none(tmp_path):

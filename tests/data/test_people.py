@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -17,8 +16,7 @@ from dpbo_core.data.people import person_of, read_people, uncounted
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyGuarantee, PrivacyUnit
 from dpbo_core.study import data_split
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.tuning import run_study
@@ -88,7 +86,7 @@ def test_the_promise_is_to_persons_whatever_k_is(tmp_path):
     assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
     assert max(s.sensitivity for s in plan_study(spec).spends) == pytest.approx(2 / 12)
     run_study(spec, ledger=book, folder=tmp_path)
-    another_k = replace(spec, edition="2", privacy=replace(spec.privacy, max_records_per_person=1))
+    another_k = spec.replace(edition="2", privacy=spec.privacy.replace(max_records_per_person=1))
     run_study(another_k, ledger=book, folder=tmp_path)  # k is enforced, the guarantee is to a person either way
     assert book.accounts("d")[0].spent.epsilon_units == 2 * 10**12
 
@@ -208,9 +206,9 @@ KINDS = installed("private_grid", "private_trajectory", "lipschitz", "noisy_gp",
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_method_prices_a_person_as_k_records(kind):
-    spec = replace(study(m=400, k=3), method=kind)
-    told = replace(spec, privacy=replace(spec.privacy, person=None))
-    one = replace(told, privacy=replace(told.privacy, max_records_per_person=1))
+    spec = study(m=400, k=3).replace(method=kind)
+    told = spec.replace(privacy=spec.privacy.replace(person=None))
+    one = told.replace(privacy=told.privacy.replace(max_records_per_person=1))
     plan = plan_study(spec)
     assert plan.spends == plan_study(told).spends
     assert plan.guarantee.unit is PrivacyUnit.PERSON

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -26,6 +25,7 @@ from dpbo_core.ledger.sources import same_records
 from dpbo_core.report.evaluation import evaluate_study
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
+from dpbo_core.study.halves import is_partitioned
 from dpbo_core.study.named_sources import named_source
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
@@ -105,7 +105,7 @@ def halves(spec, other, folder):
 
 def test_objects_add_up_to_what_files_do(here, study, store):
     (files, stored), models = halves(study("parts"), study(store[0]), here)
-    assert data_split.is_partitioned(study(store[0]), here)
+    assert is_partitioned(study(store[0]), here)
     assert sums(stored, models) == sums(files, models)
     assert [stored.evaluate(model).expose() for model in models] == sums(files, models)
     assert not [line for line in store[1] if "older" in line or "notes" in line or "days" in line]
@@ -248,7 +248,7 @@ def test_what_a_store_lists_beside_the_folder_or_twice_is_no_part(store, monkeyp
 def test_workers_read_objects_themselves(here, study, store):
     spec = study(store[0])
     (files, _), models = halves(study("parts"), spec, here)
-    asked = replace(spec, data=replace(spec.data, workers=2))
+    asked = spec.replace(data=spec.data.replace(workers=2))
     with workers(asked, str(here)) as pool:
         assert os.environ["AWS_ACCESS_KEY_ID"] == KEY  # they take it from whoever starts them
         public = data_split.public_half(spec, here)

@@ -212,14 +212,14 @@ def test_the_release_prints_and_serialises(here, tables, capsys):
             assert {"what", "mechanism", "epsilon", "delta", "sensitivity", "noise_scale"} <= set(spend)
             assert spend["noise_scale"] > 0
         json.dumps(document, allow_nan=False)
-        print_tuned(tuned, book.accounts("people")[0])
+        document, _ = print_tuned(tuned, book.accounts("people")[0])
         out = capsys.readouterr().out
         printed = " ".join(out.split())
         assert out.endswith(
             "Registered in MLflow: a trial, version 3. To serve it, from this folder:\n  MLFLOW_TRACKING_URI=sqlite"
             ":///mlruns/mlflow.db mlflow models serve --env-manager local --port 5001 -m 'models:/a trial/3'\n"
         )
-        print_next(result.release)
+        print_next(document)
         assert " ".join(capsys.readouterr().out.split()) == f"Next: {next_step(result.release)}."
         assert "hyperparameters" in result.release.value or "dpbo evaluate" not in next_step(result.release)
         assert f"{min(max(result.release.value['score'], 0.0), 1.0):.4f}" in printed

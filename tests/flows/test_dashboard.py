@@ -30,15 +30,15 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.release import displayed_metric
 from dpbo_core.study import StudySpec
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.training_set import training_digest
 from dpbo_core.study.tuning import run_study
 
 LEFT = ("budget/spent", "budget/left")
-SCORES = ("score", "score/low", "score/high")  # by edition, in the metric's own unit, with numbers for its ends
+SCORES = ("score", "score/low", "score/high", "score/constant")  # by edition, in the metric's own unit
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
     *("release/score", "release/raw_score", *SCORES, *LEFT),
     *("trajectory/score", "trajectory/posterior"),
@@ -167,21 +167,22 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     _, run, release = shown(study={"name": name})
     note = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(run.data.tags[NOTE_TAG])
     text = unescape(re.sub(r"<[^>]*>", "", note))
-    metric = displayed_metric(release)
+    metric, (word, numbers) = displayed_metric(release), verdict(release)
     low, high = metric.interval
     chosen = release.value["hyperparameters"]["lambda"]
-    for told in (f"{chosen:.6g}", f"{metric.value:.4g}", f"{low:.3f}", f"{high:.3f}"):
+    for told in (f"{chosen:.4g}", f"{metric.value:.4f}", word):
         assert f"<strong>{told}</strong>" in note
+    assert f"{low:.3f} to {high:.3f}" in text
     assert f"logistic, over lambda, on the dataset people of 285 sensitive records; study {name}, edition 1" in text
-    word, numbers = verdict(release)
-    assert text.startswith(f"Verdict: {word}{numbers}.\nNext: {next_step(release)}.")
+    assert f"{word}{numbers}" in text
+    assert f"Next: {next_step(release)}." in text
     assert "It predicts target. The positive class is 1." in text
     assert release.guarantee.in_words() in text
     assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
-    assert f"ε {run.data.metrics['budget/spent']:.4g} of 3 is spent on people" in text
+    assert f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent, " in text
     assert f"load_model('runs:/{run.info.run_id}/model')" in text
     assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note
-    assert set(re.findall(r"<(\w+)", note)) == {*["strong", "p", "code", "img"]}
+    assert set(re.findall(r"<(\w+)", note)) == {"strong", "p", "code", "img", "ul", "li"}
 
 
 def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_their_study(two, monkeypatch):
@@ -212,8 +213,9 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     assert [row["edition"] for row in rows] == ["1", "2"]
     for row, run in zip(rows, (first, second), strict=True):
         assert row["value"] == pytest.approx(run.data.metrics["release/score"], abs=1e-4)
-        assert row["low"] < row["high"]
-        assert run.data.params["score.interval"] == f"{row['low']:.4f} … {row['high']:.4f}"
+        assert (row["low"], row["high"]) == tuple(run.data.metrics[name] for name in ("score/low", "score/high"))
+        assert row["epsilon"] == 1.0
+        assert run.data.params["score.interval"] == f"{row['low']:.3f} to {row['high']:.3f}"
     assert Path(client.download_artifacts(series.info.run_id, "plots/editions.png")).stat().st_size > 5000
     for name in LEFT:
         points = client.get_metric_history(series.info.run_id, name)

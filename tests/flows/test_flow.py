@@ -198,7 +198,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     before_each = [stem(tasks[task.task_inputs["study"][0].id].name) for task in stepwise]
     assert before_each == ["reserve the budget", *["search step"] * (steps - 1)]  # a chain
     told = [message for message in logs(run) if "released" in message]
-    assert len(told) == (steps if study.method.traits.shows_all else 0)  # of a private path nothing is told
+    assert len(told) == (steps if study.method.shows_all else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
     assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
     stored = json.loads(next(Path("mlruns/artifacts").rglob("release.json")).read_text())

@@ -2,7 +2,6 @@
 
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,15 +44,15 @@ def text(training, validation, **changes):
 
 def test_from_a_csv_never_seen_to_a_release(two, dpbo):
     """The core alone: what `dpbo plan` and `dpbo tune` make of such a file is run by the tutorial's own test."""
-    code, out, err = dpbo("init", *two, "--name", "ward")
+    code, out, err = dpbo("init", *two, "--out", "ward.toml")
     assert (code, err) == (0, "")
     assert "visit, note" in out
     assert max(map(len, out.splitlines())) <= 80
-    spec = read_study("study.toml")
-    small = replace(spec, model=replace(spec.model, params={"n_estimators": 3}))  # a hundred trees take ten seconds
+    spec = read_study("ward.toml")
+    small = spec.replace(model=spec.model.replace(params={"n_estimators": 3}))  # a hundred trees take ten seconds
     release = run_study(small, ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert set(release.value["hyperparameters"]) == {"max_depth"}
-    assert (release.dataset, release.facts["n_validation"]) == ("ward", 400)
+    assert (release.dataset, release.facts["n_validation"]) == ("hospital", 400)
     assert release.guarantee.assumptions == ()
 
 
@@ -84,7 +83,7 @@ def test_what_spreadsheets_export_is_read_and_what_was_taken_for_granted_is_said
     said = " ".join(str(out).split())
     assert code == 0
     for told in ("a semicolon stands between fields", "visit holds dates", "cost holds numbers with a unit",
-                 "patient_id has 1.5 rows each: --person patient_id protects people"):  # fmt: skip
+                 "patient_id has 1.5 rows each: --person patient_id=N protects people"):  # fmt: skip
         assert told in said
     assert read_study("study.toml").data.ignore == ("patient_id", "row", "cost")
     code, _, err = dpbo("init", "public.csv", "private.csv", "--target", "cost")
@@ -172,6 +171,7 @@ def test_the_model_follows_the_target(here, values, estimator, score):
 def test_what_cannot_serve_is_a_letter_and_nothing_is_written(two, dpbo):
     training, validation = two
     (validation.parent / "kept.toml").write_text("mine")
+    Path("export.csv").write_text(validation.read_text())
     for name in ("empty.csv", "empty_too.csv"):
         (validation.parent / name).write_text("age,weight,last\n" + "61,70,\n" * 20)
     for words, says in (
@@ -181,7 +181,7 @@ def test_what_cannot_serve_is_a_letter_and_nothing_is_written(two, dpbo):
         ((training, validation, "--target", "visit"), "'visit' is a text of 240 different values"),
         ((training, validation, "--out", "kept.toml"), "file exists"),
         ((training, validation, "--out", "no/where.toml"), "no such file"),
-        ((training, validation, "--name", "export"), "'export'"),
+        ((training, "export.csv"), "'export'"),
     ):
         code, out, err = dpbo("init", *words)
         assert (code, out) == (2, ""), words
@@ -211,7 +211,7 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
             Path(f"{name}.csv").write_text("\n".join(["patient,x,y", *lines]) + "\n")
 
     write(3, 80)
-    code, out, err = dpbo("init", "a.csv", "b.csv", "--person", "patient", "--n-persons", "3")
+    code, out, err = dpbo("init", "a.csv", "b.csv", "--person", "patient=3")
     assert (code, err) == (0, "")
     spec = read_study("study.toml")
     assert (spec.privacy.person, spec.data.n_persons, spec.data.ignore) == ("patient", 3, None)
@@ -220,18 +220,19 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
     assert "80" not in out + Path("study.toml").read_text()
     assert "people   " not in out.replace("people in", "")  # the hint is for those who named no column
     write(50, 700)
-    assert dpbo("init", "a.csv", "b.csv", "--person", "patient", "--n-persons", "3", "--out", "two.toml")[0] == 0
-    assert Path("two.toml").read_text() == Path("study.toml").read_text()
-    release = run_study(read_study("two.toml"), ledger=PrivacyLedger("sqlite:///ledger.db")).release
+    Path("study.toml").rename("one.toml")
+    assert dpbo("init", "a.csv", "b.csv", "--person", "patient=3")[0] == 0
+    assert Path("study.toml").read_text() == Path("one.toml").read_text()
+    release = run_study(read_study("study.toml"), ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert (release.guarantee.person, release.guarantee.relation) == ("patient", "replace_one_person")
     hint = dpbo("init", "a.csv", "b.csv", "--out", "three.toml")[1]
-    assert "--person patient protects people" in " ".join(hint.split())
+    assert "--person patient=N protects people" in " ".join(hint.split())
     for wrong, says in (
-        (("--person", "patiens", "--n-persons", "3"), "no column 'patiens' can say"),
-        (("--person", "y", "--n-persons", "3"), "no column 'y' can say"),
+        (("--person", "patiens=3"), "no column 'patiens' can say"),
+        (("--person", "y=3"), "no column 'y' can say"),
         (("--person", "patient"), "how many people is the validation file about?"),
-        (("--n-persons", "3"), "--n-persons without --person"),
-        (("--person", "patient", "--n-persons", "0"), "n_persons = 0"),
+        (("--person", "patient=three"), "how many people is the validation file about?"),
+        (("--person", "patient=0"), "n_persons = 0"),
     ):
         code, out, err = dpbo("init", "a.csv", "b.csv", *wrong, "--out", "four.toml")
         assert (code, out) == (2, "")

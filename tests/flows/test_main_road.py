@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -144,7 +143,7 @@ def test_what_the_policy_was_not_asked_about_is_not_opened(study, suffix):
     if suffix == "parquet":
         for name in ("t", "v"):
             pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
-        spec = replace(spec, data=replace(spec.data, training="t.parquet", validation="v.parquet"))
+        spec = spec.replace(data=spec.data.replace(training="t.parquet", validation="v.parquet"))
     context = QueryContext(PrivacyLedger("sqlite:///l.db"), folder)
     assert Run.of(spec, context).public.preprocessing.feature_names == ("x",)
     run = Run.of(spec, context)

@@ -65,7 +65,7 @@ def test_a_file_that_nobody_allowed_has_one_message(study, monkeypatch, here):
 def test_the_owner_allows_a_file_by_name(study, dpbo, here):
     spec = study("2", training="more.csv")
     (here / "more.csv").write_text((here / "train.csv").read_text())
-    assert dpbo("budget", "allow", "clinic", "more.csv", "--training")[0] == 0
+    assert dpbo("budget", "allow", "clinic", "more.csv", "--as", "training")[0] == 0
     assert "Prefect's runs may read" in dpbo("budget")[1]
 
     def sends():
@@ -122,7 +122,7 @@ def test_no_module_model_or_table_is_read_that_nobody_allowed(study, here, monke
     (here / "v.py").touch()  # that a file of that name lies beside the study is not said either
     monkeypatch.setattr("dpbo_core.models.import_path.named_object", lambda *_, **__: pytest.fail("imported"))
     for estimator in ("sklearn.neural_network._stuff.X", "dask_ml.Net", "pip:main", "v:main"):
-        with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--estimator"):
+        with pytest.raises(PolicyRefused, match=r"not allowed by the owner's policy.*--as estimator"):
             asked(study("2", model=estimator))
     for model in ("missing", "/etc"):
         with pytest.raises(PolicyRefused, match=r"the saved models .* not allowed by the owner's policy"):
@@ -198,7 +198,7 @@ def test_the_owner_is_the_account_of_the_ledgers_file(study, dpbo, here):
     for path in (here / "mlruns").glob("ledger.db*"):
         os.chown(path, NOBODY, NOBODY)
     assert dpbo("budget", "set", "clinic", "--a-day", "1.0")[0] == 3
-    assert dpbo("budget", "allow", "clinic", "patients.csv", "--training")[0] == 3
+    assert dpbo("budget", "allow", "clinic", "patients.csv", "--as", "training")[0] == 3
     with owners_terminal(), pytest.raises(PolicyRefused, match="not allowed by the owner's policy"):
         tune_privately(study("2", training="patients.csv"))
     with pytest.raises(PolicyRefused, match="a run that Prefect started cannot"):

@@ -68,8 +68,8 @@ def team(tmp_path_factory):
         made.run("prefect", "--no-prompt", "deploy", "--all", "--prefect-file", "deploy.yaml")
         opened = ("--epsilon", "3", "--file", "validation.csv", "--accept", "rowwise_predictions")
         made.dpbo("budget", "set", "clinic", *opened)
-        made.dpbo("budget", "allow", "clinic", "train.csv", "--training")
-        made.dpbo("budget", "allow", "clinic", "--estimator", "waiting_trees.Waits")
+        made.dpbo("budget", "allow", "clinic", "train.csv", "--as", "training")
+        made.dpbo("budget", "allow", "clinic", "waiting_trees.Waits", "--as", "estimator")
         with stock.worker(made):
             yield made
 

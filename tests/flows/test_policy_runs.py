@@ -236,7 +236,7 @@ def test_allow_set_and_what_budget_shows(dpbo, study, folder):
     assert "as before" in " ".join(dpbo("budget", "allow", "clinic", "w.csv")[1].split())
     assert dpbo("budget", "set", "ward", "--epsilon", "1", "--file", "v.csv")[0] == 3
     assert dpbo("budget", "set", "ward", "--epsilon", "1", "--largest-epsilon", "0.5")[0] == 0
-    code, out, _ = dpbo("budget", "allow", "ward", "v.csv", "--shared")
+    code, out, _ = dpbo("budget", "allow", "ward", "v.csv", "--as", "shared")
     assert "clinic too" in " ".join(out.split())
     assert dpbo("budget", "set", "ward", "--largest-epsilon", "0.25")[0] == 0
     assert dpbo("budget", "set", "ward", "--largest-epsilon", "0.5")[0] == 3

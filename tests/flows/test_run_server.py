@@ -180,9 +180,9 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables):
     for name, half in (("training.csv", table[::2]), ("validation.csv", table[1::2])):
         half.to_csv(here / name, index=False)
     tables["data"] = {"training": "training.csv", "validation": "validation.csv", "n_validation": len(half),
-                      "target": "target"}  # fmt: skip
+                      "target": "target", "workers": 2}  # fmt: skip
     (here / "study.toml").write_text(tomli_w.dumps(tables))
-    words = ("tune", "study.toml", "--json", "--workers", "2")
+    words = ("tune", "study.toml", "--json")
     tasks = {"cross-validate candidates": 4, "search on public data": 1,
              "try out trainings": 1, "reserve the budget": 1, "search step": 4, "draw the release": 1,
              "train the final model": 1, "show the release": 1}  # fmt: skip

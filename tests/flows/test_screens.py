@@ -13,26 +13,37 @@ from rich.console import Console
 from dpbo.flows.cli import terminal
 from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
 from dpbo.flows.cli.budget import account_json, print_accounts
-from dpbo.flows.cli.doctor import Finding, print_findings
+from dpbo.flows.cli.doctor import print_findings
 from dpbo.flows.cli.evaluate import print_expected
+from dpbo.flows.cli.findings import Finding
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
-from dpbo.flows.cli.release_screen import print_release, print_report
+from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
+from dpbo.flows.prefect_page import announce
 from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
-from dpbo.tasks.reporting.certificate_words import value_rows
+from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan, Spend
-from dpbo_core.privacy.release import Release, StudyResult
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import (
+    OPERATING_SYSTEM,
+    Evidence,
+    NeighboringRelation,
+    PrivacyGuarantee,
+    PrivacyUnit,
+    Standing,
+)
+from dpbo_core.privacy.release import PrivacyPlan, Release, Spend, StudyResult
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import advise_study, resolve
 from dpbo_core.study.tuning import run_study
@@ -273,7 +284,34 @@ def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
     release = replace(RELEASE, value=value, facts={"score_range": 1.0, "baseline": 0.684})
     where = "on the public rows; on the sensitive ones it may differ"
     assert "".join(verdict(release)) == f"better than a constant answer, which scores 0.6840 {where}"
-    assert dict(value_rows(release))["a constant answer"] == f"0.684 {where}"
+    noisy = replace(release, value={"score": 0.8})
+    answers = {fact.name: fact.text for fact in release_document(noisy).answers}
+    assert answers["a constant answer"] == f"0.6840 {where}"
+
+
+def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
+    """One file says what a release shows: a planted fact is on the screen, the certificate and both pages."""
+    planted = Fact("planted", "in every form", "strong")
+    monkeypatch.setattr("dpbo.tasks.reporting.release_document.report_facts", lambda *_: iter([planted]))
+    release = replace(
+        RELEASE, value={"score": 0.8, "interval": [0.75, 0.85]}, release_id="0123", released_at="2026-01-02"
+    )
+    print_document(document_of(StudyResult(release, replayed=False), None, look="dpbo ui"))
+    account = Account.opened(PrivacyBudget.of("people", epsilon=1.0, delta=0.0))
+    forms = [capsys.readouterr().out, page(release, [])]
+    monkeypatch.setattr("dpbo.tasks.reporting.run_note.metrics", lambda *_: [])
+    forms.append(run_note(release, account, "0", (), None))
+    monkeypatch.setattr("dpbo.flows.prefect_page.current_flow_run", lambda: "a run")
+    monkeypatch.setattr("dpbo.flows.prefect_page.emit", lambda *_: None)
+    monkeypatch.setattr(
+        "prefect.artifacts.create_markdown_artifact", lambda **artifact: forms.append(artifact["markdown"])
+    )
+    announce(release, account, None, "")
+    assert len(forms) == 4
+    for form in forms:
+        assert "planted" in form
+        assert "in every form" in form
+        assert "0.750 to 0.850" in form.replace("\\", "")
 
 
 @pytest.mark.parametrize(("chosen", "at_an_end"), [(1e-4, True), (10.0, True), (0.5, False)])
@@ -281,7 +319,7 @@ def test_a_choice_at_the_end_of_its_range_is_said(chosen, at_an_end, capsys):
     space = {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "integer": False}, "kind": {"values": ["a", "b"]}}
     value = {"hyperparameters": {"lambda": chosen, "kind": "a"}, "score": 0.8}
     result = StudyResult(replace(RELEASE, value=value, facts={"space": space}), replayed=False)
-    print_release(result, None, look="dpbo ui")
+    print_document(document_of(result, None, look="dpbo ui"))
     said = f"range lambda = {chosen:.4g} is the end of the range: a wider range may be better (a new edition costs"
     assert (said in " ".join(capsys.readouterr().out.split())) is at_an_end
 
@@ -299,7 +337,7 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     assert printed.count("public: ") == printed.count("public: good if the two populations are alike") == 1
 
 
-def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
+def test_the_newest_entries_are_shown_and_json_has_all(tmp_path, capsys):
     """A ledger of 1,119 releases printed as many lines; JSON stays whole."""
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     book.set_budget(PrivacyBudget.of("people", epsilon=5.0, delta=0.0))
@@ -311,13 +349,9 @@ def test_the_newest_entries_are_shown_and_all_when_asked_for(tmp_path, capsys):
     accounts = book.accounts()
     print_accounts(accounts)
     printed = capsys.readouterr().out
-    assert "the newest 20 of 25 entries; --all shows every one" in printed
+    assert "the newest 20 of 25 entries; --json has every one" in printed
     assert "trial04" not in printed
     assert all(f"trial{n:02d}" in printed for n in range(5, 25))
-    print_accounts(accounts, newest=None)
-    printed = capsys.readouterr().out
-    assert "--all" not in printed
-    assert all(f"trial{n:02d}" in printed for n in range(25))
     assert len(account_json(*accounts)["entries"]) == 25
 
 

@@ -23,7 +23,7 @@ from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.evaluation import run_and_evaluate
-from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study import StudySpec, data_split, halves
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
@@ -129,7 +129,7 @@ def test_no_command_loads_what_it_needs_not_and_a_replay_reads_the_ledger_and_st
         assert asked <= ({"socket.connect"} if words == "doctor" else set()), words
     _, first, verbs, _, _, options, _, tuned, examined = (out for _, out, _, _, _ in answers)
     assert "dpbo ui" in first
-    assert [set(out.split()) for out in (verbs, options)] == [{"verify"}, {"--example", "--explain"}]
+    assert [set(out.split()) for out in (verbs, options)] == [{"verify"}, {"--example"}]
     assert "unchanged since dpbo wrote to it" in examined
     found = find_release(release, Stores().tracking)
     tracking = {"experiment": found.experiment, "run_id": found.run_id}
@@ -204,10 +204,10 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     out = capsys.readouterr().out
     assert 0 < out.index("nothing was drawn") < out.index("clinic/evaluation · edition 1")
     assert reported(spec, ".", epsilon=0.25) is None  # another question
-    other = replace(spec, evaluation=replace(spec.evaluation, edition="2"))
+    other = spec.replace(evaluation=spec.evaluation.replace(edition="2"))
     assert reported(other, ".") is None
     assert replayed(run_of(other)) is None  # its last step is not there yet
-    alone = replace(spec, evaluation=replace(spec.evaluation, group=None, groups=None))
+    alone = spec.replace(evaluation=spec.evaluation.replace(group=None, groups=None))
     assert reported(alone, ".") is None
     monkeypatch.setattr("dpbo.flows.cli.running.shown_before", lambda *_: None)  # MLflow lost it: shown anew
     assert reported(spec, ".") is None
@@ -217,8 +217,9 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
 def nothing_opened(monkeypatch):
     """Neither the sensitive half nor an encoding of the public one is made inside."""
     with monkeypatch.context() as watched:
-        for name in ("sensitive_half", "validation_table", "public_half", "people_of"):
-            watched.setattr(data_split, name, lambda *_, **__: pytest.fail("more than the ledger was read"))
+        names = {data_split: ("sensitive_half", "public_half"), halves: ("validation_table", "people_of")}
+        for module, name in ((module, name) for module, each in names.items() for name in each):
+            watched.setattr(module, name, lambda *_, **__: pytest.fail("more than the ledger was read"))
         watched.setattr("dpbo_core.data.preprocessing.Preprocessing.fit", lambda *_, **__: pytest.fail("fitted"))
         yield
 

@@ -25,12 +25,13 @@ from dpbo.flows import refusals, serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.requested_study import FIELDS, edition_at, refuse_fields
+from dpbo.flows.requested_study import edition_at, refuse_fields
 from dpbo.flows.serve import MISSED, OUTAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import FIELDS
 from dpbo_core.ledger.schema import SCHEMA
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study
@@ -168,9 +169,10 @@ def kept_of(state):
 
     artifact = Artifact.get("release-nightly")
     plain = re.sub(r"\\(.)", r"\1", artifact.data)
-    shown = dict(re.findall(r"^\| (.+) \| (.+) \|$", plain, re.MULTILINE))
-    assert state.message.endswith(", ".join(f"{name} {text}" for name, text in shown.items() if name != "released"))
-    assert "ε 1 of 3 is spent, and 2 is left" in artifact.data
+    answers = re.findall(r"^\* (.+?): \*\*(.+?)\*\*", plain, re.MULTILINE)
+    assert state.message.endswith(", ".join(f"{name} {text}" for name, text in answers))
+    assert len(answers) == 3
+    assert "ε 1 of 3 spent, 2 left" in artifact.data
     assert "differentially private" in plain
     assert "](<http://127.0.0.1:5000/#/experiments/" in artifact.data
     assert "What nightly, edition" in artifact.description

@@ -17,8 +17,8 @@ from dpbo.flows.cli import app as cli
 from dpbo.tasks.reporting.registry_entry import registry_entry
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.run import Run

@@ -5,7 +5,6 @@ import signal
 import tempfile
 import threading
 from collections import UserDict
-from dataclasses import replace
 from pathlib import Path
 from types import NoneType, SimpleNamespace
 
@@ -26,8 +25,9 @@ from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
+from dpbo_core.study.halves import validation_parts
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
@@ -85,7 +85,7 @@ def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, he
     spec = StudySpec.from_dict(with_method(tables, kind))
     method = resolve(spec).method
     with workers(spec, ".", method) as made:
-        assert isinstance(made, NoneType if method.traits.hides_evaluations else DaskWorkers)
+        assert isinstance(made, NoneType if method.hides_evaluations else DaskWorkers)
 
 
 class Cluster:
@@ -186,7 +186,7 @@ class Search:
     """A study with noise of our own, on a dataset declared public."""
 
     def __init__(self, spec, name):
-        self.spec, self.noise = replace(spec, budget=None), InjectedNoise(np.random.default_rng(3))
+        self.spec, self.noise = spec.replace(budget=None), InjectedNoise(np.random.default_rng(3))
         self.ledger = PrivacyLedger(f"sqlite:///{name}.db")
         self.ledger.set_budget(PrivacyBudget.without_limit("people"))
         self.steps = []
@@ -309,7 +309,7 @@ def test_a_blind_worker_is_named_before_the_charge_and_a_lost_scheduler_when_it_
     network.worker(3)
     network.worker(4, first=f"mount -t tmpfs none {network.folder / 'parts'}")
     network.wait_for_workers(2)
-    parts = data_split.validation_parts(spec, network.folder)
+    parts = validation_parts(spec, network.folder)
     blind = r"10\.88\.77\.4.* cannot read 7 of the 7 parts"
     refused(blind, parts)
     (network.folder / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))

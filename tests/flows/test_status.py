@@ -52,7 +52,7 @@ def test_a_second_screen_explains_the_first(dpbo, here, shown):  # noqa: F811
     for title in ("The choice", "The score", "The noise", "The guarantee", "Evidence", "The budget", "Next"):
         assert f"{title}. " in said
     assert "in at most 73.1 of 100 cases" in said
-    assert "people: ε 1 of 3 spent, 2 left." in said
+    assert "people: ε 1 of 3 spent, 2 left, 2 more editions fit." in said
     assert max(len(line) for line in both.splitlines()) <= 80
     assert "\x1b" not in both
 

@@ -32,6 +32,7 @@ from dpbo_core.report.counting import Counter
 from dpbo_core.report.histogram_cells import WEIGHT, Grouping
 from dpbo_core.study import StudySpec, data_split, precomputed
 from dpbo_core.study.context import QueryContext
+from dpbo_core.study.halves import validation_table
 from dpbo_core.study.precomputed import (
     Precomputed,
     PublicWork,
@@ -160,7 +161,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
         public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
     )
     parts = parts_of(here / "parts")
-    table = data_split.validation_table(whole.data, here)
+    table = validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
     assert one.sum() == 500
     for where in (None, pool):
@@ -302,10 +303,10 @@ def test_an_answer_is_as_wide_as_any_other(answer):
 @pytest.mark.parametrize("kind", METHODS)
 def test_no_worker_counts_the_evaluations_of_who_hides_them(world, here, kind):
     spec = world("parts", method=kind)
-    asked = replace(spec, data=replace(spec.data, workers=3))
+    asked = spec.replace(data=spec.data.replace(workers=3))
     assert asked.tuned == spec.tuned
     with workers(asked, ".", resolve(asked).method) as made:
-        assert getattr(made, "n_processes", None) == (None if METHODS[kind].traits.hides_evaluations else 3)
+        assert getattr(made, "n_processes", None) == (None if METHODS[kind].hides_evaluations else 3)
     with workers(spec, ".", resolve(spec).method) as made:
         assert made is None
 
@@ -314,7 +315,7 @@ def test_no_worker_counts_the_evaluations_of_who_hides_them(world, here, kind):
 def test_what_is_trained_elsewhere_is_what_we_would_train(world, here, kind):
     spec = world("parts", method=kind)
     indices = required_trainings(resolve(spec))
-    fixed = METHODS[kind].traits.fixed_path is not None
+    fixed = METHODS[kind].fixed_order
     assert bool(indices) == (fixed or not plain(kind).public_path)
     public = data_split.public_half(spec, here)
     models = pickle.loads(pickle.dumps(train_candidates(spec, here, indices)))
@@ -347,7 +348,7 @@ class Counting:
 @pytest.mark.parametrize("name", PUBLIC_SEARCHES)
 def test_what_is_cross_validated_elsewhere_is_what_we_would_find(world, tables, here, name):
     kind, options, n_known = PUBLIC_SEARCHES[name]
-    spec = replace(world("validation.parquet", method=kind), options=options)
+    spec = world("validation.parquet", method=kind).replace(options=options)
     known, plainly = required_public_scores(resolve(spec)), data_split.public_half(spec, here)
     assert required_trainings(resolve(spec)) == ()
     assert len(known) == n_known
@@ -381,7 +382,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
-    spec = replace(world("validation.parquet", method=kind), options=options, budget=None)
+    spec = world("validation.parquet", method=kind).replace(options=options, budget=None)
     monkeypatch.setattr(precomputed, "LONG", 0.0)
     of_none = PrivacyLedger(f"sqlite:///{here / 'none'}.db")
     ahead = PublicWork(Run.of(spec, QueryContext(of_none)), pool)

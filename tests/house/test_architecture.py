@@ -97,14 +97,14 @@ PLANTED = [
     ("dpbo_core/models/aggregates.py", "import dpbo_core.methods.problem", "the floors of dpbo_core"),
     ("dpbo_core/search/kernels.py", "import dpbo_core.ledger.schema", "the floors of dpbo_core"),
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.ledger.ledger", "the floors of dpbo_core"),
-    ("dpbo_core/errors.py", "import dpbo_core.privacy.plan", "the floors of dpbo_core"),
+    ("dpbo_core/errors.py", "import dpbo_core.privacy.release", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
     ("dpbo_core/methods/public.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
-    ("dpbo_core/search/loop.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
+    ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/search/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
     ("dpbo_core/study/tuning.py", "import prefect", "the core stays free"),
     ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
-    ("dpbo_core/study/spec.py", "import pydantic", "the core stays free"),
+    ("dpbo_core/study/spec.py", "import typer", "the core stays free"),
 ]
 for feature, another in zip(FEATURES, (*FEATURES[1:], FEATURES[0]), strict=True):
     PLANTED.append(("flows/serve.py", f"import dpbo.features.{feature}", "features > flows > tasks > dpbo_core"))

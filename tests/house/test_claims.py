@@ -1,7 +1,6 @@
 """What a table says that dpbo can or cannot do is what the code does: every yes and no of the pages below."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from of_features import merged
@@ -9,7 +8,7 @@ from pages import ROOT
 
 from dpbo_core import BudgetRefused, PrivacyLedger, StudyInvalid, StudySpec, advise_study, plan_study, run_study
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study import BudgetSection
 from dpbo_core.study.resolve import planning_problem
@@ -47,9 +46,9 @@ def kept_across_studies(folder):
     """A cap that one study opened and spent refuses another study, with another ledger object."""
     data, url = {"source": "breast_cancer"}, f"sqlite:///{folder / 'ledger.db'}"
     spec = study(data=data)
-    run_study(replace(spec, budget=BudgetSection(epsilon=1.0)), ledger=PrivacyLedger(url))
+    run_study(spec.replace(budget=BudgetSection(epsilon=1.0)), ledger=PrivacyLedger(url))
     with pytest.raises(BudgetRefused):
-        run_study(replace(spec, name="another"), ledger=PrivacyLedger(url))
+        run_study(spec.replace(name="another"), ledger=PrivacyLedger(url))
     return True
 
 

@@ -28,8 +28,8 @@ from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
 from dpbo_core.methods import METHODS
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.privacy import library_version
-from dpbo_core.privacy.sealing import attempted, each, messages, sealed
+from dpbo_core.privacy import named_parts
+from dpbo_core.privacy.sensitive import attempted, each, messages, sealed
 from dpbo_core.study import StudySpec
 from dpbo_core.study.tuning import run_study
 
@@ -190,7 +190,7 @@ class Scaled(NamedTrainer):
         return super().public_score(point, seed=seed) * self.G
 
 
-RANGED = {kind: plain(kind) for kind, cls in METHODS.items() if not cls.traits.margins_only} | merged("RANGED")
+RANGED = {kind: plain(kind) for kind, cls in METHODS.items() if not cls.margins_only} | merged("RANGED")
 
 
 @pytest.mark.parametrize("G", [1e-100, 1e100])
@@ -211,17 +211,17 @@ def test_a_version_that_cannot_be_read_is_no_reason_to_fail(tables, tmp_path, mo
     def absent(name):
         raise PackageNotFoundError(name)
 
-    library_version.library_version.cache_clear()
-    monkeypatch.setattr(library_version, "version", absent)
+    named_parts.library_version.cache_clear()
+    monkeypatch.setattr(named_parts, "version", absent)
     released = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}"))
-    assert released.release.facts["version"] == library_version.UNINSTALLED
-    library_version.library_version.cache_clear()
-    monkeypatch.setattr(library_version, "version", raising(OSError))
+    assert released.release.facts["version"] == named_parts.UNINSTALLED
+    named_parts.library_version.cache_clear()
+    monkeypatch.setattr(named_parts, "version", raising(OSError))
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'other.db'}")
     with pytest.raises(OSError, match="record"):
         run_study(StudySpec.from_dict(tables), ledger=ledger)
     assert ledger.accounts() == ()
-    library_version.library_version.cache_clear()
+    named_parts.library_version.cache_clear()
 
 
 def test_a_draw_that_a_library_refuses_costs_nothing(tables, tmp_path, monkeypatch):

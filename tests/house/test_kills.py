@@ -27,7 +27,7 @@ def test_a_killed_path_of_algorithm_3_is_released_once_and_paid_once(tables, tmp
 
 def test_a_ledger_that_draws_again_is_caught(tables, tmp_path, monkeypatch):
     """The planted fault: a rerun that redraws instead of reading back shows two releases."""
-    from dpbo_core.ledger.ledger import Reservation
+    from dpbo_core.ledger.reservation import Reservation
 
     monkeypatch.setattr(Reservation, "conclude", lambda self, release, **_: release)
     monkeypatch.setattr(Reservation, "record", lambda self, spend, draw, **_: draw())

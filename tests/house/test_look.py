@@ -22,4 +22,4 @@ def test_a_viewer_reads_the_released_number(tmp_path):
     assert any(abs(float(number) - score) <= 0.5 * 10 ** -len(number.partition(".")[2]) for number in digits)
     assert "release/score" in page
     metric = world.release["value"]["metric"]["name"]
-    assert f'data-value="{metric}">{min(max(score, 0.0), 1.0):.6g}<' in paper
+    assert f'data-value="{metric}">{min(max(score, 0.0), 1.0):.4f}<' in paper

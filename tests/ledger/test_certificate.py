@@ -17,8 +17,8 @@ from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.account import balance_after, balances
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
-from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.methods.certified import CERTIFIED
 

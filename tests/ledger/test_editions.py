@@ -14,8 +14,8 @@ from worlds import Memory
 from dpbo_core.errors import LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge, WarmStart
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods.private_grid import PrivateGrid

@@ -13,8 +13,8 @@ from dpbo.tasks.reporting.pictures import draw_burn_down
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.forecast import FAR, forecast
-from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.study import StudySpec

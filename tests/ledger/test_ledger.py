@@ -28,15 +28,13 @@ from dpbo_core.errors import (
 )
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.ledger import PrivacyLedger, QueryKey
+from dpbo_core.ledger.charge import Charge, QueryKey
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import accept
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan, Release
 
 SYSTEM = "operating_system"
 GUARANTEE = PrivacyGuarantee(

@@ -8,15 +8,14 @@ from test_ledger import GUARANTEE, SYSTEM, key
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import largest_rho
-from dpbo_core.ledger.accounting.renyi_filter import Filter, draw_units, most_units
+from dpbo_core.ledger.accounting.composition import Filter, draw_units, largest_rho, most_units
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 
 GRID = PrivacyPlan(GUARANTEE, tuple(DiscreteLaplace(10, spent_units(e), 1.0).spend(str(e)) for e in (0.75, 0.25)))
 TRAJECTORY = PrivacyPlan(GUARANTEE, (DiscreteGaussian(10, largest_rho(1.0, 1e-6), 1.0).spend("path"),))

@@ -20,7 +20,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
 from dpbo_core.ledger.sources import PUBLIC, file_source
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 
 # k
 

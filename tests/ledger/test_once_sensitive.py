@@ -15,9 +15,9 @@ from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent
 from benchmarks.compare.__main__ import main
 from dpbo_core import PrivacyLedger, PrivateSelection, evaluate_study
 from dpbo_core.errors import DpboError, PolicyRefused, StudyInvalid
+from dpbo_core.ledger.history import Writer
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import file_source
-from dpbo_core.ledger.writer import Writer
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.preconditions import approve_study

@@ -237,16 +237,18 @@ def test_the_same_name_with_new_content_is_the_same_file(ledger, here, file):
 def test_shared_people_pay_both_and_both_accounts_say_so(ledger, file):
     spend(ledger, "a", "clinic", sources(file))
     ledger.set_budget(cap("ward"))
-    with pytest.raises(PolicyRefused, match="--shared"):
+    with pytest.raises(PolicyRefused, match="--as shared"):
         ledger.allow("ward", file_source(file))
     assert ledger.allow_shared("ward", file_source(file)) == ("clinic",)
     spend(ledger, "b", "ward", sources(file), caller=OPERATOR)
     spend(ledger, "c", "clinic", sources(file), caller=OPERATOR)
     shares = {account.budget.dataset: account.shares for account in ledger.accounts()}
     assert shares == {"clinic": ("ward",), "ward": ("clinic",)}
-    with pytest.raises(PolicyRefused, match="--shared"):
+    with pytest.raises(PolicyRefused, match="--as shared"):
         spend(ledger, "d", "third", sources(file))
-    with pytest.raises(PolicyRefused, match="--shared"):  # and so says whoever asks for room before anything runs
+    with pytest.raises(
+        PolicyRefused, match="--as shared"
+    ):  # and so says whoever asks for room before anything runs
         ledger.check_room(Charge(key("d", "third"), plan(0.5), sources(file), cap=cap("third")))
     ledger.check_room(Charge(key("d", "ward"), plan(0.5), sources(file)))
     assert [len(entries(ledger, name)) for name in ("clinic", "ward")] == [2, 1]

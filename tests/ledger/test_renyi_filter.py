@@ -13,8 +13,17 @@ from scipy.stats import norm
 from worlds import at_length
 
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Total, compose, largest_rho
-from dpbo_core.ledger.accounting.renyi_filter import Filter, draw_units, draws_in, most_units, together
+from dpbo_core.ledger.accounting.composition import (
+    NOTHING,
+    Filter,
+    Total,
+    compose,
+    draw_units,
+    draws_in,
+    largest_rho,
+    most_units,
+    together,
+)
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace

@@ -1,7 +1,6 @@
 """A corrected study takes over, once, what an unfinished one paid for, where no sensitive byte was opened."""
 
 import json
-from dataclasses import replace
 from threading import Barrier, Thread
 
 import pytest
@@ -28,8 +27,8 @@ def spec(tables):
 
 
 def corrected(spec, lowest=2e-4, **privacy):
-    axis = replace(spec.space["lambda"], low=lowest)
-    return replace(spec, space={"lambda": axis}, privacy=replace(spec.privacy, **privacy))
+    axis = spec.space["lambda"].replace(low=lowest)
+    return spec.replace(space={"lambda": axis}, privacy=spec.privacy.replace(**privacy))
 
 
 @pytest.fixture
@@ -166,7 +165,7 @@ def test_another_kind_or_more_is_not_taken_over(spec, url, charged_only, change)
 
 def test_another_name_or_edition_is_not_taken_over(spec, url, charged_only):
     charged_only(spec, url)
-    for other in (replace(spec, name="other"), replace(spec, edition="2")):
+    for other in (spec.replace(name="other"), spec.replace(edition="2")):
         with pytest.raises(BudgetExceeded):
             open_study(Run.of(other, QueryContext(PrivacyLedger(url))))
 

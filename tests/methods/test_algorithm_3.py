@@ -60,7 +60,7 @@ def quiet():
 def public(book, spec):
     """The study on a dataset declared public, where noise may be left out."""
     book.set_budget(PrivacyBudget.without_limit(spec.privacy.dataset))
-    return replace(spec, budget=None)
+    return spec.replace(budget=None)
 
 
 def test_all_of_lambda_is_trained_before_the_charge_or_each_step_trains_one_model(spec, book, trained):
@@ -69,7 +69,7 @@ def test_all_of_lambda_is_trained_before_the_charge_or_each_step_trains_one_mode
     ahead.run()
     assert len(trained) == POINTS
     trained.clear()
-    steps = open_study(Run.of(replace(spec["lipschitz_step"], edition="2"), QueryContext(book)))
+    steps = open_study(Run.of(spec["lipschitz_step"].replace(edition="2"), QueryContext(book)))
     assert len(trained) == 1  # the trial, which costs nothing where it fails
     for step in range(1, STEPS + 1):
         assert steps.step() is None
@@ -116,7 +116,7 @@ def test_a_training_that_fails_in_a_step_scores_the_constant_and_raises_nothing(
     one = public(book, spec["lipschitz_step"])
     whole = run_study(one, ledger=book, source=quiet()).release
     for edition, where in (("all", lambda _: True), ("some", lambda value: value > 1.0)):
-        run = open_study(Run.of(replace(one, edition=edition), QueryContext(book, source=quiet())))
+        run = open_study(Run.of(one.replace(edition=edition), QueryContext(book, source=quiet())))
         scored.clear()
         with monkeypatch.context() as patch:
             fail(patch, error, where)
@@ -135,7 +135,7 @@ def test_a_path_that_trained_ahead_trains_nothing_in_its_steps(spec, book, monke
     fail(monkeypatch, StudyInvalid("at lambda = 0.777"))
     assert run.run().release.value["score"] is not None
     with pytest.raises(StudyInvalid, match="nothing was charged"):
-        open_study(Run.of(replace(spec["lipschitz_ahead"], edition="2"), QueryContext(book)))
+        open_study(Run.of(spec["lipschitz_ahead"].replace(edition="2"), QueryContext(book)))
     assert len(book.accounts("people")[0].entries) == 1
 
 
@@ -159,10 +159,10 @@ def test_training_in_steps_is_taken_on_by_name_by_the_study_and_by_the_cap(spec,
     assert plan_study(one).guarantee.assumptions == PATH_ACCEPTS
     assert plan_study(spec["lipschitz_ahead"]).guarantee.assumptions == ()
     with pytest.raises(AssumptionNotAccepted, match=r'accepts = \["step_times_hidden"\]'):
-        run_study(replace(one, accepts=()), ledger=book)
+        run_study(one.replace(accepts=()), ledger=book)
     assert book.accounts() == ()
     book.set_budget(PrivacyBudget.of("strict", epsilon=9.0, delta=1e-6))
-    elsewhere = replace(one, budget=None, privacy=replace(one.privacy, dataset="strict"))
+    elsewhere = one.replace(budget=None, privacy=one.privacy.replace(dataset="strict"))
     with pytest.raises(AssumptionNotAccepted, match="--accept step_times_hidden"):
         run_study(elsewhere, ledger=book)
     assert book.accounts("strict")[0].entries == ()
@@ -178,9 +178,9 @@ def test_where_others_see_the_steps_nothing_is_charged(spec, book, trained):
     assert book.accounts() == ()
     assert trained == []
     assert open_study(Run.of(spec["lipschitz_ahead"], seen)).run().release.value["score"] is not None
-    released = run_study(replace(spec["lipschitz_step"], edition="2"), ledger=book).release
+    released = run_study(spec["lipschitz_step"].replace(edition="2"), ledger=book).release
     assert (
-        open_study(Run.of(replace(spec["lipschitz_step"], edition="2"), seen)).run().release == released
+        open_study(Run.of(spec["lipschitz_step"].replace(edition="2"), seen)).run().release == released
     )  # and a replay is
 
 
@@ -194,7 +194,7 @@ def test_where_others_see_the_steps_nothing_is_charged(spec, book, trained):
 )
 def test_a_study_that_says_otherwise_is_refused(spec, options, said):
     with pytest.raises(StudyInvalid, match=said):
-        plan_study(replace(spec["lipschitz_step"], options=options))
+        plan_study(spec["lipschitz_step"].replace(options=options))
     assert Lipschitz("path", train="step").trains_in_steps()
 
 

@@ -14,8 +14,7 @@ from of_features import merged, parts
 from scipy import stats
 from worlds import Memory, Named, NamedTrainer, Table, at_length, mostly_slow, problem, run, smooth_table
 
-from dpbo_core.ledger.accounting.composition import compose
-from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.accounting.composition import Filter, compose
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.contract import Method
@@ -26,8 +25,7 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.search.acquisition import acquisition_named
-from dpbo_core.search.loop import BayesianSearch
+from dpbo_core.search.acquisition import BayesianSearch, acquisition_named
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import ScoreMap
 from dpbo_core.theorems import kusner_2015
@@ -54,7 +52,7 @@ VARIANTS = {
 }
 KNOWN = {type(variant) for variant in VARIANTS.values()}
 VARIANTS |= {kind: cls() for kind, cls in METHODS.items() if cls not in KNOWN}  # a new method, as it is by default
-HIDDEN = [name for name, variant in VARIANTS.items() if variant.traits.hides_evaluations]
+HIDDEN = [name for name, variant in VARIANTS.items() if variant.hides_evaluations]
 MANY_RUNS = mostly_slow(HIDDEN, *parts("QUICK_VARIANT"))  # of the others the loss is exact: test_exact_privacy.py
 SCATTERED = mostly_slow(VARIANTS, "trajectory", "grid", "noisy GP")
 REPETITIONS = 200
@@ -103,6 +101,8 @@ def test_every_member_is_covered_and_whole():
         assert fields(cls)[-1].name == "kind"
         assert cls.__dataclass_params__.frozen
         assert isinstance(cls(), Method)
+        assert [other for other in METHODS.values() if issubclass(cls, other)] == [cls]  # none is another's heir
+        assert all((cls.wants, cls.gives, cls.needs, cls.delta_range, cls.trainings, cls.observable))
         assert method_named(kind, {}) == cls()
 
 
@@ -159,13 +159,12 @@ def test_more_records_a_person_never_means_less_noise(method):
 
 @pytest.mark.parametrize("best", mostly_slow((0, 5, 11), 0, 5))  # both ends are alike
 def test_without_noise_it_finds_the_best_of_a_small_table(method, best):
-    steps = 100 if method.traits.trials else 40  # these are drawn at random from Λ
+    steps = 100 if method.trials(problem()) else 40  # these are drawn at random from Λ
     world = problem(steps=steps, n_validation=2000, epsilon=500.0)
     table = smooth_table(world, best=best)
     release = run(method, world, table, quiet())
     exact = table.scores.mean(axis=1)
-    if method.traits.choices is not None:  # it says that it does not choose from all of Λ
-        best = max(method.traits.choices(method, world), key=exact.__getitem__)
+    best = max(method.choices(world), key=exact.__getitem__)  # which may be from a part of Λ
     if "hyperparameters" in release.value:
         found = [point["lambda"] for point in world.candidates.points].index(
             release.value["hyperparameters"]["lambda"]
@@ -186,7 +185,7 @@ def test_each_step_trains_once(name):
     world = replace(world, trainer=trainer)
     search, noise, table = method.start(world, method.plan(world)), real(), smooth_table(world, best=3)
     begun = len(trainer.asked)
-    chunked = method.public_path and len(ahead(method, world)) > method.n_steps(world)
+    chunked = method.public_path and len(method.fixed_path(world)) > method.n_steps(world)
     assert begun == (name == "grid of paired scores")  # the public best, before anything is charged
     for step in range(1, method.n_steps(world) + 1):
         search.step(table, noise)
@@ -232,8 +231,8 @@ def test_two_hundred_runs_scatter_as_the_noise_scale_says(method):
             search.step(table, noise)
         scores.append(search.finish(noise).value["score"])
         scale, law = plan.spends[-1].noise_scale, stats.expon
-    if method.traits.trials is not None:
-        law = BestOf(method.traits.trials(method, world))
+    if (trials := method.trials(world)) is not None:
+        law = BestOf(trials)
     spread = float(np.mean(np.abs(np.array(scores) - 0.5))) / scale
     tolerance = 5 * law.std() / math.sqrt(REPETITIONS)
     assert abs(spread - law.mean()) < tolerance
@@ -289,17 +288,12 @@ def test_a_killed_search_continues_with_the_same_draws(method):
     assert set(memory.kept) == {spend.what for spend in plan.spends}
 
 
-def ahead(method, world):
-    """The candidates that the method says it trains whatever comes out."""
-    return () if method.traits.fixed_path is None else method.traits.fixed_path(method, world)
-
-
 def test_a_search_shows_and_carries_nothing(method):
     world = problem(steps=4)
     table = Table(np.full((12, 50), 0.7391))
     search, noise = method.start(world, method.plan(world)), real()
     shown = [search.step(table, noise) for _ in range(3)]
-    if method.traits.shows_all:
+    if method.shows_all:
         assert all(set(step) == {"step", "hyperparameters", "score"} for step in shown)
     else:
         assert shown == [None] * 3

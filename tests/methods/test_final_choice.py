@@ -14,15 +14,14 @@ from worlds import problem, smooth_table
 
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import compose, largest_rho
-from dpbo_core.ledger.accounting.renyi_filter import draw_units, order
+from dpbo_core.ledger.accounting.composition import compose, draw_units, largest_rho, order
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.amounts import from_units, spent_units
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 
 
 def flipped(share=0.6, look=0.1):

@@ -17,10 +17,9 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.kusner_pricing import PriorScale
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.search.acquisition import UCB, acquisition_named
+from dpbo_core.search.acquisition import UCB, BayesianSearch, acquisition_named
 from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
 from dpbo_core.search.kernels import SquaredExponential
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study

@@ -13,7 +13,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data
-from dpbo_core.models.cross_validation import FOLDS, fold_of
+from dpbo_core.models.baseline import FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
@@ -154,7 +154,7 @@ def test_the_public_search_of_a_study_is_made_once(monkeypatch):
             method.start(prepared, method.plan(prepared))
         assert len(trainer.asked) == 32
         assert len(fits) == fitted
-        other = replace(prepared, search=replace(prepared.search, seed=7))  # another search is not answered from it
+        other = replace(prepared, search=prepared.search.replace(seed=7))  # another search is not answered from it
         method.start(other, method.plan(other))
         assert len(trainer.asked) == 64
 

@@ -67,7 +67,7 @@ def test_another_training_file_is_another_study(on_files, tmp_path):
     """Whoever changes a public record, or the edition, asks for another release, and pays for it."""
     spec, book = StudySpec.from_dict(with_method(on_files, "private_grid")), ledger(tmp_path)
     results = [run_study(spec, ledger=book, folder=tmp_path)]
-    results.append(run_study(replace(spec, edition="2"), ledger=book, folder=tmp_path))
+    results.append(run_study(spec.replace(edition="2"), ledger=book, folder=tmp_path))
     lines = (tmp_path / "train.csv").read_text().splitlines()
     (tmp_path / "train.csv").write_text("\n".join(lines[:-1]) + "\n")
     results.append(run_study(spec, ledger=book, folder=tmp_path))
@@ -95,7 +95,7 @@ def test_injected_noise_runs_only_on_a_public_dataset(tables, tmp_path):
         with pytest.raises(NoiseNotPrivate):
             run_study(spec, ledger=book, source=refused)
     book.set_budget(PrivacyBudget.without_limit("people"))
-    release = run_study(replace(spec, budget=None), ledger=book, source=source).release
+    release = run_study(spec.replace(budget=None), ledger=book, source=source).release
     assert release.noise == "injected"
     assert release.guarantee.in_words() == (
         "No privacy guarantee: the noise was injected, not drawn from the operating system."
@@ -109,7 +109,7 @@ def test_published_calibration_runs_only_on_a_public_dataset(tables, tmp_path):
         run_study(spec, ledger=book)
     assert refused.value.exit_code == 3
     book.set_budget(PrivacyBudget.without_limit("people"))
-    release = run_study(replace(spec, budget=None), ledger=book).release
+    release = run_study(spec.replace(budget=None), ledger=book).release
     assert release.guarantee.to_json()["epsilon"] is None
 
 
@@ -122,20 +122,20 @@ def test_an_assumption_nobody_accepted_is_refused_by_name(tables, tmp_path, monk
         return replace(plan, guarantee=replace(plan.guarantee, assumptions=("gp_prior",)))
 
     monkeypatch.setattr(METHODS["private_grid"], "plan", assuming)
-    spec = replace(spec, method="private_grid")
+    spec = spec.replace(method="private_grid")
     with pytest.raises(AssumptionNotAccepted, match=r'accepts = \["gp_prior"\]'):
         run_study(spec, ledger=book)
     assert book.accounts() == ()
-    accepted = run_study(replace(spec, accepts=("gp_prior",)), ledger=book).release
+    accepted = run_study(spec.replace(accepts=("gp_prior",)), ledger=book).release
     assert accepted.guarantee.assumptions == ("gp_prior",)
     assert "differentially private" not in accepted.guarantee.in_words()
     book.set_budget(PrivacyBudget.of("strict", epsilon=9.0, delta=1e-6))
-    elsewhere = replace(spec, accepts=("gp_prior",), budget=None, privacy=replace(spec.privacy, dataset="strict"))
+    elsewhere = spec.replace(accepts=("gp_prior",), budget=None, privacy=spec.privacy.replace(dataset="strict"))
     letter = r"not opened with it.*no command adds .*budget set NAME --epsilon E --delta D --accept gp_prior"
     with pytest.raises(AssumptionNotAccepted, match=letter):
         run_study(elsewhere, ledger=book)
     book.set_budget(PrivacyBudget.of("open", epsilon=9.0, delta=1e-6, accepts=("gp_prior",)))  # as the message says
-    opened = replace(elsewhere, privacy=replace(spec.privacy, dataset="open"))
+    opened = elsewhere.replace(privacy=spec.privacy.replace(dataset="open"))
     assert run_study(opened, ledger=book).release.guarantee.assumptions == ("gp_prior",)
 
 
@@ -173,7 +173,7 @@ def test_nothing_inside_a_validation_record_is_an_error(on_files, tmp_path, kind
 def test_every_acquisition_and_fitted_lengthscales_run(tables, tmp_path, acquisition):
     tables["search"] |= {"acquisition": acquisition, "lengthscale": "fit", "kernel": "se", "steps": 7}
     quiet = InjectedNoise(np.random.default_rng(0), 0.0)
-    spec = replace(StudySpec.from_dict(tables), budget=None)
+    spec = StudySpec.from_dict(tables).replace(budget=None)
     book = ledger(tmp_path)
     book.set_budget(PrivacyBudget.without_limit("people"))
     assert 0.8 < run_study(spec, ledger=book, source=quiet).release.value["score"] <= 1.0
@@ -289,7 +289,7 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
     spec = StudySpec.from_dict(tables)
     path = {"evaluate": "path"}
     for kind, options, raised in (("lipschitz", path, Sealed), ("private_trajectory", {}, StudyInvalid)):
-        run = open_study(Run.of(replace(spec, method=kind, options=options), QueryContext(ledger(tmp_path))))
+        run = open_study(Run.of(spec.replace(method=kind, options=options), QueryContext(ledger(tmp_path))))
         with monkeypatch.context() as patch:
 
             def refuse(self, model):
@@ -413,7 +413,7 @@ def test_what_was_charged_goes_on_with_the_method_that_it_was_resolved_to(tables
     tables["budget"]["epsilon"] = 30.0
     spec = StudySpec.from_dict(tables)
     for name, chosen in (("auto", PrivateTrajectory()), ("private_grid", PrivateGrid(score_share=0.5))):
-        asked = replace(spec, name=name, method=name)
+        asked = spec.replace(name=name, method=name)
         with monkeypatch.context() as patch:
             patch.setattr(resolving, "choose", lambda *_, chosen=chosen: (chosen, "it was so"))
             open_study(Run.of(asked, QueryContext(book)))

@@ -12,9 +12,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.import_path import estimator_class
+from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.rowwise import ROWS_OF_ANOTHER, ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 

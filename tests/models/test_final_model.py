@@ -30,8 +30,8 @@ from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.final_model.dpbo_served_model import _load_pyfunc, meaning
-from dpbo_core.models.final_model.storage import ESTIMATOR, NUMBERS, TRUSTED
+from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR, TRUSTED, _load_pyfunc, meaning
+from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.linear.fit import train
 from dpbo_core.study.final_training import FinalModel
 

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from dataclasses import replace
 from itertools import count, pairwise
 
 import numpy as np
@@ -184,7 +183,7 @@ def run(spec, here, name, **options):
     """What a study released, with one and the same noise."""
     book = PrivacyLedger(f"sqlite:///{here / name}.db")
     book.set_budget(PrivacyBudget.without_limit("people"))
-    spec = replace(spec, budget=None, **options)
+    spec = spec.replace(budget=None, **options)
     under_way = open_study(
         Run.of(spec, QueryContext(book, folder=here, source=InjectedNoise(np.random.default_rng(3))))
     )
@@ -235,7 +234,7 @@ def test_one_pass_scores_all_of_it_when_the_first_score_is_needed(world, here, r
     plain = world()
     released = run(plain, here, "plain")
     read.clear()
-    once = replace(plain.search, one_pass=True)
+    once = plain.search.replace(one_pass=True)
     assert run(world(memory_limit=0), here, "once", search=once) == released
     assert [read.count(f"{j:02d}.parquet") for j in range(7)] == [1] * 7
 
@@ -248,7 +247,7 @@ def test_a_line_says_what_is_read_again_and_what_would_end_it(world, here, monke
 
     def line(validation="parts", *, one_pass=None, **words):
         spec = world(validation, **words)
-        spec = replace(spec, search=replace(spec.search, one_pass=one_pass))
+        spec = spec.replace(search=spec.search.replace(one_pass=one_pass))
         run = QueryContext(PrivacyLedger(f"sqlite:///{here / f'{next(number)}.db'}"), folder=here)
         return open_study(Run.of(spec, run)).rereading_notice
 
@@ -265,8 +264,8 @@ def test_a_line_says_what_is_read_again_and_what_would_end_it(world, here, monke
 @pytest.mark.parametrize("method", METHODS)
 def test_only_a_public_path_can_be_scored_at_once(world, here, method):
     spec = world(method=method)
-    spec = replace(spec, search=replace(spec.search, one_pass=True))
-    if METHODS[method].traits.scores_ahead:
+    spec = spec.replace(search=spec.search.replace(one_pass=True))
+    if METHODS[method].scores_ahead:
         check_one_pass(spec, plain(method))
     else:
         with pytest.raises(StudyInvalid, match="one_pass"):
@@ -275,7 +274,7 @@ def test_only_a_public_path_can_be_scored_at_once(world, here, method):
 
 def test_how_records_are_read_makes_no_other_study(world):
     spec = world()
-    other = replace(world(memory_limit=0.5), search=replace(spec.search, one_pass=True))
+    other = world(memory_limit=0.5).replace(search=spec.search.replace(one_pass=True))
     assert study_fingerprint(spec, "x") == study_fingerprint(other, "x")
     assert StudySpec.from_dict(other.to_dict()) == other
     with pytest.raises(StudyInvalid, match="memory_limit"):

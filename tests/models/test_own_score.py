@@ -100,7 +100,7 @@ def test_no_function_that_a_study_names_is_imported_before_its_owner_said_so(
     opened(spec, ledger, "numpy.equal")  # another one
     before = ledger.accounts()
     monkeypatch.setattr("importlib.import_module", lambda *_, **__: pytest.fail("something was imported"))
-    with pytest.raises(PolicyRefused, match=f"{score}.*did not allow.*dpbo budget allow people --score {score}"):
+    with pytest.raises(PolicyRefused, match=f"{score}.*did not allow.*dpbo budget allow people {score} --as score"):
         DOORS[door](spec, ledger, here)
     assert not (here / MARK).exists()
     assert ledger.accounts() == before
@@ -168,10 +168,10 @@ def test_the_command(study, dpbo, here):
     loaded = set(sys.modules)
     code, out, _ = dpbo("plan", "study.toml")
     assert (code, "colorama.ansi" in set(sys.modules) - loaded) == (0, False)
-    code, out, _ = dpbo("budget", "allow", "people", "--score", "ourpackage.scores:utility")
+    code, out, _ = dpbo("budget", "allow", "people", "ourpackage.scores:utility", "--as", "score")
     assert (code, "may be scored by ourpackage.scores:utility from now on" in " ".join(out.split())) == (0, True)
     assert "as before" in " ".join(
-        dpbo("budget", "allow", "people", "--score", "ourpackage.scores.utility")[1].split()
+        dpbo("budget", "allow", "people", "ourpackage.scores.utility", "--as", "score")[1].split()
     )
     assert "scored by ourpackage.scores.utility" in " ".join(dpbo("budget", "people")[1].split())
     shown = json.loads(dpbo("budget", "people", "--json")[1])

@@ -4,7 +4,6 @@ import itertools
 import json
 import logging
 import re
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -29,10 +28,10 @@ from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scoring.persons import AddedAnswers, Persons, record_steps
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
 from dpbo_core.study import StudySpec, data_split
+from dpbo_core.study.halves import validation_table
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.tuning import run_study
 
@@ -199,7 +198,7 @@ def test_it_is_the_mean_of_means_without_bias(tmp_path, end, scored):
     spec = study(40, end=end, **scored)
     public = data_split.public_half(spec, tmp_path)
     problem, model = public.problem, public.problem.train(0)
-    table = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
+    table = public.preprocessing.transform(validation_table(spec.data, tmp_path))
     score = problem.score
     exact = model.scores(table.X, table.truth, score) if scored else score.phi(model.margins(table.X, table.signs))
     means = [
@@ -330,7 +329,7 @@ def test_differences_to_another_model_are_means_of_means_too(tmp_path, scored):
     found = paired()
     assert paired(validation="validation") == found
     spec = study(60, end="parquet", **scored)
-    records = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
+    records = public.preprocessing.transform(validation_table(spec.data, tmp_path))
     one, other = (record_steps(model, records, public.problem.score) for model in (last, first))
     means = []
     for name in dict.fromkeys(ids):
@@ -425,9 +424,7 @@ def test_nor_with_records_or_with_another_columns_persons(tmp_path):
     with pytest.raises(BudgetRefused, match="'ward'"):
         run_study(study(study={"edition": "2"}, privacy={"person": "ward"}), ledger=book, folder=tmp_path)
     plain = by_slots(study(study={"edition": "3"}), k=1)
-    records = replace(
-        plain, privacy=replace(plain.privacy, person=None), data=replace(plain.data, ignore=("ward",))
-    )
+    records = plain.replace(privacy=plain.privacy.replace(person=None), data=plain.data.replace(ignore=("ward",)))
     with pytest.raises(BudgetRefused, match="guarantees about each person"):
         run_study(records, ledger=book, folder=tmp_path)
 
@@ -480,7 +477,7 @@ METHODS_WITHOUT_PROOF = {"lipschitz": {"evaluate": "path"}, **{kind: {} for kind
 @pytest.mark.parametrize(("method", "options"), METHODS_WITHOUT_PROOF.items())
 def test_methods_without_a_proof_refuse(method, options):
     with pytest.raises(StudyInvalid, match=f"{method} cannot be used where each person's mean counts once"):
-        plan_study(replace(study(method=method), options=options))
+        plan_study(study(method=method).replace(options=options))
     lines = {line.kind: line.verdict for line in advise_study(study(method="auto")).methods}
     assert {lines[kind] for kind in parts("WITHOUT_PERSONS_MEANS")} <= {"refused"}
     assert lines["lipschitz"] != "refused"
@@ -493,7 +490,7 @@ def test_all_of_a_path_moves_by_the_range_of_its_models(tmp_path):
     gentle = {"estimator": "logistic", "score": "sigmoid", "steepness": 0.5}
     spec = study(5, method="lipschitz", model=gentle, space={"lambda": {"low": 1.0, "high": 9.0, "points": 3}})
     (spend,) = plan_study(spec).spends
-    records = by_slots(replace(spec, privacy=replace(spec.privacy)), m=5, k=1)
+    records = by_slots(spec.replace(privacy=spec.privacy.replace()), m=5, k=1)
     assert spend.sensitivity == plan_study(records).spends[0].sensitivity < 0.5 / 5
     text = (tmp_path / "validation.csv").read_text()
     header, *lines = text.splitlines()

@@ -26,8 +26,8 @@ from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS
-from dpbo_core.models.final_model.storage import ESTIMATOR, NUMBERS
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, ESTIMATOR
+from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.final_model.structure import check_structure
 from dpbo_core.report.evaluated_model import read_model
 from dpbo_core.study.final_training import FinalModel

@@ -17,11 +17,18 @@ from worlds import at_length
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear import newton
-from dpbo_core.models.linear.certificates import default_tolerance, gap_certificate, gradient_certificate, row_norm
+from dpbo_core.models.linear.fast_exact_scores import SignedRows
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
-from dpbo_core.models.linear.losses import hessian, initial_loss, logistic
+from dpbo_core.models.linear.losses import (
+    default_tolerance,
+    gap_certificate,
+    gradient_certificate,
+    hessian,
+    initial_loss,
+    logistic,
+    row_norm,
+)
 from dpbo_core.models.linear.newton import Start, descend, visit
-from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.theorems.kusner_2015 import weight_norm_bound

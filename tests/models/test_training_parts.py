@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 import tracemalloc
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,7 +16,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.models.linear.signed_rows import stored
+from dpbo_core.models.linear.fast_exact_scores import stored
 from dpbo_core.report.evaluated_model import file_model, model_at
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
@@ -127,7 +126,7 @@ def test_a_study_on_parts_releases_what_one_on_a_table_does(world, here):
     for training in ("train.parquet", "train7"):
         book = PrivacyLedger(f"sqlite:///{here / training}.db")
         book.set_budget(PrivacyBudget.without_limit("people"))
-        spec = replace(world(training), budget=None)
+        spec = world(training).replace(budget=None)
         noise = InjectedNoise(np.random.default_rng(3))
         study = open_study(Run.of(spec, QueryContext(book, folder=here, source=noise)))
         assert study.public.fingerprint == training_digest(spec, here)
@@ -213,7 +212,7 @@ def test_a_part_that_changes_under_way_is_refused(world, here):
 def test_what_needs_its_records_in_memory_says_so(world, here):
     forest = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": "accuracy", "bias": 0.0}
     spec = world("train3")
-    spec = replace(spec, model=StudySpec.from_dict(spec.to_dict() | {"model": forest, "space": TREE}).model)
+    spec = spec.replace(model=StudySpec.from_dict(spec.to_dict() | {"model": forest, "space": TREE}).model)
     with pytest.raises(StudyInvalid, match="is trained in memory"):
         data_split.public_half(spec, here)
     half = data_split.public_half(world("train3"), here)

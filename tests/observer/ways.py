@@ -97,7 +97,7 @@ class Way:
 
 
 def study(
-    method: str, *, parts: int = 0, trains: bool = False, score: str = "accuracy"
+    method: str, *, parts: int = 0, workers: int = 1, trains: bool = False, score: str = "accuracy"
 ) -> Callable[[str], dict[str, str]]:
     """A team's folder with a study of this method."""
 
@@ -112,7 +112,7 @@ def study(
             "data": {
                 "training": f"training.{'parquet' if parts else 'csv'}",
                 "validation": "validation" if parts else "validation.csv",
-                "n_validation": houses.M, "target": "ill",
+                "n_validation": houses.M, "target": "ill", "workers": workers,
             },
             "model": {"estimator": "logistic", **(SMOOTH if method == "lipschitz" else {"score": score})},
             "space": {"lambda": {"low": 1e-3, "high": 1.0, "log": True, "points": 8}},
@@ -129,15 +129,14 @@ def _python(script: str, *words: str) -> list[str]:
 
 
 TUNE = _python(DPBO, "tune", "study.toml")
-BY_TWO = [*TUNE, "--workers", "2"]
 ORDERS = ("order of events", "order of task_run", "order of log")
 WAYS: dict[str, Way] = {
     "plain": Way(study("lipschitz"), _python(PLAIN), uses_prefect=False),
     "flow": Way(study("noisy_gp"), TUNE),
     "serve": Way(study("private_trajectory"), _python(SERVE), by_the_clock=("event", "order of events")),
-    "workers": Way(study("private_grid", parts=4), BY_TWO, by_the_clock=ORDERS),
+    "workers": Way(study("private_grid", parts=4, workers=2), TUNE, by_the_clock=ORDERS),
     "partitions": Way(study("private_trajectory", parts=4), TUNE),
-    "rankings": Way(study("private_grid", parts=4, score="roc_auc"), BY_TWO, by_the_clock=ORDERS),
+    "rankings": Way(study("private_grid", parts=4, workers=2, score="roc_auc"), TUNE, by_the_clock=ORDERS),
     "PrivateSearch": Way(study("private_grid"), _python(SEARCH), uses_prefect=False),
     **merged("observed", study, Way),
 }

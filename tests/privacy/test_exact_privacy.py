@@ -17,8 +17,7 @@ from neighbours import make_world
 from replay import record
 from worlds import Table, problem
 
-from dpbo_core.ledger.accounting.composition import largest_rho
-from dpbo_core.ledger.accounting.renyi_filter import draw_units, order
+from dpbo_core.ledger.accounting.composition import draw_units, largest_rho, order
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.privacy.amounts import from_units, spent_units

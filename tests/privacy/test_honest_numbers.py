@@ -13,9 +13,7 @@ from dpbo_core.models.baseline import constant_margin, constant_score, person_we
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
-from dpbo_core.privacy.displayed_metric import displayed_metric
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, Spend, displayed_metric
 
 RNG = np.random.default_rng(5)
 Y = RNG.choice(3, 400, p=[0.6, 0.3, 0.1])

@@ -12,13 +12,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.containment import contained
 from dpbo_core.models.estimators import FittedEstimator, fitted
+from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.prototype import function_name
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.regression_error import RegressionError
-from dpbo_core.privacy.sealing import sealed
+from dpbo_core.privacy.sensitive import sealed
 from dpbo_core.study import EstimatorSection, FunctionSection
 from dpbo_core.study.named_score import score_of
 
@@ -85,7 +85,7 @@ def test_a_range_that_cannot_be_counted_in_is_a_letter(bounds):
     model = FunctionSection(estimator=svc, score="scores.own", score_low=bounds[0], score_high=bounds[1])
     with pytest.raises(StudyInvalid, match="runs over"):
         score_of(model)
-    shares = EstimatorSection(svc, score="balanced_accuracy", class_shares={"a": 1e-300, "b": 1.0})
+    shares = EstimatorSection(estimator=svc, score="balanced_accuracy", class_shares={"a": 1e-300, "b": 1.0})
     with pytest.raises(StudyInvalid, match="runs over"):
         score_of(shares)
 

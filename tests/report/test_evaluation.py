@@ -23,7 +23,7 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.models.final_model import dpbo_served_model, storage
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.counting import FileTable
 from dpbo_core.report.request import own_evaluation
@@ -76,6 +76,11 @@ def files(folder, *, m=300):
     return columns
 
 
+def in_a_cell(value):
+    """A figure as every table has it: four decimals, or four digits beyond 1."""
+    return f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
+
+
 def of_files(*, m=300, **more):
     tables = {
         "study": {"name": "clinic", "method": "private_grid"},
@@ -121,14 +126,14 @@ def test_an_evaluation_is_one_spend_and_one_release(tables, ledger):
 
 def test_a_study_that_was_edited_after_its_release_is_told_which_key_goes_back_to_what(tables, ledger, tmp_path):
     spec = tuned(tables, ledger)
-    edited = replace(spec, model=replace(spec.model, steepness=5.0), search=replace(spec.search, seed=3))
+    edited = spec.replace(model=spec.model.replace(steepness=5.0), search=spec.search.replace(seed=3))
     with pytest.raises(StudyInvalid, match=r"released with model\.steepness = 10\.0, search\.seed = 0") as caught:
         evaluate_study(edited, ledger=ledger)
     assert "change it back; or give the study a new edition" in caught.value.remedy
     with pytest.raises(StudyInvalid, match="has released nothing yet"):
-        evaluate_study(replace(spec, edition="2"), ledger=ledger)
+        evaluate_study(spec.replace(edition="2"), ledger=ledger)
     with pytest.raises(StudyInvalid, match="has released nothing yet"):  # what others tuned is not said
-        evaluate_study(replace(spec, privacy=replace(spec.privacy, dataset="others")), ledger=ledger)
+        evaluate_study(spec.replace(privacy=spec.privacy.replace(dataset="others")), ledger=ledger)
     files(tmp_path)
     on_files = tuned(of_files() | {"study": {"name": "files", "method": "private_grid"}}, ledger, tmp_path)
     train = tmp_path / "train.csv"
@@ -143,7 +148,7 @@ def test_another_question_is_another_spend_and_another_reading_is_none(tables, l
     first = evaluate_study(spec, ledger=ledger)
 
     def asked(**keys):
-        return evaluate_study(replace(spec, evaluation=replace(spec.evaluation, **keys)), ledger=ledger)
+        return evaluate_study(spec.replace(evaluation=spec.evaluation.replace(**keys)), ledger=ledger)
 
     for keys in ({"edition": "2"}, {"bins": 6}):
         assert not asked(**keys).replayed
@@ -165,7 +170,7 @@ def test_the_reports_of_a_schedules_runs_are_told_by_their_editions(tables, ledg
         tables["study"]["edition"] = edition
         spec = tuned(tables, ledger)
         for own in ("1", "b"):
-            evaluate_study(replace(spec, evaluation=EvaluationSection(epsilon=0.1, edition=own)), ledger=ledger)
+            evaluate_study(spec.replace(evaluation=EvaluationSection(epsilon=0.1, edition=own)), ledger=ledger)
     entries = [entry for entry in ledger.accounts("people")[0].entries if entry.study == "trial/evaluation"]
     assert [entry.edition for entry in entries] == ["1", "b", "2026-01-01", "2026-01-01.b"]
     assert [one.release.edition for one in ledger.editions("trial/evaluation")] == [one.edition for one in entries]
@@ -178,17 +183,17 @@ def test_nothing_is_charged_for_what_is_refused(tables, ledger, tmp_path):
     run_study(spec, ledger=ledger)
     before = ledger.accounts("people")
     with pytest.raises(StudyInvalid, match="no ε is stated"):
-        evaluate_study(replace(spec, evaluation=None), ledger=ledger)
+        evaluate_study(spec.replace(evaluation=None), ledger=ledger)
     with pytest.raises(BudgetExceeded):
         evaluate_study(spec, ledger=ledger, epsilon=2.5)
     with pytest.raises(StudyInvalid, match="no privacy level"):
         evaluate_study(spec, ledger=ledger, epsilon=-1.0)
     with pytest.raises(StudyInvalid, match="no column 'sex'"):
         evaluate_study(
-            replace(spec, evaluation=EvaluationSection(epsilon=0.1, group="sex", groups=("f",))), ledger=ledger
+            spec.replace(evaluation=EvaluationSection(epsilon=0.1, group="sex", groups=("f",))), ledger=ledger
         )
     with pytest.raises(StudyInvalid, match="nothing public says"):
-        evaluate_study(replace(spec, evaluation=EvaluationSection(epsilon=0.1, group="sex")), ledger=ledger)
+        evaluate_study(spec.replace(evaluation=EvaluationSection(epsilon=0.1, group="sex")), ledger=ledger)
     with pytest.raises(StudyInvalid, match="no final model can be read"):
         evaluate_study(spec, ledger=ledger, model=tmp_path / "nowhere")
     assert ledger.accounts("people") == before
@@ -297,7 +302,7 @@ def test_an_estimator_that_nobody_vouches_for_needs_the_assumption(tmp_path, mon
 
 def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables, ledger, monkeypatch):
     """Killed between the draw and the release; then a version that would choose other bins goes on."""
-    from dpbo_core.ledger.ledger import Reservation
+    from dpbo_core.ledger.reservation import Reservation
     from dpbo_core.report import binary_bins
 
     spec = tuned(tables, ledger)
@@ -447,7 +452,7 @@ def test_both_are_reserved_together_and_the_evaluation_takes_its_own_over(tables
     assert [one.release for one in again] == [study.release, evaluation.release]
     assert all(one.replayed for one in again)
     assert evaluate_study(spec, ledger=ledger).release == evaluation.release  # the same key as asked by itself
-    assert run_study(replace(spec, evaluation=None), ledger=ledger).replayed
+    assert run_study(spec.replace(evaluation=None), ledger=ledger).replayed
 
 
 @pytest.mark.parametrize("asked_before", [True, False])

@@ -17,7 +17,7 @@ from dpbo_core import Categorical, PrivacyLedger, PrivateSearch, evaluate_study,
 from dpbo_core.errors import BudgetExceeded, Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.histogram_cells import WEIGHT
 from dpbo_core.study import StudySpec

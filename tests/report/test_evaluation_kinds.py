@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 from sklearn import metrics
-from test_evaluation import NOISELESS, final_model, noiseless, of_files
+from test_evaluation import NOISELESS, final_model, in_a_cell, noiseless, of_files
 from test_evaluation_cells import every_table
 
 from dpbo.flows.cli.evaluate import expected_json, print_expected
-from dpbo.flows.cli.release_screen import print_release
+from dpbo.flows.cli.release_screen import document_of, print_document
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation
@@ -385,14 +385,14 @@ def test_one_spend_one_release_a_certificate_that_holds_and_everything_shown(kin
         recompute(read_certificate(forged, CERTIFIED), CERTIFIED)
     for told in release.value["metrics"].values():
         assert set(told) == {"value", "noise_interval", "sampling_interval"}
-    print_release(StudyResult(release, replayed=False), None, look="")
+    print_document(document_of(StudyResult(release, replayed=False), None, look=""))
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert ("Cohen's kappa" if kind == "classes" else "mean absolute error") in shown
     written = page(release, [])
     for told in release.value["metrics"].values():
         if told["noise_interval"] is not None:
-            assert f"<td>{told['value']:.4g}</td>" in written
+            assert f"<td>{in_a_cell(told['value'])}</td>" in written
     draw_evaluation(release).savefig(tmp_path / "evaluation.png")
     refused_by_name(kind, tables, ledger, again=f"{kind} again")
 

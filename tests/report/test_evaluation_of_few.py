@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from dpbo_core.report.binary import Binary
-from dpbo_core.report.few_records import least_clear
 from dpbo_core.report.multiclass import Multiclass
-from dpbo_core.report.noised_table import NoisedTable, report, simulated_noise
+from dpbo_core.report.noised_table import NoisedTable, least_clear, report, simulated_noise
 from dpbo_core.report.repair import repair
 from dpbo_core.report.report_kind import PublicRecords, TableSize
 

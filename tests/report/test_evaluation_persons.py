@@ -17,8 +17,7 @@ from sklearn import metrics
 from test_evaluation import NOISELESS, final_model, frozen_draw, of_files
 from test_evaluation import noiseless as tuned_noiseless
 
-from dpbo.flows.cli.report_screen import report_facts
-from dpbo.flows.cli.terminal import Screen
+from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_study
 from dpbo_core.data import Preprocessing, table_of
@@ -26,7 +25,7 @@ from dpbo_core.errors import CertificateFalse, Sealed
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scoring.persons import Persons
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report.binary import Binary, BinaryCells
 from dpbo_core.report.binary_bins import AucTies, PublicSteps
 from dpbo_core.report.certified import CERTIFIED
@@ -347,7 +346,7 @@ def test_a_release_says_whom_it_protects_and_its_certificate_holds(tmp_path):
     assert "persons" in found.facts["sampling"]
     assert not {"n_validation", "max_records_per_person"} & set(found.facts)
     assert evaluate_study(spec, ledger=ledger, folder=tmp_path).replayed
-    told = dict(report_facts(found.value, found.facts, Screen()))
+    told = {fact.name: fact.text for fact in release_document(found).facts}
     assert told["persons"].startswith("each of 120 counts once")
     assert "of the persons lie above it" in told["threshold"]
     assert "these very persons" in told["intervals"]

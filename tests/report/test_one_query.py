@@ -4,7 +4,6 @@ import ast
 import sys
 from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +17,8 @@ from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
-from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
-from dpbo_core.privacy.plan import PrivacyPlan
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
+from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
 from dpbo_core.study import StudySpec, query
 from dpbo_core.study.context import QueryContext
@@ -51,14 +49,14 @@ class Place:
         return QueryContext(self.ledger, self.folder)
 
     def tuned(self, edition):
-        return run_study(replace(self.spec, edition=edition), ledger=self.ledger, folder=self.folder).release
+        return run_study(self.spec.replace(edition=edition), ledger=self.ledger, folder=self.folder).release
 
     def evaluated(self, edition):
-        asked = replace(self.spec, evaluation=replace(self.spec.evaluation, edition=edition))
+        asked = self.spec.replace(evaluation=self.spec.evaluation.replace(edition=edition))
         return evaluate_study(asked, ledger=self.ledger, folder=self.folder).release
 
     def reported(self, edition):
-        spec = replace(self.spec, name="both", edition=edition)
+        spec = self.spec.replace(name="both", edition=edition)
         return [one.release for one in run_and_evaluate(spec, ledger=self.ledger, folder=self.folder)]
 
 

@@ -13,9 +13,8 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.search.acquisition import ACQUISITIONS, UCB, ExpectedImprovement, acquisition_named
+from dpbo_core.search.acquisition import ACQUISITIONS, UCB, BayesianSearch, ExpectedImprovement, acquisition_named
 from dpbo_core.search.kernels import Matern52, SquaredExponential
-from dpbo_core.search.loop import BayesianSearch
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems import srinivas_2010
 

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import chi2, multivariate_normal
+from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.search.cholesky import JITTER, GrowingCholesky
 from dpbo_core.search.kernels import (
     KERNELS,
     Kernel,
@@ -23,7 +22,7 @@ from dpbo_core.search.kernels import (
     typical_lengthscale,
 )
 from dpbo_core.search.likelihood import fit
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.posterior import JITTER, GrowingCholesky, Posterior
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 
@@ -88,8 +87,6 @@ def test_a_space_of_one_point_has_no_distances() -> None:
 
 
 def test_kernels_refuse_in_messages() -> None:
-    with pytest.raises(StudyInvalid, match="did you mean 'matern52'"):
-        kernel_named("matern", 0.3)
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(StudyInvalid, match="lengthscale"):
             SquaredExponential(bad)
@@ -107,12 +104,14 @@ def test_the_factor_is_that_of_the_whole_matrix(indices: list[int], noise: float
     points = np.linspace(0.0, 1.0, 12)[:, None]
     kernel = kernel_named(name, 0.2)
     factor = GrowingCholesky(12, noise)
-    pivots = [factor.append(i, kernel.column(points, points[i]), np.empty(12))[1] for i in indices]
-    L, X = np.tril(factor.columns(np.array(indices)).T, -1) + np.diag(pivots), points[indices]
+    rows, pivots = zip(
+        *(factor.append(i, kernel.column(points, points[i]), np.empty(12)) for i in indices), strict=True
+    )
+    V, X = np.array(rows), points[indices]
+    L = np.tril(V[:, indices].T, -1) + np.diag(pivots)
     whole = kernel.matrix(X, X) + max(noise, JITTER) * np.eye(len(indices))
     assert (np.diag(L) >= math.sqrt(max(noise, JITTER))).all()
     np.testing.assert_allclose(L @ L.T, whole, atol=1e-13)
-    V = factor.columns(np.arange(12))
     np.testing.assert_allclose(L @ V, kernel.matrix(X, points), atol=1e-13)
     if noise >= 1e-2:
         np.testing.assert_allclose(L, np.linalg.cholesky(whole), atol=1e-11)
@@ -133,9 +132,6 @@ def test_posterior_is_scikit_learns(name: str, d: int, variance: float) -> None:
     np.testing.assert_allclose(ours.mean, mean, atol=1e-10, rtol=0.0)
     np.testing.assert_allclose(ours.variance, std**2, atol=1e-10, rtol=0.0)
     np.testing.assert_array_equal(ours.std, np.sqrt(ours.variance))
-    some = np.array([7, 0, 7, 4999])
-    _, cov = model.predict(candidates[some], return_cov=True)
-    np.testing.assert_allclose(ours.covariance(some), cov, atol=1e-10, rtol=0.0)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-8, 0.25])
@@ -182,30 +178,6 @@ def test_refusals_never_show_a_value() -> None:
     for candidates, noise, m in bad:
         with pytest.raises(ValueError, match=r"candidates|noise_variance|prior_mean"):
             Posterior(candidates, Matern52(0.3), noise, m)  # type: ignore[arg-type]
-
-
-def test_joint_draws_have_the_posteriors_moments() -> None:
-    rng = np.random.default_rng(5)
-    candidates = rng.random((40, 2))
-    told = rng.integers(0, 40, 6)
-    posterior = observed(candidates, Matern52(0.5), 0.05, told, smooth(candidates[told]), prior_mean=0.2)
-    some = np.array([3, 11, 12, 25, 39, int(told[0])])
-    draws = np.array([posterior.joint_draw(rng, some) for _ in range(2_000)])
-    C, n = posterior.covariance(some), len(draws)
-    np.testing.assert_allclose(np.diag(C), posterior.variance[some], atol=1e-12)
-    error = draws.mean(axis=0) - posterior.mean[some]
-    assert n * error @ np.linalg.solve(C, error) < chi2.ppf(1.0 - 1e-9, len(some))  # false alarm 1e-9
-    spread = np.sqrt((C**2 + np.outer(np.diag(C), np.diag(C))) / n)  # of each entry of the sample covariance
-    assert (np.abs(np.cov(draws.T) - C) < 6.5 * spread).all()
-
-
-def test_joint_draws_of_candidates_that_coincide() -> None:
-    candidates = np.concatenate([np.full((30, 1), 0.4), np.linspace(0.0, 1.0, 300)[:, None]])
-    posterior = observed(candidates, SquaredExponential(0.5), 0.0, np.array([0, 200]), np.array([1.0, -1.0]))
-    draw = posterior.joint_draw(np.random.default_rng(0), np.arange(330))
-    assert np.isfinite(draw).all()
-    assert np.ptp(draw[:30]) < 2e-4
-    assert draw[0] == pytest.approx(1.0, abs=1e-3)
 
 
 def drawn(

@@ -66,7 +66,7 @@ def test_what_was_trained_is_kept(bench, kept, monkeypatch):
 
 def test_every_method_that_tunes_a_model_on_validation_records_is_compared():
     """What protects training records has another guarantee, so no row beside these."""
-    tuning = {kind for kind, cls in METHODS.items() if cls.traits.private_forms is None}
+    tuning = {kind for kind, cls in METHODS.items() if not cls.trains_privately}
     assert {method.kind for _, method in METHODS_COMPARED} == tuning
 
 

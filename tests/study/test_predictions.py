@@ -391,7 +391,7 @@ def test_a_record_that_a_function_fails_on_costs_itself_alone(function, frame):
     rows = np.column_stack([np.random.default_rng(0).uniform(size=37), np.zeros(37)])
     other = rows.copy()
     other[5, 1] = np.nan
-    spec = search().set_params(candidates={"a": function})._spec(37, public=False)
+    spec = search().set_params(candidates={"a": function})._spec(37, public=None)
 
     def asked(X):
         named = {"a": function if not frame else lambda table: function(table.to_numpy())}

@@ -1,6 +1,5 @@
 """Everything that a study can name stands in one list, by which one rule decides what runs of Prefect may touch."""
 
-from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -9,8 +8,10 @@ import pytest
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import PUBLIC, Source, file_source, grants
-from dpbo_core.study import StudySpec
+from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.preconditions import references_of
+from dpbo_core.study.section import Section
+from dpbo_core.study.spec import KINDS
 
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
 NAMES_NOTHING = {
@@ -38,11 +39,12 @@ def texts_of(section: type) -> set[str]:
     """The fields of a section, and of the sections in it, that may hold a text."""
     found: set[str] = set()
     for name, hint in get_type_hints(section).items():
-        if name in {item.name for item in fields(section)}:
+        if name in section.model_fields:
             kinds = parts(hint)
             found |= {name} if {str, Any} & kinds else set()
-            for kind in kinds:
-                found |= texts_of(kind) if is_dataclass(kind) else set()
+            for kind in (kind for kind in kinds if isinstance(kind, type)):
+                each = KINDS if kind is DataSection else (kind,)
+                found |= set().union(*(texts_of(one) for one in each if issubclass(one, Section)))
     return found
 
 

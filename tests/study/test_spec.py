@@ -1,10 +1,11 @@
 """Reading a study: identity round trips, and a clear message for everything that cannot be."""
 
 import copy
+import hashlib
 import itertools
 import json
+import math
 import tomllib
-from dataclasses import replace
 
 import pytest
 import tomli_w
@@ -18,6 +19,7 @@ from dpbo_core.search.search_space import Integer, Real
 from dpbo_core.study import EstimatorSection, StudySpec
 from dpbo_core.study.resolve import plan_study, problem_of
 from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.training_set import study_fingerprint
 
 
 @pytest.mark.parametrize("kind", METHODS)
@@ -108,6 +110,9 @@ BAD = {
     "method.prior = 'some'": "'flat', 'public'",
     "privacy.epsilon = '1'": "a number",
     "privacy.epsilon = true": "a number",
+    "search.one_pass = 1": "true or false",
+    "search.seed = 1.0": "a whole number",
+    "study.accepts = 'gp_prior'": "a list of texts",
 }
 
 
@@ -124,6 +129,52 @@ def test_what_cannot_be_is_a_letter(tables):
         assert says in str(caught.value), line
         assert caught.value.exit_code == 2
         assert "\n" not in str(caught.value), line
+        assert caught.value.__cause__ is caught.value.__context__ is None, line
+
+
+def test_a_changed_section_is_checked_as_a_new_one(tables):
+    spec = StudySpec.from_dict(tables)
+    assert spec.replace(privacy=spec.privacy.replace(epsilon=2)).privacy.epsilon == 2.0
+    for changes in ({"epsilon": 0.0}, {"epsilon": "1"}, {"epsilonn": 1.0}, {"dataset": "set"}):
+        with pytest.raises(StudyInvalid):
+            spec.privacy.replace(**changes)
+    with pytest.raises(StudyInvalid, match="λ would take"):
+        spec.replace(space={"lambda": spec.space["lambda"].replace(low=-1.0)})
+
+
+GOLDEN = "e8259bd11a126d466969298d6404557196e608e34f062d0e5b9391aabfe56e8f"
+LABELLED = {"labels": ["no", "yes"], "target": "y", "n_validation": 40}
+KINDS = {  # of data, as today's schema and the one before it write them down: no study is charged anew
+    "bundled": {"source": "iris", "validation_share": 0.25, "ignore": ["a"]},
+    "files": {"training": "t", "validation": "v", "n_validation": 4, "target": "y", "workers": 3},
+    "persons": {"training": "t.csv", "validation": "v.csv", "n_persons": 40, "target": "y", "missing": "mean"},
+    "predictions": {"predictions": "p.csv", "public": "q.csv", **LABELLED},
+    "sensitive": {
+        "sensitive": "training", "training": "t", "validation": "v", "n_training": 9, "bounds": {"*": [0, 1]},
+        **LABELLED,
+    },
+    "sensitive bundled": {"source": "digits", "sensitive": "training"},
+}  # fmt: skip
+
+
+def test_no_study_has_another_key_than_under_the_schema_before_pydantic():
+    keys = []
+    for data in KINDS.values():
+        tables = {
+            "study": {"name": "n", "method": "auto", "accepts": ["gp_prior"]},
+            "privacy": {"dataset": "d", "epsilon": 1} | ({"person": "who"} if "n_persons" in data else {}),
+            "budget": {"epsilon": 5, "editions": 3},
+            "data": data,
+            "model": {"estimator": "sklearn.svm.SVC", "params": {"tol": math.inf, "shrinking": True}},
+            "space": {"C": {"low": 1, "high": 2}, "kernel": {"values": ["rbf", 1, 1.0, [1, {"a": True}]]}},
+            "search": {"beta": 2, "one_pass": True},
+        }
+        if "predictions" in data:
+            tables |= {"model": {"estimator": "predictions"}, "space": {"candidate": {"values": ["a", "b"]}}}
+        if data.get("sensitive") == "training":
+            tables["model"] = {"estimator": "softmax"}
+        keys.append(study_fingerprint(StudySpec.from_dict(tables), "x"))
+    assert hashlib.sha256("".join(keys).encode()).hexdigest() == GOLDEN
 
 
 def test_a_missing_table_is_named(tables):
@@ -159,9 +210,9 @@ def test_estimators_and_scores_must_fit(tables):
     spec = StudySpec.from_dict(tables)
     with pytest.raises(StudyInvalid, match="margin"):
         StudySpec.from_dict(tables | {"model": {"estimator": "sklearn.svm.SVC", "score": "sigmoid"}})
-    for model in (replace(spec.model, score="accuracy"), EstimatorSection("sklearn.svm.SVC")):
+    for model in (spec.model.replace(score="accuracy"), EstimatorSection(estimator="sklearn.svm.SVC")):
         with pytest.raises(StudyInvalid, match="lipschitz cannot"):
-            plan_study(replace(spec, model=model, method="lipschitz", options={}))
+            plan_study(spec.replace(model=model, method="lipschitz", options={}))
 
 
 def test_a_path_that_no_file_can_have_is_refused_as_the_study_is_read(tables):

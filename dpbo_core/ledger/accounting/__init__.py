@@ -14,7 +14,7 @@ Amounts are integers of 10⁻¹², so that ten tenths fill a cap of 1 exactly:
 
 >>> from dpbo_core.ledger.accounting.budget import PrivacyBudget
 >>> from dpbo_core.ledger.accounting.composition import Total
->>> from dpbo_core.ledger.accounting.renyi_filter import NOT_FILTERED
+>>> from dpbo_core.ledger.accounting.composition import NOT_FILTERED
 >>> cap = PrivacyBudget.of("clinic", epsilon=1.0, delta=1e-6)
 >>> tenth = Total(epsilon_units=10**11, delta_units=0, rho_units=5 * 10**9)
 >>> spent = sum([tenth] * 9, Total(0, 0, 0))

@@ -23,10 +23,9 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Total
-from dpbo_core.ledger.accounting.renyi_filter import NOT_FILTERED, Draw, Filter, draws_in, together
+from dpbo_core.ledger.accounting.composition import NOT_FILTERED, NOTHING, Draw, Filter, Total, draws_in, together
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 
 REPORT = "/evaluation"  # after a study's name, in the name of its evaluation
 MOST_ROOM = 10_000  # studies: more room than that is not counted

@@ -14,12 +14,16 @@ from dpbo_core.errors import (
 )
 from dpbo_core.ledger.accounting.account import Totals
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import Total
-from dpbo_core.ledger.accounting.renyi_filter import Draw, together
+from dpbo_core.ledger.accounting.composition import Draw, Total, together
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.assumption import STATED_BY_CALLING
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit, whom
+from dpbo_core.privacy.guarantee import (
+    OPERATING_SYSTEM,
+    STATED_BY_CALLING,
+    NeighboringRelation,
+    PrivacyGuarantee,
+    PrivacyUnit,
+    whom,
+)
 
 
 def describe(budget: PrivacyBudget) -> str:

@@ -20,10 +20,9 @@ longer fail.)
 
 from dataclasses import dataclass
 
-from dpbo_core.ledger.accounting.composition import Total
-from dpbo_core.ledger.accounting.renyi_filter import Filter
+from dpbo_core.ledger.accounting.composition import Filter, Total
 from dpbo_core.privacy.amounts import allowed_units, from_units
-from dpbo_core.privacy.unit import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 
 NEEDS_ONLY_DELTA = frozenset({"gp_prior", "de_freitas_constants"})
 

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.ledger.accounting.renyi_filter import price_of
+from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.privacy.certified import Declared
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
-from dpbo_core.privacy.plan import Spend
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.release import Release, Spend
 
 _SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
 

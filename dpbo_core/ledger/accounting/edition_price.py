@@ -18,11 +18,10 @@ from typing import Any
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting import admission
 from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Totals
-from dpbo_core.ledger.accounting.composition import compose
-from dpbo_core.ledger.accounting.renyi_filter import Draw, together
+from dpbo_core.ledger.accounting.composition import Draw, compose, together
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 
 CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen
 

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
-from dpbo_core.ledger.accounting.renyi_filter import Draw, together
+from dpbo_core.ledger.accounting.composition import Draw, together
 from dpbo_core.privacy.amounts import from_units
 
 RECENT = 12  # editions whose rhythm counts

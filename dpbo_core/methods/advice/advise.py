@@ -21,7 +21,6 @@ from dpbo_core.methods import (
     NO_STUDY,
     check_counts,
     check_scored_in_public,
-    counts_pairs,
     method_named,
 )
 from dpbo_core.methods.advice.choosing import (
@@ -35,11 +34,11 @@ from dpbo_core.methods.advice.choosing import (
 )
 from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.pair_draws import expected_interval
+from dpbo_core.methods.pair_draws import expected_interval, in_pairs
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.record_isolation import enforced_prediction
-from dpbo_core.privacy.plan import PrivacyPlan
+from dpbo_core.privacy.release import PrivacyPlan
 
 Verdict = Literal["good", "poor", "useless", "refused"]
 POOR, USELESS = 0.1, 0.25  # expected error as a share of the score's range
@@ -58,7 +57,6 @@ def useful_from(method: Method, problem: Problem) -> int | None:
     """From how many records on this method's verdict would be good, to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
-        """Whether the method's verdict would be good for so many records."""
         asked = replace(problem, n_validation=n_records)
         with suppress(DpboError):
             outlook, loss = method.outlook(asked), expected(method, asked)
@@ -177,16 +175,7 @@ class Advice:
 
 
 def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
-    """Every method's price and expected error; the study's own with its options, others as they serve best.
-
-    Args:
-        problem: the study's.
-        own_kind: the study's own method, or "auto".
-        options: of [method].
-
-    Raises:
-        StudyInvalid: the study's own method or options are not valid, or this machine cannot score as it says.
-    """
+    """Every method's price and expected error: the study's own with its options, others as they serve best."""
     check_scoring(problem)
     own = None if own_kind == AUTO else method_named(own_kind, options)
     check_auto(own_kind, options)
@@ -196,7 +185,7 @@ def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advic
     lines = []
     for kind, cls in METHODS.items():
         best: Method = next((form for form, _ in forms if form.kind == kind), cls())
-        if problem.training is not None and cls.traits.private_forms is not None:
+        if problem.training is not None and cls.trains_privately:
             best = privately_trained(problem) or best
         lines.append(_method_advice(own if own is not None and kind == own.kind else best, problem, least))
     elsewhere = tuple(
@@ -221,11 +210,7 @@ def why_useless(method: Method, problem: Problem, plan: PrivacyPlan) -> str:
 
 
 def check_scoring(problem: Problem) -> None:
-    """Refuse a study that scores each record in a process of its own where this machine cannot.
-
-    Raises:
-        StudyInvalid: it cannot.
-    """
+    """Refuse a study that scores each record in a process of its own where this machine cannot."""
     if problem.model.enforced:
         enforced_prediction().check()
 
@@ -233,7 +218,6 @@ def check_scoring(problem: Problem) -> None:
 def _method_advice(
     method: Method, problem: Problem, beside: Expected | None, plan: PrivacyPlan | None = None
 ) -> MethodAdvice:
-    """One method's price, verdict and expected error, its loss compared with `beside`; or why it cannot run."""
     G, options = problem.score_range, changed_options(method)
     try:
         check_counts(method, problem)
@@ -256,20 +240,20 @@ def _method_advice(
             cost = "more than the one to choose, by an unknown amount"
             if None not in (loss.range, beside.range):
                 cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
-            why += f"; showing every score costs {cost}" if method.traits.shows_all else f"; {cost}"
+            why += f"; showing every score costs {cost}" if method.shows_all else f"; {cost}"
     error_expected, spread = min(error_expected, G), problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
         why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
-    if counts_pairs(problem):
+    if in_pairs(problem):
         least = useful_from(method, problem)
         warning = expected_interval(problem, method.draws(problem))
         why += f"; {useful_in_words(problem, least)}{'; ' if warning else ''}{warning}"
     if evidence.refuted:
         verdict, why = "refused", f"{evidence.note}; it runs only on a dataset declared public"
-    elif verdict == "good" and method.traits.condition:
-        why = f"good only if {method.traits.condition}: {why}"
+    elif verdict == "good" and method.condition:
+        why = f"good only if {method.condition}: {why}"
     elif outlook.noise_scale >= spread:
         why = f"the noise reaches the score's whole range: {why}"
     ends, m = None if loss is None else loss.range, problem.n_validation
@@ -295,6 +279,6 @@ def _method_advice(
         seconds=seconds,
         useful_from=least,
         warning=warning,
-        condition=method.traits.condition,
+        condition=method.condition,
         instead=outlook.instead,
     )

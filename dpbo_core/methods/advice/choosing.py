@@ -5,14 +5,16 @@ A function of the study and of public facts alone: nothing is opened and nothing
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.methods import METHODS, check_scored_in_public, counts_pairs, method_named
+from dpbo_core.methods import METHODS, check_scored_in_public, method_named
 from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
+from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
+from dpbo_core.problem.problem import Problem
 
 AUTO = "auto"
 EVENLY = ", as if half of the records were positive"
@@ -30,16 +32,7 @@ class Choice:
 
 
 def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Method, str]:
-    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised.
-
-    Args:
-        problem: the study's.
-        kind: a method's, or "auto".
-        options: of [method].
-
-    Raises:
-        StudyInvalid: the method or its options are not valid, or "auto" finds none that would run.
-    """
+    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised."""
     if kind != AUTO:
         return method_named(kind, options), ""
     check_auto(kind, options)
@@ -59,11 +52,7 @@ def recommendation(problem: Problem) -> Choice | None:
 
 
 def check_auto(kind: str, options: Mapping[str, Any]) -> None:
-    """Refuse options of a method in a study with method = "auto".
-
-    Raises:
-        StudyInvalid: it does.
-    """
+    """Refuse options of a method in a study with method = "auto"."""
     if kind == AUTO and options:
         raise StudyInvalid(
             f'[method] has the key {next(iter(options))!r}, and method = "auto" chooses the options too',
@@ -82,40 +71,31 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
     """
     if problem.training is not None:
         return []  # their models are trained without noise
-    advised = [cls.traits.forms for cls in METHODS.values() if cls.traits.forms is not None]
-    forms = [form for forms_on in advised for form in forms_on(problem)]
     runnable = []
-    for form in forms:
+    for form in (form for cls in METHODS.values() for form in cls.forms(problem)):
         with suppress(DpboError):  # its line says why it cannot run
             check_scored_in_public(form, problem)
             loss = expected(form, problem)
             if loss is not None and not _drowned(form, problem):
                 runnable.append((form, loss))
-    least = min((loss.regret for form, loss in runnable if not form.traits.shows_all), default=0.0)
+    least = min((loss.regret for form, loss in runnable if not form.shows_all), default=0.0)
 
     def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
-        """A sorting key: the best variant has the smallest."""
         form, loss = pair
         tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
-        return form.traits.shows_all, not tied, loss.score_error if tied else loss.regret
+        return form.shows_all, not tied, loss.score_error if tied else loss.regret
 
     return sorted(runnable, key=rank)
 
 
 def _drowned(form: Method, problem: Problem) -> bool:
     """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
-    simulated = form.traits.simulated
-    return simulated is not None and form.n_steps(problem) > 1 and simulated(form, problem).choice_records < DROWNED
+    simulated = form.simulated(problem)
+    return simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < DROWNED
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
-    """The first variant as the choice, with why; for a sensitive training set a private training; None if none
-    runs.
-
-    Args:
-        forms: as `forms_of` orders them.
-        problem: the study's.
-    """
+    """The first of `forms_of`, and why; for a sensitive training set a private training; None if none runs."""
     if problem.training is not None:
         trained = privately_trained(problem)
         if trained is None:
@@ -125,7 +105,7 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     if not forms:
         return None
     (best, loss), others = forms[0], forms[1:]
-    share = "" if not counts_pairs(problem) else EVENLY
+    share = EVENLY if in_pairs(problem) else ""
     share = share if problem.positives is None else f", {problem.positives:.1%} of them positive as in public"
     averaged = f"{problem.n_averaged} {problem.counted}"
     facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
@@ -138,29 +118,21 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
     if others:
         second, other = others[0]
-        why += f"; before {_name_and_options(second)}, {other.caption}"
+        changed = ", ".join(f"{name} = {value}" for name, value in changed_options(second).items())
+        why += f"; before {second.kind}{f' ({changed})' if changed else ''}, {other.caption}"
     return Choice(best.kind, changed_options(best), why)
 
 
 def privately_trained(problem: Problem) -> Method | None:
     """The first variant of a method that trains privately and can plan this problem; None if none can."""
-    for cls in METHODS.values():
-        forms: tuple[Method, ...] = () if cls.traits.private_forms is None else cls.traits.private_forms(problem)
-        for form in forms:
-            with suppress(DpboError):
-                form.plan(problem)
-                return form
+    for form in (form for cls in METHODS.values() if cls.trains_privately for form in cls.forms(problem)):
+        with suppress(DpboError):
+            form.plan(problem)
+            return form
     return None
 
 
 def changed_options(method: Method) -> dict[str, Any]:
     """The options that differ from the method's defaults."""
-    usual = type(method)()
-    pairs = [(item.name, getattr(method, item.name)) for item in fields(method)]
-    return {name: value for name, value in pairs if value != getattr(usual, name)}
-
-
-def _name_and_options(method: Method) -> str:
-    """A method's name, with the options in brackets that differ from its defaults."""
-    options = ", ".join(f"{name} = {value}" for name, value in changed_options(method).items())
-    return f"{method.kind} ({options})" if options else method.kind
+    usual = type(method)().options
+    return {name: value for name, value in method.options.items() if value != usual[name]}

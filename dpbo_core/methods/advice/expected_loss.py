@@ -93,17 +93,12 @@ class Expected:
 
 
 def expected(method: Method, problem: Problem) -> Expected | None:
-    """The regret, its range and the score's error, in the score's units, that the table of simulations gives for
-    `method` on this problem; None if not simulated.
-
-    Raises:
-        StudyInvalid: the method cannot run on this problem.
-    """
-    simulated = method.traits.simulated
-    if simulated is None:
+    """The expected regret and error of the score, by the table of simulations; None for a method not in it."""
+    at = method.simulated(problem)
+    if at is None:
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
-    n, at, n_public = method.n_steps(problem), simulated(method, problem), public_records(problem)
+    n, n_public = method.n_steps(problem), public_records(problem)
     noises = (at.choice_records, at.choice_records / NARROWEST) if at.paired else (at.choice_records,)
     losses = [
         _interpolated(at.form, 0, degree, d, n, public, records)
@@ -162,7 +157,6 @@ def rows() -> tuple[Row, ...]:
 
 @cache
 def _table(form: str, degree: str, which: int) -> dict[Node, float]:
-    """A variant's simulated regret (`which` = 0) or score error (1) at each node of its grid."""
     return {
         (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
         for row in rows()
@@ -182,7 +176,6 @@ def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
 
 
 def _corners(axes: list[list[int]], at: Sequence[float]) -> list[tuple[Node, float]]:
-    """The grid's nodes around a point with their weights for interpolation."""
     corners: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
     for nodes, x in zip(axes, at, strict=True):
         x = min(max(x, nodes[0]), nodes[-1])

@@ -24,11 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.linear.certificates import default_tolerance
-from dpbo_core.models.linear.fast_exact_scores import NearSteps
-from dpbo_core.models.linear.losses import initial_loss, row_blocks
+from dpbo_core.models.linear.fast_exact_scores import NearSteps, SignedRows
+from dpbo_core.models.linear.losses import default_tolerance, initial_loss, row_blocks
 from dpbo_core.models.linear.newton import Start, descend
-from dpbo_core.models.linear.signed_rows import SignedRows
 from dpbo_core.models.scorable import ScorableModel, SignedSteps, refusal, usable
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid

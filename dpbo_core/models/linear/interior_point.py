@@ -25,9 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.linear.certificates import gap_certificate
-from dpbo_core.models.linear.losses import hessian
-from dpbo_core.models.linear.signed_rows import SignedRows
+from dpbo_core.models.linear.fast_exact_scores import SignedRows
+from dpbo_core.models.linear.losses import gap_certificate, hessian
 
 _STEPS = 200
 _OFF_CENTRE = 1e-3  # share of μ below which a row's product asks for a step towards the centre

@@ -46,9 +46,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.linear.certificates import gradient_certificate
-from dpbo_core.models.linear.losses import hessian, logistic
-from dpbo_core.models.linear.signed_rows import SignedRows
+from dpbo_core.models.linear.fast_exact_scores import SignedRows
+from dpbo_core.models.linear.losses import gradient_certificate, hessian, logistic
 
 Factor = NDArray[np.float64]  # upper triangular, its square the factored matrix
 

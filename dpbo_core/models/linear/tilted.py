@@ -19,8 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.linear.certificates import gradient_certificate, row_norm
-from dpbo_core.models.linear.losses import hessian, logistic
+from dpbo_core.models.linear.losses import gradient_certificate, hessian, logistic, row_norm
 
 Vector = NDArray[np.float64]
 _NEWTON_STEPS = 200  # a dozen are usual; rows that saturate, and a tilt against them, take a hundred

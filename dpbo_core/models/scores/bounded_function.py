@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.containment import contained
+from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scores.declared import NaturalUnit
 from dpbo_core.models.scores.record import RecordScore, Scores
-from dpbo_core.privacy.sealing import each
+from dpbo_core.privacy.sensitive import each
 
 
 def _planned(_truth: object, _prediction: object) -> float:

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.output_shape import Verb
-from dpbo_core.models.scores.record import Jumps, RecordScore, Scores
+from dpbo_core.models.scores.record import Jumps, RecordScore, Scores, Verb
 
 Integers = NDArray[np.int64]
 OF_PAIRS = "a score of pairs is no record's own"

@@ -15,13 +15,24 @@ the user's function gives is never trusted: NaN scores 0 and everything else is 
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.declared import NaturalUnit
+
+Verb = Literal["predict", "predict_proba", "decision_function"]
+
+
+def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
+    """The output of estimator method `verb`, (k,) or (k, C), floats unless "predict"; None in another shape."""
+    outcome = np.asarray(prediction)
+    outcome = outcome if verb == "predict" else outcome.astype(np.float64)
+    if verb == "predict_proba":
+        return outcome if outcome.ndim == 2 and len(outcome) == n_rows else None
+    return outcome.reshape(-1) if outcome.size == math.prod(outcome.shape[:1]) == n_rows else None
+
 
 Scores = NDArray[np.float64]
 

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.output_shape import Verb
 from dpbo_core.models.scores.declared import Declared
 from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
-from dpbo_core.models.scores.record import RecordScore, Scores
+from dpbo_core.models.scores.record import RecordScore, Scores, Verb
 
 N_CELLS = 2**16
 LARGEST = 1e300  # of a decision value: beyond it every number is as large

@@ -33,8 +33,7 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
 from dpbo_core.models.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
 
 if TYPE_CHECKING:
     from dpbo_core.data.fetched import Contents

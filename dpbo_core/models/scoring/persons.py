@@ -49,8 +49,7 @@ from dpbo_core.models.scoring.partitioned import (
     bytes_of,
     pieces_of,
 )
-from dpbo_core.privacy.sealing import attempted
-from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.privacy.sensitive import Sensitive, attempted
 
 Integers = NDArray[np.int64]
 NAME = 32  # bytes of a person's name: a hash, so that every name is as wide

@@ -477,7 +477,7 @@ def test_delta_and_shares_that_cannot_be_are_refused(url):
         with pytest.raises(StudyInvalid, match=words):
             objective(url, **settings)
     with pytest.raises(StudyInvalid):
-        ObjectiveSection(10**7)
+        ObjectiveSection(scores=10**7)
 
 
 def test_nothing_asked_has_no_best_and_no_release(url):

@@ -12,7 +12,7 @@ from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Query, read_message, write_message
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.study.context import OS_NOISE, QueryContext
 
 PRIVATE = PrivateAnswers(-20.0, 0.0, 1.0, 1e-6)

@@ -17,7 +17,7 @@ from dpbo.features.outsourced.messages import Answer, Query, read_message, read_
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.methods import EXCHANGES
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 
 

@@ -17,8 +17,8 @@ from dpbo.features.outsourced.geometry import image, raised
 from dpbo.features.outsourced.messages import read_published
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
 BY_ONE = NeighboringRelation.ROW_MOVES_BY_ONE

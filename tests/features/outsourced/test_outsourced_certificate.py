@@ -11,7 +11,7 @@ from dpbo.features.outsourced.curator import Publication, publish
 from dpbo_core.errors import CertificateFalse, DpboError
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.methods.certified import CERTIFIED
-from dpbo_core.privacy.unit import NeighboringRelation
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.study.context import QueryContext
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from exchanges import write_csv
 
 from dpbo.features.outsourced.messages import read_published
@@ -63,9 +64,14 @@ def test_a_whole_exchange(dpbo):
 
 def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
     """By hand, on the paper's grid: its largest r, what Theorem 3 asks for, both kinds of distances and regrets."""
-    guesses = ("--relation", "row_moves_by_one", "--diameter", 50, "--lengthscale", 200, "--noise-variance", 0.5)
-    grid = ("--rows", 10000, "--columns", 2, "--epsilon", math.exp(1.1), "--singular-value", 1030.88)
-    code, out, err = dpbo("curate", "plan", *grid, *guesses, "--information-gain", 4, "--json")
+
+    def planned(*words, **stated):
+        (here / "exchange.toml").write_text(tomli_w.dumps(stated))
+        return dpbo("curate", "plan", "exchange.toml", *words)
+
+    guesses = {"relation": "row_moves_by_one", "diameter": 50, "lengthscale": 200.0, "noise_variance": 0.5}
+    grid = {"rows": 10000, "columns": 2, "epsilon": math.exp(1.1), "singular_value": 1030.88} | guesses
+    code, out, err = planned("--json", **grid, information_gain=4)
     assert (code, err) == (0, "")
     told = json.loads(out)
     L, d2, beta = 3 * math.sqrt(1.5), 0.0625, 2 * math.log(10000 * 2500 * math.pi**2 / (6 * 0.025))
@@ -88,27 +94,30 @@ def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
         instead**2 + 24 * (C2 + C1 * math.sqrt(beta)) ** 2 * math.log(50) / 50 + 24 * beta * 4 / (50 * math.log(3))
     )
     assert enough["regret"] == pytest.approx(math.sqrt(bound))
-    met = dpbo("curate", "plan", *grid[:-1], 1e9, *guesses, "--json")[1]
+    met = planned("--json", **grid | {"singular_value": 1e9})[1]
     kept = {line["dim"]: line for line in json.loads(met)["by_dim"]}[11193]
     assert kept["approximation"] == pytest.approx(0.1, rel=1e-3)  # ε_ucb again, as it was asked for
     header = "\n".join(["x0,x1", *["nan,1e9"] * 50]) + "\n"  # nothing of a row is looked at
     (here / "X.csv").write_text(header)
-    from_file = dpbo("curate", "plan", "X.csv", "--norm-bound", 4, "--json")[1]
-    assert from_file == dpbo("curate", "plan", "--rows", 50, "--columns", 2, "--norm-bound", 4, "--json")[1]
+    from_file = planned("--json", data="X.csv", norm_bound=4)[1]
+    assert from_file == planned("--json", rows=50, columns=2, norm_bound=4)[1]
     assert not (here / "mlruns").exists()
-    assert "none" in dpbo("curate", "plan", "X.csv", "--norm-bound", 4)[1]
-    for words in (("X.csv",), ("--rows", 50), ("X.csv", "--rows", 5, "--columns", 2), ("X.csv", "--diameter", -1)):
-        code, _, err = dpbo("curate", "plan", *words)
-        assert code == 2
+    assert "none" in planned(data="X.csv", norm_bound=4)[1]
+    for stated in (
+        {"data": "X.csv"}, {"rows": 50}, {"data": "X.csv", "rows": 5, "columns": 2, "norm_bound": 4},
+        {"data": "X.csv", "norm_bound": 4, "diameter": -1}, {"rows": 50.5, "columns": 2, "norm_bound": 4},
+        {"rows": 50, "columns": 2, "norm_bound": "4"}, {"rows": 50, "columns": 2, "norm_bond": 4},
+    ):  # fmt: skip
+        code, _, err = planned(**stated)
+        assert code == 2, stated
         assert err.count("\n") == 1
 
 
 def test_a_search_begins_with_what_is_known_and_goes_on_so(dpbo, here):
     assert dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)[0] == 0
-    assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "0.5,-0.25")[0] == 0
-    assert dpbo(*SUGGEST, "--delta-ucb", 0.01, "--prior", 2.5, 4, 0.1, -1)[0] == 0
+    assert dpbo(*PUBLISH, *PRICE, *BOUND)[0] == 0
+    assert dpbo(*SUGGEST, "--prior", 2.5, 4, 0.1, -1)[0] == 0
     state = json.loads((here / "S").read_text())
-    assert state["delta_ucb"] == 0.01
     assert state["prior"] == {"lengthscale": 2.5, "variance": 4.0, "noise_variance": 0.1, "mean": -1.0}
     rows = []
     for _ in range(3):
@@ -116,19 +125,13 @@ def test_a_search_begins_with_what_is_known_and_goes_on_so(dpbo, here):
         assert dpbo(*UPDATE)[0] == 0
         rows.append(json.loads(dpbo(*SUGGEST, "--json")[1])["row"])  # without saying it again
     published, told = read_published(here / "Z.parquet")[0], json.loads((here / "S").read_text())["answers"]
-    alone = Modeler(
-        published.rows, noise_scale=published.noise_scale, prior=Prior(2.5, 4.0, 0.1, -1.0), delta_ucb=0.01
-    )
+    alone = Modeler(published.rows, noise_scale=published.noise_scale, prior=Prior(2.5, 4.0, 0.1, -1.0))
     for one, row in zip(told, rows, strict=True):
         alone.tell(one["row"], one["value"], one["noise_scale"])
         assert alone.suggest() == row
-    for words in (("--delta-ucb", 0.2), ("--prior", 2.5, 4, 0.1, 2)):
-        code, _, err = dpbo(*SUGGEST, *words)
-        assert code == 2
-        assert "began with another" in err
-    assert dpbo("model", "suggest", "Z.parquet", "--state", "S2", "--out", "Q2.json", "--delta-ucb", 2)[0] == 2
-    assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "1,zwei", "--edition", "2")[0] == 2
-    assert dpbo(*PUBLISH, *PRICE, *BOUND, "--centre", "1,2,3", "--edition", "2")[0] == 2
+    code, _, err = dpbo(*SUGGEST, "--prior", 2.5, 4, 0.1, 2)
+    assert code == 2
+    assert "began with another" in err
 
 
 def test_private_answers_on_the_command_line(dpbo):

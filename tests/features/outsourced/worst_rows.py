@@ -15,8 +15,8 @@ from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
 from dpbo.features.outsourced.geometry import image
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import NeighboringRelation
 
 Values = NDArray[np.float64]
 Ends = tuple[tuple[float, ...], tuple[float, ...]]

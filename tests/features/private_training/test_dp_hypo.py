@@ -16,18 +16,18 @@ from dpbo.features.private_training.hypo_search import HypoSearch, informed
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import recompute
-from dpbo_core.ledger.accounting.composition import NOTHING, compose
-from dpbo_core.ledger.accounting.renyi_filter import NOT_FILTERED
+from dpbo_core.ledger.accounting.composition import NOT_FILTERED, NOTHING, compose
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping, _Law, draw_index
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon, trial_epsilon
 from dpbo_core.methods import METHODS
 from dpbo_core.privacy.amounts import spent_units
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.privacy.unit import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
+from dpbo_core.search.adaptive_sampling import UniformSampler
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.resolve import advise_study, plan_study, planning_problem
 from dpbo_core.study.tuning import run_study
@@ -438,7 +438,7 @@ def test_equal_bests_are_chosen_alike(monkeypatch):
     search, table = DpHypo().start(world, DpHypo().plan(world)), Table(np.full((4, 10), 0.5))
     source = InjectedNoise(np.random.default_rng(0), 0.0)
     first = []
-    monkeypatch.setattr(HypoSearch, "_tell", lambda self, sampler, index, quality: first.append(index))
+    monkeypatch.setattr(UniformSampler, "tell", lambda self, index, quality: first.append(index))
     won = []
     for _ in range(200):
         first.clear()

@@ -2,7 +2,6 @@
 
 import copy
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,11 @@ from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_and_ev
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.privacy.unit import PrivacyUnit
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import public_half, validation_table
+from dpbo_core.study.data_split import public_half
+from dpbo_core.study.halves import validation_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 N, M = 300, 250
@@ -115,7 +115,7 @@ def test_a_validation_record_moves_it_by_two_and_a_training_record_not_at_all(tm
     monkeypatch.setattr(LaplaceHistogram, "prepare", prepare)
 
     def released(edition):
-        asked = replace(spec, evaluation=replace(spec.evaluation, edition=edition))
+        asked = spec.replace(evaluation=spec.evaluation.replace(edition=edition))
         return evaluate_study(asked, ledger=a_ledger(tmp_path), folder=tmp_path).release.value
 
     first = released("1")

@@ -29,7 +29,7 @@ def test_a_method_that_hides_how_often_it_scores_asks_no_store(here, study, stor
     with pytest.raises(StudyInvalid, match="hides how many candidates it scores"):
         resolve(study(store[0], method="dp_hypo"), here)
     one = store[0].replace("/day/", "/day/00.parquet")
-    assert resolve(study(one, method="dp_hypo"), here).method.traits.hides_evaluations
+    assert resolve(study(one, method="dp_hypo"), here).method.hides_evaluations
 
 
 @pytest.mark.parametrize("base", ["dp_sdg", "", ["dp_sgd"], None])

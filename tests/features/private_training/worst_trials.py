@@ -28,7 +28,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.plan import Spend
+from dpbo_core.privacy.release import Spend
 
 Values = NDArray[np.float64]
 BLOCK = 8_192

@@ -138,7 +138,7 @@ def test_a_fall_raises_the_alarm_and_ends_the_watch(place):
     assert set(told["noise of look monday"][0]) == {"noise"}
     (entry,) = [e for e in place.ledger.recorded("clinic/watch") if e.release]
     assert entry.release == found.release
-    again = place.look("wednesday", replace(SURE, edition="2"))  # another watch is another spend
+    again = place.look("wednesday", SURE.replace(edition="2"))  # another watch is another spend
     assert again.alarm
     assert place.entries()[-1] == ("clinic/watch", 20.0)
     (place.folder / "validation.csv").unlink()
@@ -149,10 +149,10 @@ def test_a_fall_raises_the_alarm_and_ends_the_watch(place):
 def test_two_watches_of_one_model_are_kept_apart_and_a_changed_term_is_refused(place):
     place.look("monday")
     for changed in (
-        replace(SURE, drop=0.3),
-        replace(SURE, epsilon=10.0),
-        replace(SURE, reference=0.5),
-        replace(SURE, least_records=200),
+        SURE.replace(drop=0.3),
+        SURE.replace(epsilon=10.0),
+        SURE.replace(reference=0.5),
+        SURE.replace(least_records=200),
     ):
         with pytest.raises(StudyInvalid, match="was opened with"):
             place.look("tuesday", changed)
@@ -176,7 +176,7 @@ def test_a_watch_is_stated_in_the_study_and_is_no_part_of_its_key(place):
 
 
 def test_a_smaller_table_is_refused_by_its_public_size_and_a_larger_one_is_not(place):
-    place.look("monday", replace(SURE, least_records=290))
+    place.look("monday", SURE.replace(least_records=290))
     path = place.folder / "validation.csv"
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:280]))
@@ -191,20 +191,20 @@ def test_the_owner_s_policy_holds_for_every_look(place):
     place.look("monday")
     shutil.copy(place.folder / "validation.csv", place.folder / "other.csv")
     with pytest.raises(PolicyRefused):
-        place.look("tuesday", replace(SURE, table="other.csv"))
+        place.look("tuesday", SURE.replace(table="other.csv"))
     place.ledger.allow("clinic", file_source(place.folder / "other.csv"))
-    assert place.look("tuesday", replace(SURE, table="other.csv")).number == 2
+    assert place.look("tuesday", SURE.replace(table="other.csv")).number == 2
 
 
 def test_without_room_nothing_is_opened(place):
     with pytest.raises(BudgetExceeded):
-        place.look("monday", replace(SURE, epsilon=1000.0))
+        place.look("monday", SURE.replace(epsilon=1000.0))
     assert place.entries() == [("clinic", 40.0)]
     assert not any(place.vault.glob("noise.json"))
 
 
 def test_a_study_that_released_no_model_has_nothing_to_watch(place):
-    untuned = replace(place.spec, edition="2")
+    untuned = place.spec.replace(edition="2")
     with pytest.raises(StudyInvalid, match="has released nothing yet"):
         place.look("monday", spec=untuned)
     plan = plan_watch(untuned, ledger=place.ledger, folder=place.folder, section=SURE)
@@ -335,7 +335,7 @@ def test_two_machines_that_open_one_watch_at_once_are_one_too_many(place):
     with pytest.raises(DpboError, match="secret threshold of this watch is not here"):
         place.look("tuesday")
     ((vault, _),) = [_draws(place)["noise of the threshold"]]
-    raced, honest = replace(SURE, edition="raced"), Reservation.recorded
+    raced, honest = SURE.replace(edition="raced"), Reservation.recorded
     with pytest.MonkeyPatch.context() as patch:  # the other's terms are written just before ours would be
         unseen = "noise of the threshold"
         patch.setattr(Reservation, "recorded", lambda self, what: None if what == unseen else honest(self, what))
@@ -406,7 +406,7 @@ def test_a_reference_or_a_fall_outside_the_score_s_range_is_refused(place):
     before, said = place.entries(), "no value of this score|cannot fall by"
     for stated in ({"reference": 85.0}, {"reference": -0.01}, {"drop": 1.01}):
         with pytest.raises(StudyInvalid, match=said):
-            place.look("monday", replace(SURE, **stated))
+            place.look("monday", SURE.replace(**stated))
     assert place.entries() == before
     for reference in (-1e-9, 1.0 + 1e-9, math.nan):  # and where a watch was opened with one
         with pytest.raises(StudyInvalid, match="no share of pairs"):
@@ -473,7 +473,7 @@ def test_a_vault_that_is_gone_ends_the_watch(place):
     (place.vault / "noise.json").write_text("{}")
     with pytest.raises(DpboError, match="cannot be read"):
         place.look("tuesday")
-    assert place.look("tuesday", replace(SURE, edition="2")).number == 1
+    assert place.look("tuesday", SURE.replace(edition="2")).number == 1
 
 
 def _looking(folder, url, spec, name, answers):
@@ -659,7 +659,7 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(tmp_path, monke
     for turned in (False, True):  # and the whole of it: every kind is watched
         path.write_text("\n".join([header, *(_turned(line) if turned else line for line in lines)]) + "\n")
         vaults, name = tmp_path / "vaults", f"turned {turned}"
-        wanted = replace(SURE, epsilon=50.0)
+        wanted = SURE.replace(epsilon=50.0)
         look = look_once(spec, ledger=ledger, folder=tmp_path, vaults=vaults, name=name, section=wanted)
         found.append(look.alarm)
     assert found == [False, True]
@@ -669,7 +669,7 @@ def test_neighbouring_tables_are_compared_within_what_is_charged(tmp_path, monke
 
 # A pool: the last tables as one
 
-POOL = replace(SURE, pool=3, table="day-{date}.csv", least_records=300)
+POOL = SURE.replace(pool=3, table="day-{date}.csv", least_records=300)
 ONCE_IN_A_POOL = {"a mean": 3, "pairs": 3, "three records a person": 3, "persons": 1}
 
 
@@ -707,7 +707,7 @@ def test_who_is_in_every_table_of_a_pool_moves_it_within_what_is_charged(tmp_pat
 def test_people_who_are_in_one_table_are_the_caller_s_word(tmp_path, monkeypatch):
     """The Assumption lowers Δ and is stated by the guarantee; the newest files are read, as many as was fixed."""
     spec, ledger = tuned_kind(tmp_path, monkeypatch, "a mean", accepts=["rows_in_one_table"])
-    section = replace(POOL, epsilon=20.0)
+    section = POOL.replace(epsilon=20.0)
     lines = (tmp_path / "validation.csv").read_text().splitlines()[1:]
     in_days(tmp_path, [["never read"], lines[:100], lines[100:200], lines[200:]])
     ledger.allow("clinic", file_source(tmp_path / "day-{date}.csv"))
@@ -716,9 +716,9 @@ def test_people_who_are_in_one_table_are_the_caller_s_word(tmp_path, monkeypatch
     assert (look.alarm, look.terms.rows, look.terms.pool) == (False, 1, 3)
     assert look.guarantee.assumptions == ("rows_in_one_table",)
     with pytest.raises(StudyInvalid, match="was opened with pool = 3"):
-        look_once(spec, name="tuesday", section=replace(section, pool=2), **place)
+        look_once(spec, name="tuesday", section=section.replace(pool=2), **place)
     with pytest.raises(StudyInvalid, match="no file is named"):
-        look_once(spec, name="tuesday", section=replace(section, pool=None), **place)
+        look_once(spec, name="tuesday", section=section.replace(pool=None), **place)
     (tmp_path / "day-2026-03-04.csv").unlink()  # the last three are older ones, and too few records
     with pytest.raises(StudyInvalid, match="201 records, and this watch needs 300"):
         look_once(spec, name="tuesday", section=section, **place)
@@ -732,13 +732,13 @@ def test_people_who_are_in_one_table_are_the_caller_s_word(tmp_path, monkeypatch
 def test_a_pool_names_files_that_hold_the_time(place):
     for table in (None, "day.csv", "s3://bucket/day-{date}.parquet"):
         with pytest.raises(StudyInvalid, match="a pool reads the newest files"):
-            place.look("monday", replace(POOL, table=table))
+            place.look("monday", POOL.replace(table=table))
 
 
 def test_a_pool_of_persons_that_lacks_a_file_is_refused_before_its_look(tmp_path, monkeypatch):
     """Whoever is in it would count as nothing: by its number at the first look, and by its name after another."""
     spec, ledger = tuned_kind(tmp_path, monkeypatch, "persons")
-    section = replace(POOL, epsilon=20.0, least_records=100)
+    section = POOL.replace(epsilon=20.0, least_records=100)
     lines = (tmp_path / "validation.csv").read_text().splitlines()[1:]
     in_days(tmp_path, [lines[:75], lines[75:150], lines[150:225], lines[225:]])
     ledger.allow("clinic", file_source(tmp_path / "day-{date}.csv"))

@@ -1,0 +1,265 @@
+"""A section of a study: a strict Pydantic model. Its errors become our messages here, and nowhere else.
+
+A field's limits are its type's, and what to do about a value beyond them is its remedy:
+
+    steps: Annotated[int | None, limited("ask for at least 1 step", ge=1)] = None
+
+A validator of a single field raises `StudyInvalid`, in which "{key}" stands for the field ("search.steps") and
+"{where}" for it as a table's entry ("[search] steps").
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+
+from dpbo_core.errors import StudyInvalid, suggestion
+from dpbo_core.privacy.json_values import is_unicode
+from dpbo_core.search.search_space import Value
+
+LARGEST_NUMBER = int(sys.float_info.max)
+MAX_SHOWN = 60  # characters of a value in a message
+FINITE = "give a finite number"
+T = TypeVar("T")
+
+
+class Section(BaseModel):
+    """A table of a study file. Integers are taken for floats and lists for tuples; nothing else is converted."""
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
+    heading: ClassVar[str]
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        else:
+            self.check()
+            return
+        raise _letter(errors, type(self))
+
+    @classmethod
+    def read(cls, table: Any) -> Self:
+        """The section that a table of a study states; a section as it is.
+
+        Raises:
+            StudyInvalid: a key is unknown or missing, or a value does not fit.
+        """
+        if isinstance(table, cls):
+            return table
+        require(isinstance(table, Mapping), f"[{cls.heading}] is not a table")
+        return cls(**{str(key): value for key, value in table.items()})
+
+    def check(self) -> None:
+        """Refuse fields that do not fit one another; a section without such fields has nothing to refuse."""
+
+    def replace(self, **changes: Any) -> Self:
+        """The section with other values of some fields, checked as a new one is."""
+        return type(self)(**dict(self) | changes)
+
+    __replace__ = replace
+
+    def to_table(self) -> dict[str, Any]:
+        """The section as a plain table, without what is None."""
+        return {key: _listed(value) for key, value in self if value is not None}
+
+
+def limited(remedy: str = FINITE, **bounds: Any) -> Any:
+    """The limits of a field as Pydantic takes them (gt, ge, lt, le, allow_inf_nan), and what to do beyond them."""
+    return Field(json_schema_extra={"remedy": remedy}, **bounds)
+
+
+def checked(check: Callable[[T], None]) -> AfterValidator:
+    """A validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
+
+    def validated(value: T) -> T:
+        """The value, once it was checked."""
+        if value is not None:
+            check(value)
+        return value
+
+    return AfterValidator(validated)
+
+
+def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
+    """A validator of a list, or of a table, of texts, numbers and truth values, or if `nested` of such too."""
+    kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
+
+    def validated(values: Any) -> Any:
+        """The list as a tuple; the table with its lists as tuples."""
+        if values is None:
+            return None
+        require(isinstance(values, kinds), f"{{where}} is not {named} of plain values")
+        for key, item in values.items() if table else zip(values, values, strict=True):
+            require(
+                _is_plain(item, nested=nested),
+                f"{{where}} is not {named} of plain values: {str(key)[:MAX_SHOWN]} is a {type(item).__name__}",
+                cause="a study file states numbers, texts and truth values"
+                + (", and lists and tables of them" if nested else " there"),
+                remedy='write one; an object in a file beside the study (estimator = "module:name") takes it',
+            )
+        if not table:
+            return tuple(values)
+        return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in values.items()}
+
+    return PlainValidator(validated)
+
+
+def _is_plain(value: Any, *, nested: bool) -> bool:
+    """Whether a study file can state a value: a text, a number, a truth value or, if `nested`, a list or table."""
+    if nested and isinstance(value, list | tuple):
+        return all(_is_plain(item, nested=True) for item in value)
+    if nested and isinstance(value, Mapping):
+        return all(_is_plain(item, nested=True) for item in value.values())
+    return type(value) in (str, int, float, bool)
+
+
+Name = Annotated[str, checked(lambda name: check_name("{key}", name))]
+PlainList = Annotated[tuple[Value, ...], _values()]
+PlainTable = Annotated[Mapping[str, Value], _values(table=True)]
+StatedList = Annotated[tuple[Any, ...], _values(nested=True)]
+StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True)]
+LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+
+
+def _listed(value: Any) -> Any:
+    """A value with tuples replaced by lists, as TOML and JSON have them."""
+    if isinstance(value, Mapping):
+        return {key: _listed(item) for key, item in value.items()}
+    return list(map(_listed, value)) if isinstance(value, list | tuple) else value
+
+
+_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+_TYPES = ("string_type", "bool_type", "int_type", "float_type", "tuple_type")
+
+
+def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
+    """Our message for what Pydantic refused in a section: an unknown key first, then a type, then the rest."""
+    order = {"extra_forbidden": 0, **dict.fromkeys(_TYPES, 1), "missing": 2}
+    first = min(errors, key=lambda one: order.get(one["type"], 3))
+    name, value = str(first["loc"][0]), first["input"]
+    if first["type"] == "extra_forbidden":
+        return unknown_key(name, tuple(section.model_fields), f"[{section.heading}]")
+    if first["type"] == "missing":
+        return StudyInvalid(f"[{section.heading}] lacks {name}", remedy=f"add {name} to [{section.heading}]")
+    key, where, field = f"{section.heading}.{name}", f"[{section.heading}] {name}", section.model_fields[name]
+    parts = (*_parts(field.annotation), field)
+    kinds = [part for part in parts if isinstance(part, type)]
+    beyond = next((one for one in errors if one["loc"][0] == name and one["type"] not in _TYPES), None)
+    refused = (beyond or first).get("ctx", {}).get("error")
+    if isinstance(refused, StudyInvalid):
+        what = refused.what.replace("{key}", key).replace("{where}", where)
+        return StudyInvalid(what, cause=refused.cause, remedy=refused.remedy)
+    names = tuple(part for part in parts if isinstance(part, str))
+    if names and isinstance(value, str):
+        return unknown_name(key, value, names)
+    if beyond is None or names:
+        wanted = " or ".join(word for kind, word in _WORDS.items() if kind in (*kinds, *map(type, names)))
+        wanted = "a list of texts" if tuple in kinds else wanted
+        shown = str(value)[:MAX_SHOWN]
+        return StudyInvalid(f"{where} = {shown!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}")
+    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE)
+    text = repr(float(value) if float in kinds and type(value) is int else value)
+    return StudyInvalid(f"{key} = {text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}…'}", remedy=remedy)
+
+
+def _has_remedy(part: Any) -> bool:
+    """Whether a part of a field's annotation is `limited`."""
+    return isinstance(getattr(part, "json_schema_extra", None), dict)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The types, literal values and metadata that a field's annotation is made of."""
+    if get_origin(annotation) in (None, tuple):
+        yield get_origin(annotation) or annotation
+    else:
+        for inner in get_args(annotation):
+            yield from _parts(inner)
+
+
+def require(condition: bool, what: str, *, cause: str = "", remedy: str = "") -> None:  # noqa: FBT001
+    """Raise `StudyInvalid` with this message unless `condition` holds."""
+    if not condition:
+        raise StudyInvalid(what, cause=cause, remedy=remedy)
+
+
+def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
+    """Refuse a `value` that is not one of `valid`, with the nearest in the message."""
+    if value not in valid:  # the nearest is looked for then alone: it takes longer than a study's reading
+        raise unknown_name(key, value, valid)
+
+
+def unknown_name(key: str, value: str, valid: tuple[str, ...]) -> StudyInvalid:
+    """The error for a `value` of `key` that is not one of `valid`."""
+    return StudyInvalid(
+        f"{key} = {value!r} is not known{suggestion(value, valid)}",
+        cause="a misspelt name",
+        remedy=f"choose one of {', '.join(valid)}",
+    )
+
+
+def check_name(key: str, value: str) -> None:
+    """Refuse a `value` of `key` that is empty, over 100 characters, unprintable, or begins or ends in a space."""
+    ok = isinstance(value, str) and 0 < len(value) <= 100 and value.isprintable() and value == value.strip()
+    require(
+        ok, f"{key} is not a usable name", remedy="use 1 to 100 printable characters without spaces at the ends"
+    )
+
+
+def no_number(key: str) -> StudyInvalid:
+    """The error for a value of `key` that cannot be computed with, which the message does not repeat."""
+    return StudyInvalid(
+        f"{key} is no number that can be computed with",
+        cause="a text, a fraction where a whole number is due, or a number of hundreds of digits",
+        remedy="give a number below 1e308",
+    )
+
+
+def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
+    """Refuse, at any depth of a study's tables, a number that no double reaches, or a text that UTF-8 cannot write.
+
+    Raises:
+        StudyInvalid: there is one; it names its place, below `where`. Texts are checked with `texts` alone.
+    """
+    for place, item in _plain_values(value, where):
+        if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
+            raise no_number(place)
+        if texts and isinstance(item, str) and not item.isascii() and not is_unicode(item):
+            raise StudyInvalid(
+                f"{place or 'the study'} holds a text that UTF-8 cannot write",
+                cause="a lone half of a surrogate pair",
+                remedy="write another text",
+            )
+
+
+def _plain_values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every key and value in tables and lists, at any depth, with the place of each."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield where, key
+            yield from _plain_values(item, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _plain_values(item, where)
+    else:
+        yield where, value
+
+
+def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    """Refuse a key of `table` that is not in `keys`, with the nearest in the message; `where` names the table."""
+    for key in table:
+        if key not in keys:
+            raise unknown_key(key, keys, where)
+
+
+def unknown_key(key: str, keys: tuple[str, ...], where: str) -> StudyInvalid:
+    """The error for a `key` of the table `where` that is not in `keys`."""
+    return StudyInvalid(
+        f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), keys)}",
+        cause="a misspelt key, or one that belongs to another table",
+        remedy=f"the keys are {', '.join(keys)}",
+    )

@@ -1,0 +1,130 @@
+"""A document: the title, facts, tables, figures and notes that a screen, a certificate and an MLflow page all show.
+
+Its texts and numbers are chosen where it is built; a backend only escapes them and lays them out. The formats of
+numbers are here and nowhere else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NOTHING = "–"  # in the place of a number that is not stated
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line with a name. `strong` stands out and opens it; `text` follows it as it is."""
+
+    name: str
+    text: str = ""
+    strong: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells below a header.
+
+    Attributes:
+        title: of the table; "" for none.
+        left: how many columns hold text; the others hold numbers.
+        strong: the column that stands out; None for none.
+        short: what is shown in its place where there is little room.
+        needs_a_page: it is shown only where there is room.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+    left: int = 1
+    strong: int | None = None
+    short: "Table | None" = None
+    needs_a_page: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Points (x, y), from left to right, which a screen draws, and `words` for whoever listens.
+
+    Attributes:
+        axes: names of x and y in the unit square; None for bars from the least y to the greatest.
+        caption: said beside bars.
+    """
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    words: str
+    axes: tuple[str, str] | None = None
+    caption: str = ""
+
+    def height_at(self, x: float) -> float:
+        """The curve's y at x from (0, 0) on, linear between points; noise may have put points out of order."""
+        x0, y0 = 0.0, 0.0
+        for point_x, point_y in self.points:
+            x1, y1 = max(point_x, x0), max(point_y, y0)
+            if x1 >= x:
+                return y0 + (y1 - y0) * ((x - x0) / (x1 - x0) if x1 > x0 else 1.0)
+            x0, y0 = x1, y1
+        return y0
+
+
+@dataclass(frozen=True)
+class Note:
+    """A title and sentences; `strong` if it stands out, a `lesson` if it is for whoever asks what a line means."""
+
+    title: str
+    sentences: tuple[str, ...]
+    strong: bool = False
+    lesson: bool = False
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is shown of a release, in the order of reading. Nothing in it is escaped.
+
+    Attributes:
+        subtitle: follows the title on its line.
+        origin: dataset, date and id, on a page.
+        remark: a sentence before everything else.
+        answers: the facts that a reader looks for; on a page they stand in large type.
+        next_step: what to do now, a sentence without its full stop.
+    """
+
+    title: str = ""
+    subtitle: str = ""
+    origin: str = ""
+    remark: str = ""
+    tables: tuple[Table, ...] = ()
+    answers: tuple[Fact, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    notes: tuple[Note, ...] = ()
+    next_step: str = ""
+
+    @property
+    def short_tables(self) -> tuple[Table, ...]:
+        """The tables for a place with little room."""
+        return tuple(table.short or table for table in self.tables if not table.needs_a_page)
+
+
+def number(value: object) -> str:
+    """A float to four significant digits; a dash for None; another value as text."""
+    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def score(value: float | None) -> str:
+    """A score or metric to four decimals, or to four digits beyond 1; a dash for None."""
+    return NOTHING if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
+
+
+def end(value: float) -> str:
+    """An end of an interval to three decimals, or to four digits from 10 on."""
+    return f"{value:.3f}" if abs(value) < 10.0 else f"{value:.4g}"
+
+
+def interval(ends: Sequence[float] | None) -> str:
+    """An interval, "0.867 to 0.897"; a dash for None."""
+    return NOTHING if ends is None else f"{end(ends[0])} to {end(ends[1])}"
+
+
+def share(value: float | None) -> str:
+    """A share in per cent; a dash for None."""
+    return NOTHING if value is None else f"{value:.1%}"

@@ -1,0 +1,184 @@
+"""The document of a release: what its screen, certificate, MLflow page and Prefect artifact show is chosen here."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, rests, untrained_words
+from dpbo.tasks.reporting.document import Document, Fact, Figure, Note, Table, end, interval, number, score
+from dpbo.tasks.reporting.escaping import in_words
+from dpbo.tasks.reporting.noise_words import noise_in_words
+from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
+from dpbo.tasks.reporting.verdict import next_step, verdict
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release, displayed_metric
+
+if TYPE_CHECKING:
+    from dpbo_core.study.final_training import FinalModel
+
+BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
+
+CHOICE = (
+    "The hyperparameters that the search ended with. It saw the sensitive records only through noised scores, so "
+    "another run could end elsewhere, where the scores are nearly as good."
+)
+SCORE = "It has noise in it, and its 90% interval is for the score without the noise."
+NOISE = (
+    "Drawn from the operating system, and added before anything was recorded or shown. It is the price: fewer "
+    "records or a smaller ε mean more of it. Do not run again for a luckier draw: the same study gives the same "
+    "release, and a new edition spends again."
+)
+EVIDENCE = (
+    "How well the guarantee's proof stands: standard is a textbook's or a library's, printed a paper's as it "
+    "stands, corrected a paper's with its error mended. Assumptions are what nobody here could check."
+)
+BUDGET = (
+    "Every release about the same people adds to it, whoever asks; when the cap is reached the next study is "
+    "refused before a record is read, and nothing is ever given back."
+)
+
+
+def release_document(
+    release: Release,
+    *,
+    replayed: bool = False,
+    budget: str = "",
+    look: str = "",
+    best: Mapping[str, Any] | None = None,
+    model: "FinalModel | None" = None,
+) -> Document:
+    """The document of a release, a search's or a report's.
+
+    Args:
+        release: the value, the guarantee and the draws.
+        replayed: whether it had been released before, and nothing was drawn now.
+        budget: what is left of the dataset's budget, in words; "" where the account is not at hand.
+        look: where more of it is shown; "" for nowhere.
+        best: of a report, the best threshold for the costs that are stated now.
+        model: trained at what was chosen, if there is one; the document names what it predicts.
+    """
+    value, guarantee = release.value, release.guarantee
+    again = (
+        f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+        f"For new data give the {'evaluation' if is_report(release) else 'study'} a new edition."
+    )
+    optional = (
+        ("not trained", untrained_words(release) if release.facts.get("untrained") else ""),
+        ("began with", _earlier_editions(release)),
+        ("budget", budget),
+        ("look", look),
+    )
+    return Document(
+        title=release.study,
+        subtitle=f"edition {release.edition} · {release.method}",
+        origin=f"dataset {release.dataset} · released {release.released_at[:16].replace('T', ' ')} UTC · "
+        f"release {release.release_id}",
+        remark=again if replayed else "",
+        tables=(*report_tables(value), _draws(release)),
+        answers=tuple(_answers(release)),
+        figures=(*_steps(value), *report_figures(value)),
+        facts=(
+            *_other_values(value),
+            *report_facts(value, release.facts, best),
+            Fact("guarantee", guarantee.in_words()),
+            Fact("evidence", f"{guarantee.evidence.standing.value}: {guarantee.evidence.note}"),
+            Fact("noise", noise_in_words(release)),
+            *(Fact(name, text) for name, text in optional if text),
+        ),
+        notes=tuple(_notes(release, budget, model)),
+        next_step=next_step(release),
+    )
+
+
+def _answers(release: Release) -> Iterator[Fact]:
+    """The choice, and whether it stands at an end of its range; the metric; the verdict."""
+    chosen, space = release.value.get("hyperparameters", {}), release.facts.get("space", {})
+    for name, item in chosen.items():
+        yield Fact(name, strong=number(item))
+    for name, item in chosen.items():
+        if item in [space[name][side] for side in ("low", "high") if side in space.get(name, {})]:
+            at_end = f"{name} = {number(item)} is the end of the range: a wider range may be better"
+            yield Fact("range", f"{at_end} (a new edition costs ε again)")
+    metric = displayed_metric(release)
+    if metric is not None:
+        ends = f"   90% interval {interval(metric.interval)}" if metric.interval else ""
+        less = "" if metric.greater_is_better else "   (less is better)"
+        outside = "   (the noise took it out of its range)" if metric.outside else ""
+        yield Fact(metric.name.replace("_", " "), ends + less + outside, score(metric.value))
+    word, numbers = verdict(release)
+    if word:
+        yield Fact("verdict", numbers, word)
+    elif metric is not None and metric.baseline is not None:
+        yield Fact("a constant answer", f"{score(metric.baseline)} on {metric.baseline_set}")
+
+
+def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
+    if "trajectory" in value and NO_SCORE not in value:
+        points = tuple((float(point["step"]), point["score"]) for point in value["trajectory"])
+        yield Figure("steps", points, ", ".join(end(y) for _, y in points), caption="their private scores")
+
+
+def _other_values(value: Mapping[str, Any]) -> Iterator[Fact]:
+    for name, item in value.items():
+        if name not in ("score", "hyperparameters") and isinstance(item, str | int | float):
+            yield Fact(name.replace("_", " "), number(item) + BESIDE.get(name, ""))
+
+
+def _earlier_editions(release: Release) -> str:
+    names = ", ".join(item["edition"] for item in release.facts.get(LEARNED_FROM) or ())
+    return f"what editions {names} released" if names else ""
+
+
+def _draws(release: Release) -> Table:
+    """The draws as a table: those of one mechanism, scale and price together."""
+    groups: dict[tuple[str, ...], int] = {}
+    for spend in release.spends:
+        epsilon = None if spend.epsilon_units is None else spend.epsilon
+        key = (spend.mechanism, number(spend.noise_scale), number(epsilon), number(spend.rho))
+        groups[key] = groups.get(key, 0) + 1
+    unit = ("persons" if "n_persons" in release.facts else "records") if is_report(release) else "score"
+    header = ("mechanism", "draws", f"scale, in {unit}", "ε each", "ρ each")
+    rows = tuple((name, str(count), *rest) for (name, *rest), count in groups.items())
+    return Table(header, rows, title="The noise", needs_a_page=True)
+
+
+def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterator[Note]:
+    """What the release guarantees, what was tuned, what it rests on; and in lessons what each part means."""
+    promise = (release.guarantee.in_words(), meaning(release), guess(release))
+    yield Note("The guarantee", tuple(filter(None, promise)), strong=True)
+    yield Note(f"What was {'measured' if is_report(release) else 'tuned'}", (_study_in_words(release, model),))
+    yield Note("What it rests on", tuple(rests(release)))
+    yield Note("What it does not guarantee", tuple(limits(release)))
+    metric = displayed_metric(release)
+    lessons = {
+        "The choice": CHOICE if release.value.get("hyperparameters") else "",
+        "The score": f"None is stated: {release.value[NO_SCORE]}" if NO_SCORE in release.value else "",
+        "The noise": NOISE,
+        "Evidence": EVIDENCE,
+        "The budget": f"{budget}. {BUDGET}" if budget else "",
+    }
+    if metric is not None:
+        better = "more is better" if metric.greater_is_better else "less is better"
+        lessons["The score"] = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}. {SCORE}"
+    yield from (Note(title, (text,), lesson=True) for title, text in lessons.items() if text)
+
+
+def _study_in_words(release: Release, model: "FinalModel | None") -> str:
+    """What was tuned or measured, on which data, by which method, and what the model predicts."""
+    facts, value = release.facts, release.value
+    axes = ", ".join(facts.get("space", {}))
+    over = f", over {axes}" if axes else ""
+    n, persons = facts.get("n_validation"), facts.get("n_persons")
+    on = f" of {persons:,} persons" if persons is not None else "" if n is None else f" of {n:,} sensitive records"
+    steps = f", {facts['steps']} steps" if "trajectory" in value and "steps" in facts else ""
+    candidates = f" among {facts['n_candidates']:,} candidates" if "n_candidates" in facts else ""
+    positive, predicted = value.get("table", {}).get("positive_class"), ""
+    if model is not None:
+        classes = model.classes
+        of = f", one of {len(classes)} classes" if len(classes) > 2 else ""
+        predicted = f" It predicts {model.preprocessing.target}{of}."
+        positive = classes[1] if len(classes) == 2 else None
+    if positive is not None:
+        predicted += f" The positive class is {in_words(positive)}."
+    return (
+        f"{facts.get('estimator', 'A model')}{over}, on the dataset {release.dataset}{on}; study {release.study}, "
+        f"edition {release.edition}, by {release.method}{candidates}{steps}.{predicted}"
+    )
