@@ -17,7 +17,6 @@ fits a cap of its own guarantee.
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from dpbo_core.accounting.renyi_filter import draw_units, order
 from dpbo_core.ledger.accounting.composition import draw_units, order
 from dpbo_core.methods.pricing import too_small
 from dpbo_core.methods.problem import Problem

@@ -179,10 +179,8 @@ class Problem:
     epsilon: float
     delta: float = DEFAULT_DELTA
     max_records_per_person: int = 1
-    unit: PrivacyUnit = PrivacyUnit.VALIDATION_RECORD
     person: str | None = None
     n_persons: int | None = None
-    relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
     dataset: str = ""
@@ -198,6 +196,18 @@ class Problem:
     earlier: tuple[EarlierEdition, ...] | None = None  # what the search begins with, oldest first; None: afresh
     scored_in_public: bool = True  # whether there are public records to score candidates on
     positives: float | None = None  # PUBLIC share of the second class, where pairs are counted and it is known
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Whom the study protects: a sensitive training record; else a person or, without `person`, a record."""
+        if self.training is not None:
+            return PrivacyUnit.TRAINING_RECORD
+        return PrivacyUnit.VALIDATION_RECORD if self.person is None else PrivacyUnit.PERSON
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours: with one person replaced, where persons are averaged; else one `unit`."""
+        return NeighboringRelation.REPLACE_ONE if self.n_persons is None else NeighboringRelation.REPLACE_ONE_PERSON
 
     @property
     def score_range(self) -> float:
@@ -268,11 +278,7 @@ class Problem:
         return self.train_at(self.candidates.points[index])
 
     def train_at(self, point: Mapping[str, Any]) -> "Model":
-        """Train now, and return, the model at any point of the search space; ValueError if made for planning.
-
-        Raises:
-            StudyInvalid: it cannot be trained; says at which point.
-        """
+        """Train now, and return, the model at any point of the search space; ValueError if made for planning."""
         return _at(point, self._required_trainer().train)
 
     def public_score(self, index: int) -> float:
@@ -297,11 +303,7 @@ class Problem:
 
 
 def _at(point: Mapping[str, Any], work: Callable[[Mapping[str, Any]], T]) -> T:
-    """The result of public work at a point of the search space, which an error of it names.
-
-    Raises:
-        StudyInvalid: the work's own.
-    """
+    """The result of public work at a point of the search space, which an error of it names."""
     try:
         return work(point)
     except StudyInvalid as error:

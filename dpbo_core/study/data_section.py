@@ -83,9 +83,9 @@ class DataSection(Section):
 
     def check(self) -> None:
         """Refuse a target that is ignored, training data at an address, and an address that holds a password."""
-        what = f"[data] ignores its own target {self.target_column!r}"
-        ignored = not self.bundled_name and self.target_column in self.ignored
-        require(not ignored, what, remedy="take it off the list")
+        target = "" if self.bundled_name else self.target_column
+        what = f"[data] ignores its own target {target!r}"
+        require(not target or target not in self.ignored, what, remedy="take it off the list")
         if is_address(self.validation_file):
             address_of(self.validation_file)
         require(
@@ -117,9 +117,10 @@ class DataSection(Section):
         return number
 
     @property
-    def n_public(self) -> int | None:
-        """The number of PUBLIC training records where no file needs to be opened for it; else None."""
-        return None
+    def n_trained(self) -> int | None:
+        """The number n of training records, where the section says it."""
+        number: int | None = self._stated("n_training")
+        return number
 
     @property
     def training_file(self) -> str:

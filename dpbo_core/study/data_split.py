@@ -136,11 +136,7 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
 
 def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """As `sources_of`, but a database server is asked which one it is, so that each of its names is one source.
-
-    Raises:
-        StudyInvalid: it could not be asked, or does not say.
-    """
+    """As `sources_of`, but a database server is asked which one it is, so that each of its names is one source."""
     shown, sources = spec.data.validation_file, sources_of(spec, folder)
     if not shown:
         return sources
@@ -196,11 +192,7 @@ def public_half(
 
 
 def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf | PublicHeader) -> None:
-    """Refuse missing sensitive files, other columns than the training columns, or other numbers of records.
-
-    Raises:
-        StudyInvalid: it is not so. No record's content was looked at.
-    """
+    """Refuse missing sensitive files, other columns than the training columns, or other numbers of records."""
     halves_of(spec, folder).check(public)
 
 

@@ -19,7 +19,7 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers
 from dpbo_core.study import DataSection, StudySpec
-from dpbo_core.study.headers import PublicHeader, check_files, check_validation, training_parts
+from dpbo_core.study.headers import PublicHeader, check_validation, public_header, training_parts
 from dpbo_core.study.public_half import (
     OwnParts,
     PublicHalf,
@@ -59,11 +59,7 @@ class Halves:
     pooled: tuple[str, ...] = ()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public training set, read, its preprocessing and a trainer.
-
-        Raises:
-            StudyInvalid: the training data cannot be used as the study says.
-        """
+        """The public training set, read, its preprocessing and a trainer."""
         parts = training_parts(self.spec, self.folder)
         if parts is not None:
             return half_of_parts(self.spec, problem, *parts)
@@ -74,21 +70,12 @@ class Halves:
         return replace(public, fingerprint=fingerprint_with(public.fingerprint, prototype))
 
     def check_headers(self, _: Problem) -> None:
-        """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set.
-
-        Raises:
-            StudyInvalid: it is not so; or the public training set is not there. No record's content was looked at.
-        """
-        files = self.spec.data.divided
-        if files is not None:
-            check_files(self.spec, files, self.folder)
+        """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set."""
+        if self.spec.data.divided is not None:
+            check_validation(self.spec, self.folder, public_header(self.spec, self.folder).columns)
 
     def check(self, public: PublicHalf | PublicHeader) -> None:
-        """Refuse missing sensitive files, other columns than the training columns, or other numbers of records.
-
-        Raises:
-            StudyInvalid: it is not so. No record's content was looked at.
-        """
+        """Refuse missing sensitive files, other columns than the training columns, or other numbers of records."""
         if self.spec.data.validation_file:
             check_validation(self.spec, self.folder, public.columns)
 

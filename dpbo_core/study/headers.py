@@ -14,18 +14,13 @@ from dpbo_core.data.addresses import files_of, parts_of, place_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study import StudySpec
-from dpbo_core.study.public_data import TwoFiles
 
 if TYPE_CHECKING:
     from dpbo_core.data.table_parts import TableParts
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
-    """The PUBLIC training records in many Parquet files, by their headers, and their target; None without a folder.
-
-    Raises:
-        StudyInvalid: a file's header cannot be read, or two differ; or the model needs its records in memory.
-    """
+    """The PUBLIC training records in many Parquet files, by their headers, and the target; None without any."""
     section = spec.data.divided
     if section is None:
         return None
@@ -71,31 +66,18 @@ class PublicHeader:
     target: str
 
 
-def public_header(spec: StudySpec, section: TwoFiles, folder: str | Path) -> PublicHeader:
-    """The names of the public training set's features and target, by its header; refused without the target.
-
-    Raises:
-        StudyInvalid: it cannot be read, or has not.
-    """
+def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
+    """The names of the public training set's features and target, by its header; refused without the target."""
     parts = training_parts(spec, folder)
     if parts is None:
-        path, shown = Path(folder) / section.training, section.training
+        path, shown = Path(folder) / spec.data.training_file, spec.data.training_file
         columns = data.read_header(path, mode=PUBLIC_FILE, shown_as=shown).columns
     else:
         columns = parts[0].columns
     features = tuple(name for name in columns if name not in left_out(spec))
-    data.check_target(features, section.target, mode=PUBLIC_FILE)
-    return PublicHeader(features, section.target)
-
-
-def check_files(spec: StudySpec, section: TwoFiles, folder: str | Path) -> None:
-    """Refuse training or validation files that, by their headers, are missing or do not fit each other, or
-    validation files with another number of records than stated (unless that is private).
-
-    Raises:
-        StudyInvalid: it is not so. No record's content was looked at.
-    """
-    check_validation(spec, folder, public_header(spec, section, folder).columns)
+    target = spec.data.target_column
+    data.check_target(features, target, mode=PUBLIC_FILE)
+    return PublicHeader(features, target)
 
 
 def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str]) -> None:
@@ -132,9 +114,6 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
     """Refuse a file that is both for training and validation, or twice in the latter; files that are missing pass.
 
     Files with equal content are not looked for (`data.aliasing` says why).
-
-    Raises:
-        StudyInvalid: a training file is a validation file too, or two parts of the latter are one file.
     """
     with suppress(OSError):  # missing, or no name a file could have: the reader says so
         own, others = [path.stat() for path in training], [path.stat() for path in validation]
@@ -154,22 +133,14 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a validation header other than the training columns, plus the column of persons if one is named.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
+    """Refuse a validation header other than the training columns, plus the column of persons if one is named."""
     check_person(spec, columns, shown_as=shown_as)
     own = [name for name in columns if name not in left_out(spec)]
     data.check_columns(features, own, shown_as=shown_as, named=spec.data.named_columns)
 
 
 def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a header without the column of persons that the study names.
-
-    Raises:
-        StudyInvalid: it is not.
-    """
+    """Refuse a header without the column of persons that the study names."""
     if spec.privacy.person is not None and spec.privacy.person not in columns:
         raise StudyInvalid(
             f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
@@ -181,17 +152,15 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
     """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
     public = spec.data.public_file
-    if not public or files_of(Path(folder) / public):  # of many files they are counted when they are read
-        return spec.data.n_public
+    if spec.data.sensitive_training or not public:
+        return None if spec.data.sensitive_training else spec.data.n_trained
+    if files_of(Path(folder) / public):  # they are counted when they are read
+        return None
     return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
 
 
 def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
-    """Refuse another number of validation records than the study states, unless m is private.
-
-    Raises:
-        StudyInvalid: there are not; says the two numbers.
-    """
+    """Refuse another number of validation records than the study states, unless m is private."""
     stated = spec.data.n_scored
     if stated is not None:
         data.check_record_count(n_records, stated, shown_as=shown_as)

@@ -41,11 +41,7 @@ def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
 
 
 def check_learns(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks to learn from earlier editions, if its method cannot; one with "auto" passes.
-
-    Raises:
-        StudyInvalid: its own method learns nothing.
-    """
+    """Refuse a study that asks to learn from earlier editions, if its method cannot; one with "auto" passes."""
     if spec.search.learn_from == EDITIONS and spec.method != AUTO and not method.learns:
         able = ", ".join(kind for kind, cls in METHODS.items() if cls.learns)
         raise StudyInvalid(

@@ -180,11 +180,7 @@ class ByPath(Written):
 
 
 def check_score_name(score: str) -> None:
-    """Refuse a score that dpbo does not have; for one of scikit-learn's the message names a substitute.
-
-    Raises:
-        StudyInvalid: it is not.
-    """
+    """Refuse a score that dpbo does not have; for one of scikit-learn's the message names a substitute."""
     if score not in SCORES:
         elsewhere = other_score(score)
         if elsewhere is not None:
@@ -309,7 +305,7 @@ class PredictionsSection(ByName):
     trained: ClassVar[bool] = False
 
     def check(self) -> None:
-        """Refuse parameters."""
+        """Refuse fixed parameters, which predictions cannot have."""
         require(
             not self.params, "model.params are given, and predictions have none", remedy="remove [model.params]"
         )
@@ -322,11 +318,7 @@ KINDS: tuple[type[ModelSection], ...] = get_args(ModelSection)
 
 
 def read_model(table: Any) -> ModelSection:
-    """A study's [model] table, checked, as the class of its kind: linear, softmax, by path, function, predictions.
-
-    Raises:
-        StudyInvalid: a key or a value does not fit.
-    """
+    """A study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
     if isinstance(table, Written):
         return cast("ModelSection", table)
     require(isinstance(table, Mapping), "[model] is not a table")

@@ -37,11 +37,7 @@ SMALLEST = 1e-100  # range of a record's score; its square is still a number
 
 
 def score_of(model: ModelSection) -> Score:
-    """The score (its function, range and sort) that a study names; needs no data.
-
-    Raises:
-        StudyInvalid: a name or a number it cannot use.
-    """
+    """The score (its function, range and sort) that a study names; needs no data."""
     return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
 
 
@@ -57,11 +53,7 @@ def margin_score(model: LinearSection) -> MarginScore | PairScore:
 
 
 def record_score(model: RecordModel) -> RecordScore | PairScore:
-    """The score of the predictions of a model that is not linear, as the study names it.
-
-    Raises:
-        StudyInvalid: its range is beyond what can be counted in, or the class shares are none.
-    """
+    """The score of the predictions of a model that is not linear, as the study names it."""
     pairs = pair_score(model)
     if pairs is not None:
         return pairs
@@ -103,11 +95,7 @@ def _shares(model: RecordModel) -> dict[Any, float]:
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
 ) -> RecordScore | PairScore:
-    """The study's score, refused unless it fits the public training `classes`; a user's score gets its `function`.
-
-    Raises:
-        StudyInvalid: the shares are those of other classes, or there are other than two classes to count pairs of.
-    """
+    """The study's score, refused unless it fits the public training `classes`; a user's gets its `function`."""
     score = record_score(model)
     if isinstance(score, PairScore):
         allowed = SCORES[model.score_name].allows

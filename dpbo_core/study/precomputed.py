@@ -80,9 +80,6 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     """Indices of the candidates to train before the charge: all if the search's path is private and no step trains
     (more than 4,096 are refused), else none.
-
-    Raises:
-        StudyInvalid: Λ is too large for that.
     """
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()

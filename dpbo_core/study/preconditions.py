@@ -64,11 +64,7 @@ def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
 
 
 def check_step_times(plan: PrivacyPlan, *, seen: bool) -> None:
-    """Refuse a plan that assumes its steps' durations hidden where they are `seen` by others.
-
-    Raises:
-        StudyInvalid: they are.
-    """
+    """Refuse a plan that assumes its steps' durations hidden where they are `seen` by others."""
     if seen and STEP_TIMES_HIDDEN.name in plan.guarantee.assumptions:
         raise StudyInvalid(
             'method.train = "step" on a Prefect server that this command did not start',

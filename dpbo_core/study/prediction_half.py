@@ -66,11 +66,7 @@ def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
 
 
 def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a table of predictions that has other columns than the study's.
-
-    Raises:
-        StudyInvalid: it has not; of what it has beside them says how many.
-    """
+    """Refuse a table of predictions that has other columns than the study's."""
     if isinstance(public, PublicHeader) or not isinstance(public.preprocessing, PredictionColumns):
         raise TypeError("no table of predictions")
     public.preprocessing.check(columns, shown_as=shown_as)
@@ -83,9 +79,6 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
         spec: the study.
         problem: the problem it poses.
         table: predictions for PUBLIC records; None where there are none.
-
-    Raises:
-        StudyInvalid: the candidates' names, the labels or the public table cannot be used.
     """
     section, model = _sections(spec)
     by_candidate = columns_of(spec)

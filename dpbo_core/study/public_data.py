@@ -142,11 +142,6 @@ class BundledData(BundledSection, PublicSection):
 
     foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS, BUNDLED_ALONE)
 
-    @property
-    def n_public(self) -> int:
-        """The number of PUBLIC training records."""
-        return self.n_trained
-
 
 class PredictionTable(DataSection):
     """A SENSITIVE file of what public models, each a candidate, said of every record: they are chosen by it, and

@@ -68,11 +68,7 @@ class TableSplit(DataSplit, Protocol):
     """A split whose public half is a table of features, to try a model of somebody else's on."""
 
     def public_table(self) -> Table:
-        """The public records in one table, with raw cells wherever the sensitive cells are read as they are.
-
-        Raises:
-            StudyInvalid: they are not in one table in memory.
-        """
+        """The public records in one table, with raw cells wherever the sensitive cells are read as they are."""
 
     def hints(self) -> Mapping[str, Any] | None:
         """The library's type of each column of a public data frame, empty for an array; None for a file."""
@@ -165,22 +161,14 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
 
 
 def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, Any] | None = None) -> Preprocessing:
-    """The preprocessing for an estimator that takes the public `table`'s own columns as a data frame.
-
-    Raises:
-        StudyInvalid: the training data cannot be used as the study says.
-    """
+    """The preprocessing for an estimator that takes the public `table`'s own columns as a data frame."""
     columns = table.without(left_out(spec))
     named = Preprocessing.named(columns, target, regression=spec.model.regression, hints=hints)
     return replace(named, ignored=left_out(spec))
 
 
 def fitted_map(spec: StudySpec, table: "Table | TableParts", target: str) -> Preprocessing:
-    """The study's preprocessing into features, fitted to a public `table`.
-
-    Raises:
-        StudyInvalid: the training data cannot be used as the study says.
-    """
+    """The study's preprocessing into features, fitted to a public `table`."""
     model = spec.model
     fitted = Preprocessing.fit(
         table.without(left_out(spec)),
@@ -202,11 +190,7 @@ def linear_problem(
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> Problem:
-    """The problem with a trainer of linear models on rows X (n, d) and labels, and its baseline by `weights` (n,).
-
-    Raises:
-        StudyInvalid: more than two classes.
-    """
+    """The problem with a trainer of linear models on rows X (n, d) and labels, and its baseline by weights (n,)."""
     score = margin_score(model)
     trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
     return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)
@@ -231,9 +215,6 @@ def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None"
 def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | None") -> Table:
     """The validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody are
     marked broken.
-
-    Raises:
-        StudyInvalid: another number of records than the study says.
     """
     check_n_validation(spec, table.n_records)
     if people is None:
@@ -252,10 +233,6 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target
         problem: the problem it poses.
         table: the training records.
         target: the column to predict.
-
-    Raises:
-        StudyInvalid: a file cannot be read, the training data cannot be used as the study says, or there is no room
-            for the rows.
     """
     model, table = spec.model, table.without(left_out(spec))
     if not isinstance(model, LinearSection):

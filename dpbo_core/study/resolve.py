@@ -20,14 +20,14 @@ from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, met
 from dpbo_core.methods.advice.advise import Advice, advise, check_scoring
 from dpbo_core.methods.advice.choosing import AUTO, choose
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, TrainingFacts
+from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer
 from dpbo_core.methods.stated_search import check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
 from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec
 from dpbo_core.study.learning import check_learns
 from dpbo_core.study.named_score import pair_score, score_of
-from dpbo_core.study.spec import candidates_of, relation_of, unit_of
+from dpbo_core.study.spec import candidates_of
 from dpbo_core.study.training_set import named_prototype, study_fingerprint
 
 if TYPE_CHECKING:
@@ -52,11 +52,7 @@ class ResolvedStudy:
 
     @cached_property
     def plan(self) -> PrivacyPlan:
-        """The study's price: the noise draws that it will make, and the guarantee of all together.
-
-        Raises:
-            StudyInvalid: the method cannot run on this problem, or this machine cannot score as the study says.
-        """
+        """The study's price: the noise draws that it will make, and the guarantee of all together."""
         check_scoring(self.problem)
         check_counts(self.method, self.problem)
         check_scored_in_public(self.method, self.problem)
@@ -117,9 +113,6 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
         spec: as written.
         folder: of the study file, where an estimator may lie that it names.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
-
-    Raises:
-        StudyInvalid: the study cannot be used as written, or "auto" finds no method that would run.
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(problem, spec.method, spec.options)
@@ -128,11 +121,7 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
 
 
 def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
-    """Refuse a method that hides its number of evaluations where each one fetches files from a store.
-
-    Raises:
-        StudyInvalid: it would.
-    """
+    """Refuse a method that hides its number of evaluations where each one fetches files from a store."""
     section = spec.data
     if not method.hides_evaluations or section.divided is None:
         return
@@ -151,7 +140,7 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
-    return problem_of(spec, n_validation=spec.data.n_scored, training=spec.data.facts, unlisted=unlisted)
+    return problem_of(spec, n_validation=spec.data.n_scored, unlisted=unlisted)
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
@@ -227,11 +216,7 @@ def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks to score all candidates in one pass, if its method cannot; one with "auto" passes.
-
-    Raises:
-        StudyInvalid: its own method cannot.
-    """
+    """Refuse a study that asks to score all candidates in one pass, if its method cannot; "auto" passes."""
     able = method.scores_ahead and method.public_path
     if spec.search.one_pass and spec.method != AUTO and not able:
         raise StudyInvalid(
@@ -247,7 +232,6 @@ def problem_of(
     *,
     n_validation: int | None,
     trainer: Trainer | None = None,
-    training: TrainingFacts | None = None,
     unlisted: str | None = None,
 ) -> Problem:
     """The problem (model, score, candidates, sizes) that a study poses; it opens no file.
@@ -256,11 +240,7 @@ def problem_of(
         spec: the study.
         n_validation: m; None where the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
-        training: what is public of the training set where that is sensitive.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
-
-    Raises:
-        StudyInvalid: the score counts pairs, and each person counts once by a mean.
     """
     if spec.data.person_count is not None and pair_score(spec.model) is not None:
         raise StudyInvalid(
@@ -277,11 +257,9 @@ def problem_of(
         epsilon=spec.privacy.epsilon,
         delta=DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta,
         max_records_per_person=spec.privacy.max_records_per_person,
-        unit=unit_of(spec),
         person=spec.privacy.person,
         n_persons=spec.data.person_count,
-        relation=relation_of(spec),
-        training=training,
+        training=spec.data.facts,
         editions=(spec.budget and spec.budget.editions) or 1,
         study=spec.name,
         edition=spec.edition,

@@ -102,11 +102,7 @@ class Run(Opaque):
 
     @property
     def public(self) -> PublicHalf:
-        """The public half of the data, read at its first use; of a sensitive training set what the study states.
-
-        Raises:
-            StudyInvalid: the training data cannot be used as the study says.
-        """
+        """The public half of the data, read at its first use; of a sensitive training set what the study states."""
         if self._public is None:
             self._public = self.data.public(self.study.problem)
         return self._public

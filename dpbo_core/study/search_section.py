@@ -2,18 +2,9 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from dpbo_core.study.section import Section, checked, limited, one_of, require
+from dpbo_core.study.section import Section, limited
 
 USUAL_STEPS, MOST_STEPS = 20, 100_000
-
-
-def _check_lengthscale(length: float | str) -> None:
-    """Refuse a length-scale that is neither a positive number nor "fit"."""
-    if isinstance(length, str):
-        one_of("{key}", length, ("fit",))
-    else:
-        remedy = 'give a positive length in the unit cube (0.3, say) or "fit"'
-        require(length > 0.0, f"{{key}} = {length!r}", remedy=remedy)
 
 
 class SearchSection(Section):
@@ -34,7 +25,10 @@ class SearchSection(Section):
         float | None, limited("give a number of at least 0, or leave it out for the theoretical one", ge=0)
     ] = None
     kernel: Literal["matern52", "se"] = "matern52"
-    lengthscale: Annotated[float | str, checked(_check_lengthscale)] = 0.3
+    lengthscale: (
+        Annotated[float, limited('give a positive length in the unit cube (0.3, say) or "fit"', gt=0)]
+        | Literal["fit"]
+    ) = 0.3
     seed: Annotated[int, limited("choose one from 0 to 4294967295", ge=0, lt=2**32)] = 0
     candidates: Literal["grid", "sobol"] = "grid"
     n_candidates: Annotated[int, limited("ask for at least 1", ge=1)] = 256

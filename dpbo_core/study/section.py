@@ -157,7 +157,7 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     names = tuple(part for part in parts if isinstance(part, str))
     if names and isinstance(value, str):
         return unknown_name(key, value, names)
-    if beyond is None or names:
+    if beyond is None or beyond["type"] == "literal_error":
         wanted = " or ".join(word for kind, word in _WORDS.items() if kind in (*kinds, *map(type, names)))
         wanted = "a list of texts" if tuple in kinds else wanted
         shown = str(value)[:MAX_SHOWN]
@@ -220,11 +220,7 @@ def no_number(key: str) -> StudyInvalid:
 
 
 def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
-    """Refuse, at any depth of a study's tables, a number that no double reaches, or a text that UTF-8 cannot write.
-
-    Raises:
-        StudyInvalid: there is one; it names its place, below `where`. Texts are checked with `texts` alone.
-    """
+    """Refuse, at any depth of a study's tables, numbers that no double reaches, and texts that are no UTF-8."""
     for place, item in _plain_values(value, where):
         if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
             raise no_number(place)

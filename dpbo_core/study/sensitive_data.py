@@ -71,6 +71,16 @@ class SensitiveTrainingSet(DataSection):
     labels: Labels | None = None
     bounds: Bounds | None = None
 
+    @property
+    def facts(self) -> "TrainingFacts":
+        """The size and classes of the training records, and of a bundled set its feature names."""
+        from dpbo_core.data import bundled
+        from dpbo_core.methods.problem import TrainingFacts
+
+        classes = self.labels or bundled.public_facts(self.bundled_name)[0]
+        names = bundled.FEATURES.get(self.bundled_name, ())
+        return TrainingFacts(self.n_trained or 0, classes, names, scored=not self.has_validation)
+
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a model without private training, and anything about persons."""
         require(
@@ -117,13 +127,6 @@ class SensitiveSection(SensitiveTrainingSet):
     bounds: Bounds
     validation_share: float = 0.5
 
-    @property
-    def facts(self) -> "TrainingFacts":
-        """The stated size and classes of the training file."""
-        from dpbo_core.methods.problem import TrainingFacts
-
-        return TrainingFacts(self.n_training, self.labels, scored=not self.has_validation)
-
 
 class SensitiveFiles(SensitiveSection):
     """Two files, both sensitive.
@@ -162,12 +165,3 @@ class SensitiveBundled(BundledSection, SensitiveTrainingSet):
         from dpbo_core.data import bundled
 
         return self.bounds or bundled.public_facts(self.source)[1]
-
-    @property
-    def facts(self) -> "TrainingFacts":
-        """The size, classes and feature names of the bundled set's training records."""
-        from dpbo_core.data import bundled
-        from dpbo_core.methods.problem import TrainingFacts
-
-        classes = self.labels or bundled.public_facts(self.source)[0]
-        return TrainingFacts(self.n_trained, classes, bundled.FEATURES[self.source])

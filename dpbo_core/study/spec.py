@@ -13,7 +13,7 @@ from pydantic import Field, PlainValidator
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.declared_query import check_sections
-from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study.data_section import DataSection
@@ -44,11 +44,7 @@ KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do 
 
 
 def read_data(table: Any) -> DataSection:
-    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on.
-
-    Raises:
-        StudyInvalid: they are none.
-    """
+    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on."""
     if isinstance(table, DataSection):
         return table
     require(isinstance(table, Mapping), "[data] is not a table")
@@ -63,7 +59,7 @@ def read_data(table: Any) -> DataSection:
 
 
 def _read_axes(axes: Any) -> dict[str, AxisSection]:
-    """The axes of [space] by name, at least one; an error names the axis."""
+    """The axes of [space] by name, each of which is named by its error."""
     require(isinstance(axes, Mapping), "[space] is not a table")
     read = {}
     for name, axis in axes.items():
@@ -93,7 +89,7 @@ class StudySpec(StudyHead):
     model: Annotated[ModelSection, PlainValidator(read_model)]
     space: Annotated[Mapping[str, AxisSection], PlainValidator(_read_axes)]
     budget: Annotated[BudgetSection, PlainValidator(BudgetSection.read)] | None = None
-    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = SearchSection()
+    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = Field(default_factory=SearchSection)
     options: dict[str, Any] = Field(default_factory=dict)
     evaluation: Annotated[EvaluationSection, PlainValidator(EvaluationSection.read)] | None = None
     watch: Annotated[WatchSection, PlainValidator(WatchSection.read)] | None = None
@@ -213,14 +209,7 @@ def _axis(section: AxisSection) -> Axis:
     return Integer(low, high, log=section.log) if section.integer else Real(low, high, log=section.log)
 
 
-def unit_of(spec: StudySpec) -> PrivacyUnit:
-    """Whom the study protects: a sensitive training record; else a person or, without `person`, a record."""
-    if spec.data.sensitive_training:
-        return PrivacyUnit.TRAINING_RECORD
-    return PrivacyUnit.VALIDATION_RECORD if spec.privacy.person is None else PrivacyUnit.PERSON
-
-
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours: with one person replaced, where n_persons is stated; else one `unit_of`."""
+    """Which data sets are neighbours: with one person replaced where n_persons is stated; else one `unit`."""
     averages_persons = spec.data.person_count is not None
     return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE

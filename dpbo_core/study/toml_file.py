@@ -41,11 +41,7 @@ def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
 
 
 def study_digest(path: str | Path) -> str:
-    """SHA-256 of a study file, in hex; refused unless it reads as a study.
-
-    Raises:
-        StudyInvalid: it cannot be read as a study.
-    """
+    """SHA-256 of a study file, in hex; refused unless it reads as a study."""
     read_study(path)
     return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
 

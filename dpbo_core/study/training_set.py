@@ -33,9 +33,6 @@ def training_table(
         fitted: the preprocessing of a model, if it is another than the study's: raw cells are kept where that takes
             the table's own columns.
         inodes: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
-
-    Raises:
-        StudyInvalid: they cannot be read, or there is no public table.
     """
     section, tables = spec.data, spec.data.tables()
     if tables is not None:
@@ -72,11 +69,7 @@ class TrainingReading:
 
 
 def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReading | None = None) -> str:
-    """A hash of the PUBLIC training data, read for it unless by `reading`; "" where none are, or sensitive ones.
-
-    Raises:
-        StudyInvalid: they cannot be read.
-    """
+    """A hash of the PUBLIC training data, read for it unless by `reading`; "" where none are, or sensitive ones."""
     if not spec.data.has_public_records:
         return ""
     if spec.data.sensitive_training:
@@ -107,11 +100,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
-    """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo.
-
-    Raises:
-        StudyInvalid: there is no such estimator, or it has no such parameter.
-    """
+    """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo."""
     if not spec.model.names_object:
         return None
     from dpbo_core.models.estimators import cloned

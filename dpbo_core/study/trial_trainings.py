@@ -32,11 +32,7 @@ def to_try_out(method: Method, problem: Problem) -> tuple[int, ...]:
 
 
 def check_parameters(method: Method, problem: Problem, trainer: Trainer | None) -> None:
-    """Refuse a candidate whose parameters scikit-learn refuses, before any is trained.
-
-    Raises:
-        StudyInvalid: one of them; nothing was charged.
-    """
+    """Refuse a candidate whose parameters scikit-learn refuses, before any is trained."""
     if problem.model.ours:
         return
     from dpbo_core.models.estimator_trainer import EstimatorTrainer
@@ -47,22 +43,14 @@ def check_parameters(method: Method, problem: Problem, trainer: Trainer | None) 
 
 
 def check_trainable(method: Method, problem: Problem, trainer: Trainer | None) -> None:
-    """Refuse a study with a candidate that cannot be trained: parameters are checked, each structure is tried out.
-
-    Raises:
-        StudyInvalid: one cannot; nothing was charged.
-    """
+    """Refuse a study with a candidate that cannot be trained: parameters are checked, structures are tried out."""
     check_parameters(method, problem, trainer)
     for index in to_try_out(method, problem):
         uncharged(lambda index=index: problem.train(index))  # type: ignore[misc]
 
 
 def uncharged(work: Callable[[], T]) -> T:
-    """The result of public work before the charge; an error of it says that nothing was charged.
-
-    Raises:
-        StudyInvalid: the work's own.
-    """
+    """The result of public work before the charge; an error of it says that nothing was charged."""
     try:
         return work()
     except StudyInvalid as error:

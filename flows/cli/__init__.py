@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -21,6 +22,7 @@ def main() -> None:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _raise_interrupt)
         gc.set_threshold(GC_THRESHOLD)
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # nobody else's code is shown what is read
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
         read = _first_look()
         _announce(sys.argv[1:])

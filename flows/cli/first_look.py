@@ -58,9 +58,11 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
             place = place_of(folder, name)
             if isinstance(place, Path) and place.suffix.lower() in (".csv", ".parquet") and not place.exists():
                 raise missing_file(name)  # before the readers of tables are imported
-        from dpbo_core.study.headers import check_files, public_header
+        from dpbo_core.study.headers import check_validation, public_header
 
-        (public_header if verb == "plan" else check_files)(study, section, folder)
+        columns = public_header(study, folder).columns
+        if verb == "tune":
+            check_validation(study, folder, columns)
     if verb == "tune" and study.budget is None:
         raise no_budget(study.privacy.dataset)
 

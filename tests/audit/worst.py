@@ -28,7 +28,6 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, grid
 from dpbo_core.search.search_space import Real, SearchSpace
 
@@ -51,7 +50,7 @@ def world(
         n_candidates=n_candidates, n_validation=m, epsilon=epsilon, delta=wanted.pop("delta", DELTA), steps=steps,
         k=2 if person else 1, **wanted,
     )  # fmt: skip
-    return replace(made, unit=PrivacyUnit.PERSON, person="person") if person else made
+    return replace(made, person="person") if person else made
 
 
 def sums(problem: Problem, low: tuple[float, ...], high: tuple[float, ...]) -> tuple[Sums, Sums]:

@@ -1,7 +1,6 @@
 """Algorithm 3 as printed, `lipschitz` with evaluate = "path": all of Λ trained ahead, or one model a step."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,7 +81,7 @@ def test_all_of_lambda_is_trained_before_the_charge_or_each_step_trains_one_mode
 def test_both_forms_score_the_same_models(spec, book):
     """To the last step of the grid, so that one may stand for the other."""
     scores = [
-        run_study(replace(public(book, one), edition=form), ledger=book, source=quiet()).release.value["score"]
+        run_study(public(book, one).replace(edition=form), ledger=book, source=quiet()).release.value["score"]
         for form, one in spec.items()
     ]
     assert scores[0] == scores[1] != 0.5

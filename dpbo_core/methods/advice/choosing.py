@@ -14,7 +14,6 @@ from dpbo_core.methods.advice.expected_loss import Expected, expected
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
-from dpbo_core.problem.problem import Problem
 
 AUTO = "auto"
 EVENLY = ", as if half of the records were positive"
