@@ -170,7 +170,6 @@ def test_help_says_more_than_a_symbol():
 SLICE = ("command", "flow")  # every feature that has one calls it so
 ALIKE = {
     "certified": "what a certificate shows: how anything says it, what methods say, and what reports say",
-    "query": "any private query, and what a feature declares of its own",
     "learning": "beginning with earlier editions: the search, and what it begins with",
     "tuning": "the tuning of a study: the query, and its tasks",
     **merged("ALIKE_FILES"),
