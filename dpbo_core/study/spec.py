@@ -168,7 +168,7 @@ class StudySpec(StudyHead):
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
         refuse_unknown(tables, ("study", *TABLES, "method"), "the study")
-        check_sections(name for name in OF_FEATURES if name in tables)
+        check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():
@@ -179,7 +179,6 @@ class StudySpec(StudyHead):
         return cls(**dict(StudyHead.read(tables["study"])), **sections, options=dict(tables.get("method", {})))
 
 
-OF_FEATURES = ("watch", "objective")
 TABLES = ("privacy", "budget", "data", "model", "space", "search", "evaluation", "watch", "objective")
 DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 

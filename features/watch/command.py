@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpbo.features.watch.look_document import ALL, look_document
 from dpbo.features.watch.looks import open_look
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.features.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
@@ -21,7 +22,6 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.budget_alert import account_line
-from dpbo.tasks.reporting.look_document import ALL, look_document
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dpbo.features.watch.looks import OpenLook, open_look
+from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import ALARM, emit, wait_until_recorded
@@ -16,7 +17,6 @@ from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.study_series import log_looks
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection

@@ -1,0 +1,120 @@
+"""A watch in MLflow: one run below its study's, with a timeline of looks, a bit each."""
+
+import json
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from dpbo.features.watch import KIND as WATCH
+from dpbo.features.watch.look_document import watch_document
+from dpbo.features.watch.recorded_looks import Look
+from dpbo.tasks.reporting.logged_numbers import budget_rows, metric
+from dpbo.tasks.reporting.markdown_page import markdown
+from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store
+from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, series_of
+from dpbo_core.ledger.accounting.account import Account, balances
+
+STATE = "dpbo.watch"  # what a watch says, and since when
+ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
+ID = 16  # digits of a fingerprint that name what MLflow shows of it
+
+
+def log_looks(look: Look, account: Account, tracking_uri: str) -> Tracked:
+    """Log every look (private check) of the watch that MLflow does not show yet, in its dataset's experiment.
+
+    Args:
+        look: the newest.
+        account: the dataset's; what is spent and left since the watch was charged joins its study's charts.
+        tracking_uri: of MLflow's store.
+
+    Raises:
+        DpboError: the experiment was deleted, or a tracking server does not answer.
+    """
+    with publishing(tracking_uri):
+        return _log_looks(look, account, open_store(tracking_uri))
+
+
+def _log_looks(look: Look, account: Account, store: Store) -> Tracked:
+    experiment = store.experiment(look.key.dataset)
+    run = _run(store, experiment, look)
+    logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
+    new = [one for one in look.history if one.number not in logged]
+    points = [metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
+    if points:
+        store.client.log_batch(run.data.tags[PARENT], metrics=_spent(look, account))
+        store.client.log_batch(run.info.run_id, metrics=points)
+    state = _state(look)
+    if look.release is not None and run.data.tags.get(STATE) != state:
+        with TemporaryDirectory() as scratch:
+            document = Path(scratch) / "release.json"
+            text = json.dumps(look.release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+            document.write_text(text, encoding="utf-8")
+            store.put(run.info.run_id, document)
+    store.client.update_run(run.info.run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
+    store.client.set_terminated(run.info.run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
+    store.client.set_tag(run.info.run_id, STATE, state)
+    return Tracked(experiment_name(look.key.dataset), run.info.run_id, place_of(experiment, run.info.run_id))
+
+
+def _state(look: Look) -> str:
+    """The state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
+    over = next((one for one in look.history if one.alarm), None)
+    since = look.history[0] if over is None else over
+    return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
+
+
+def _spent(look: Look, account: Account) -> list[Any]:
+    """Metrics of the dataset's budget just after the watch was charged; repeated, the same rows."""
+    key, first = (look.key.study, look.key.edition), look.history[0].recorded_at
+    charged = [
+        balance
+        for balance in balances(account)
+        if (balance.entry.study, balance.entry.edition) == key and balance.entry.reserved_at <= first
+    ]
+    rows = budget_rows(charged[-1]) if charged else []
+    return [metric(name, number, _milliseconds(first), place) for name, number, place in rows if isfinite(number)]
+
+
+def _run(store: Store, experiment: str, look: Look) -> Any:
+    """The MLflow run of a watch, by the fingerprint of its key; created if there is none."""
+    name = look.key.fingerprint[:ID]
+    runs = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
+    if runs:
+        return runs[0]
+    guarantee = look.guarantee
+    study = look.key.study.removesuffix(f"/{WATCH}")
+    tags = {
+        RELEASE_TAG: name,
+        PARENT: series_of(store, experiment, study, look.key.dataset),
+        KIND: WATCH,
+        STUDY: study,
+        "dpbo.edition": look.key.edition,
+        "dpbo.method": WATCH,
+        "dpbo.dataset": look.key.dataset,
+        "dpbo.unit": guarantee.unit.value,
+        NOTE_TAG: markdown(watch_document(look)),
+        "dpbo.guarantee": guarantee.in_words(),
+        "dpbo.evidence": guarantee.evidence.standing.value,
+        "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
+    }
+    title = f"{look.key.study} · {look.key.edition}"
+    run = store.client.create_run(experiment, run_name=title, tags=tags)
+    for key, value in {
+        "study": look.key.study,
+        "edition": look.key.edition,
+        "method": WATCH,
+        "drop": look.terms.drop,
+        "epsilon": look.terms.epsilon,
+        "delta": guarantee.delta,
+        "least_records": look.terms.least_records,
+        "reference": look.terms.reference,
+    }.items():
+        store.client.log_param(run.info.run_id, key, value)
+    return run
+
+
+def _milliseconds(moment: str) -> int:
+    return round(1000.0 * datetime.fromisoformat(moment).timestamp())
