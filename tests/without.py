@@ -98,12 +98,12 @@ def delete_pages(folder, feature):
             return "" if (page.parent / found[2]).resolve() in gone else found[0]
 
         path.write_text(re.sub(link, plain, re.sub(rf"^.*\| yes: {link}.*\n", claimed, text, flags=re.MULTILINE)))
-    shown = "".join(kept.values())
     for path in gone:
         site.write_text(re.sub(rf"^.* {path.relative_to(docs)}\n", "", site.read_text(), flags=re.MULTILINE))
         path.unlink()
-    for picture in docs.rglob("*.png"):
-        if picture.name not in shown and picture.name in "".join(pages[path] for path in gone):
+    left = "".join(path.read_text() for path in folder.rglob("*.py")) + "".join(kept.values())
+    for picture in docs.rglob("*.png"):  # that nothing draws any more and no page shows
+        if picture.stem not in left:
             picture.unlink()
 
 
