@@ -67,7 +67,7 @@ _HOME = {
     "open_study": "study.tuning",
     "plan_evaluation": "report.evaluation",
     "plan_study": "study.resolve",
-    "read_study": "study.toml_file",
+    "read_study": "study.spec",
     "run_and_evaluate": "report.evaluation",
     "run_study": "study.tuning",
 }

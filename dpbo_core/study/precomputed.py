@@ -9,7 +9,7 @@ What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
 train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `Anew` where it does
-try out          else one training a structure (`trial_trainings`), so that what cannot be trained costs nothing
+try out          else one training a structure (`trained_models`), so that what cannot be trained costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).

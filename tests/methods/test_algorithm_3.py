@@ -194,7 +194,7 @@ def test_where_others_see_the_steps_nothing_is_charged(spec, book, trained):
 def test_a_study_that_says_otherwise_is_refused(spec, options, said):
     with pytest.raises(StudyInvalid, match=said):
         plan_study(spec["lipschitz_step"].replace(options=options))
-    assert Lipschitz("path", train="step").trains_in_steps()
+    assert Lipschitz("path", train="step").trains_in_steps
 
 
 def test_other_models_are_refused_at_the_plan(tables):
