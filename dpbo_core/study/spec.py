@@ -7,9 +7,9 @@ set that is public, or predictions that were made elsewhere (`public_data`), or 
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Union
 
-from pydantic import Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator, SerializeAsAny
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.declared_query import check_sections
@@ -84,16 +84,16 @@ class StudyHead(Section):
 class StudySpec(StudyHead):
     """A whole study. `space` maps an axis name to its section; `options` are those of the chosen method."""
 
-    privacy: Annotated[PrivacySection, PlainValidator(PrivacySection.read)]
-    data: Annotated[DataSection, PlainValidator(read_data)]
-    model: Annotated[ModelSection, PlainValidator(read_model)]
-    space: Annotated[Mapping[str, AxisSection], PlainValidator(_read_axes)]
-    budget: Annotated[BudgetSection, PlainValidator(BudgetSection.read)] | None = None
-    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = Field(default_factory=SearchSection)
+    privacy: Annotated[PrivacySection, BeforeValidator(PrivacySection.read)]
+    data: Annotated[SerializeAsAny[DataSection], PlainValidator(read_data, json_schema_input_type=Union[KINDS])]  # noqa: UP007
+    model: Annotated[ModelSection, BeforeValidator(read_model)]
+    space: Annotated[dict[str, AxisSection], BeforeValidator(_read_axes)]
+    budget: Annotated[BudgetSection, BeforeValidator(BudgetSection.read)] | None = None
+    search: Annotated[SearchSection, BeforeValidator(SearchSection.read)] = Field(default_factory=SearchSection)
     options: dict[str, Any] = Field(default_factory=dict)
-    evaluation: Annotated[EvaluationSection, PlainValidator(EvaluationSection.read)] | None = None
-    watch: Annotated[WatchSection, PlainValidator(WatchSection.read)] | None = None
-    objective: Annotated[ObjectiveSection, PlainValidator(ObjectiveSection.read)] | None = None
+    evaluation: Annotated[EvaluationSection, BeforeValidator(EvaluationSection.read)] | None = None
+    watch: Annotated[WatchSection, BeforeValidator(WatchSection.read)] | None = None
+    objective: Annotated[ObjectiveSection, BeforeValidator(ObjectiveSection.read)] | None = None
 
     def check(self) -> None:
         """Refuse sections that do not fit one another, and what a ledger could not write down."""

@@ -27,8 +27,7 @@ from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
-from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources
-from dpbo_core.study.halves import is_partitioned
+from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources, is_partitioned
 from dpbo_core.study.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.study.precomputed import (
     Chunks,
