@@ -42,8 +42,7 @@ from dpbo_core.study.preconditions import check_accepted
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import Run
-from dpbo_core.study.trained_models import TrainedModels, memory_limit
-from dpbo_core.study.trial_trainings import check_parameters, to_try_out, uncharged
+from dpbo_core.study.trained_models import TrainedModels, check_parameters, memory_limit, to_try_out, uncharged
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimator_trainer import EstimatorTrainer

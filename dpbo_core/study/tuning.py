@@ -44,8 +44,7 @@ from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.study.resolve import check_one_pass
 from dpbo_core.study.run import Run
-from dpbo_core.study.trained_models import TrainedModels, memory_limit
-from dpbo_core.study.trial_trainings import check_trainable, uncharged
+from dpbo_core.study.trained_models import TrainedModels, check_trainable, memory_limit, uncharged
 
 MOST_UNTRAINED = 20  # candidates that a release names
 

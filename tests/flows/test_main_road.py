@@ -13,7 +13,8 @@ from dpbo.flows.cli import main
 from dpbo_core import methods
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.study import preconditions, resolve, toml_file, training_set
+from dpbo_core.study import preconditions, resolve, training_set
+from dpbo_core.study import spec as study_file
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.run import Run
 
@@ -54,7 +55,7 @@ validation_share = 0.5
 ASKED_FOR = "private_trajectory"
 MOST_OF_THE_CORE, MOST_LOADED, MOST_EXECUTED = 155, 220, 170  # modules
 STATIONS = {
-    toml_file.read_study: "read", resolve.resolve: "resolve", preconditions.check_policy: "ask the policy",
+    study_file.read_study: "read", resolve.resolve: "resolve", preconditions.check_policy: "ask the policy",
     training_set.training_table: "read the public table", PrivateTrajectory.plan: "price",
 }  # fmt: skip
 
@@ -127,7 +128,7 @@ def test_a_run_says_nothing_of_itself_and_stays_in_its_process(study):
 
     from dpbo_core import PrivacyLedger
 
-    run = Run.of(toml_file.read_study(study), QueryContext(PrivacyLedger("sqlite:///l.db"), Path()))
+    run = Run.of(study_file.read_study(study), QueryContext(PrivacyLedger("sqlite:///l.db"), Path()))
     assert (repr(run), str(run)) == ("<Run>", "<Run>")
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="stays in its process"):
@@ -139,7 +140,7 @@ def test_what_the_policy_was_not_asked_about_is_not_opened(study, suffix):
     """Another file is put under the public one's name in between: a dataset's records, say."""
     from dpbo_core import PrivacyLedger
 
-    folder, spec = study.parent, toml_file.read_study(study)
+    folder, spec = study.parent, study_file.read_study(study)
     if suffix == "parquet":
         for name in ("t", "v"):
             pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")

@@ -61,7 +61,7 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     from prefect.flows import load_flow_from_entrypoint
 
     from dpbo_core.study.resolve import plan_study
-    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.spec import read_study
 
     container = ROOT / "examples" / "container" / "prefect.yaml"
     (in_container,) = yaml.safe_load(container.read_text())["deployments"]

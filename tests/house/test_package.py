@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dpbo.flows.cli.tune import EXAMPLE
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = sysconfig.get_path("purelib")

@@ -18,7 +18,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import Run
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import check_first, open_study, run_study
 
 LOW, HIGH, POINTS, STEPS = 0.5, 8.0, 4, 7  # more steps than candidates: one at least comes back

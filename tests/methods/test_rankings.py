@@ -29,7 +29,7 @@ from dpbo_core.study import data_split
 from dpbo_core.study.named_score import score_on
 from dpbo_core.study.public_advice import advised_half
 from dpbo_core.study.resolve import advise_study, planning_problem
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 LARGE = 3000.0  # noise is then far below what is compared
