@@ -101,9 +101,10 @@ def delete_pages(folder, feature):
     for path in gone:
         site.write_text(re.sub(rf"^.* {path.relative_to(docs)}\n", "", site.read_text(), flags=re.MULTILINE))
         path.unlink()
-    left = "".join(path.read_text() for path in folder.rglob("*.py")) + "".join(kept.values())
-    for picture in docs.rglob("*.png"):  # that nothing draws any more and no page shows
-        if picture.stem not in left:
+    scripts = [path for part in ("benchmarks", "tasks", "examples") for path in (folder / part).rglob("*.py")]
+    left = "".join(path.read_text() for path in (*scripts, *(folder / "tests" / "audit").glob("*.py")))
+    for picture in docs.rglob("*.png"):
+        if picture.stem not in left:  # nothing draws it any more
             picture.unlink()
 
 
@@ -136,6 +137,8 @@ def main(feature, *options):
         folder = Path(place).resolve()
         copy_of_tree(folder)
         delete(folder, feature)
+        for command in (("init", "-q"), ("add", "-A")):  # tests ask git which files are the project's
+            subprocess.run(["git", *command], cwd=folder, check=True)
         python = environment(folder)
         if (ROOT / ".mypy_cache").is_dir():  # what was checked already is not checked again
             shutil.copytree(ROOT / ".mypy_cache", folder / ".mypy_cache")
