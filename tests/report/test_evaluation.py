@@ -4,8 +4,8 @@ import copy
 import json
 import subprocess
 import sys
-import sysconfig
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -540,7 +540,7 @@ def without_dpbo(folder, columns, *models):
     carries: classes, and what the verbs give.
     """
     _, loader = write_served_code(folder)
-    words = [sys.executable, "-I", "-S", "-c", BARE, loader, folder, sysconfig.get_path("purelib")]
+    words = [sys.executable, "-I", "-S", "-c", BARE, loader, folder, Path(np.__file__).parents[1]]
     asked = json.dumps([{name: column.tolist() for name, column in columns.items()}, models])
     said = subprocess.run(words, input=asked, capture_output=True, text=True, check=True).stdout
     return map(json.loads, said.splitlines())
