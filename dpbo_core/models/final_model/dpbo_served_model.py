@@ -114,12 +114,11 @@ def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
     columns = {feature.name: listed(table[feature.name]) for feature in preprocessing.features}
     if preprocessing.columns is None:
         return preprocessing.rows(table_of(columns))
-
-    def read(value: Any) -> object:
-        """A value as its column's reader has it."""
-        return text_cell(value) if preprocessing.csv and isinstance(value, str) else cell_of(value)
-
-    cells = {name: as_cells(map(read, column)) for name, column in columns.items()}
+    csv = preprocessing.csv
+    cells = {
+        name: as_cells(text_cell(value) if csv and isinstance(value, str) else cell_of(value) for value in column)
+        for name, column in columns.items()
+    }
     return preprocessing.rows(replace(table_of(columns), cells=cells))
 
 
