@@ -19,9 +19,6 @@ def prepared(run: Run, processes: Processes | None = None) -> tuple[Precomputed 
     """Train and cross-validate on public data before any charge: results (None: none needed), number of tasks.
 
     None are needed for a sensitive training set, or a study that was released before.
-
-    Raises:
-        StudyInvalid, PolicyRefused, AssumptionNotAccepted: nothing was charged.
     """
     if run.problem.training is not None or run.recorded() is not None:
         return None, 0

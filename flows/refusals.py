@@ -33,9 +33,6 @@ def failed_run(error: DpboError, study: object) -> Any:
     Args:
         error: what the ledger, the policy or the study said.
         study: whose run it is; whatever was given as one, where it could not be read.
-
-    Raises:
-        DpboError: the error, outside of a flow run of ours.
     """
     if not _in_flow_of_ours():
         raise error

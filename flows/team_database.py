@@ -33,11 +33,7 @@ class Databases:
 
 
 def databases(url: str) -> Databases:
-    """The addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`.
-
-    Raises:
-        StudyInvalid: it is no PostgreSQL URL with a database.
-    """
+    """The addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`."""
     address = team_address(url)
 
     def beside(driver: str, suffix: str = "") -> str:
@@ -55,9 +51,6 @@ def prepare(url: str, *, mlflow: bool = True, prefect: bool = True) -> None:
         url: of the team's server, with the ledger's database.
         mlflow: whether MLflow's runs are kept there; False where MLFLOW_TRACKING_URI names another store.
         prefect: whether a Prefect server of ours keeps its runs there; False where one is set.
-
-    Raises:
-        DpboError: the server cannot be reached, or the role may not create databases.
     """
     address = team_address(url)
     ours = databases(url).prefect

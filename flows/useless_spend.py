@@ -17,9 +17,6 @@ def consent(study: StudySpec, useless: str, *, may_ask: bool) -> IfUseless:
         study: which is about to be charged.
         useless: why its plan expects mostly noise; "" where it does not.
         may_ask: whether the owner started this; asked is who sits at a terminal.
-
-    Raises:
-        SpendUseless: nobody agreed; nothing was charged.
     """
     if study.privacy.anyway:
         return IfUseless.SPEND

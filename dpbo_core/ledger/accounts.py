@@ -65,27 +65,16 @@ UNRELEASED = (
 
 @dataclass(frozen=True)
 class DatasetAccount(Account):
-    """The account of a dataset with everything that its owner approved.
+    """The account of a dataset with everything that its owner approved."""
 
-    Attributes:
-        sources: what it may be scored on.
-        published: the files whose records are public on the owner's word.
-        shares: other datasets that the same people pay.
-        largest: ε in 10⁻¹² of a study that Prefect starts; None for no limit.
-        scores: import paths of the functions that its studies may be scored by.
-        readable: training files and saved models that studies which Prefect starts may read.
-        estimators: import paths that they may name.
-        a_day: ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit.
-    """
-
-    sources: tuple[Approved, ...] = ()
-    published: tuple[str, ...] = ()
-    shares: tuple[str, ...] = ()
-    largest: int | None = None
-    scores: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
-    estimators: tuple[str, ...] = ()
-    a_day: int | None = None
+    sources: tuple[Approved, ...] = ()  # what it may be scored on
+    published: tuple[str, ...] = ()  # the files whose records are public on the owner's word
+    shares: tuple[str, ...] = ()  # other datasets that the same people pay
+    largest: int | None = None  # ε in 10⁻¹² of a study that Prefect starts; None for no limit
+    scores: tuple[str, ...] = ()  # import paths of the functions that its studies may be scored by
+    readable: tuple[str, ...] = ()  # training files and saved models that studies which Prefect starts may read
+    estimators: tuple[str, ...] = ()  # import paths that they may name
+    a_day: int | None = None  # ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit
 
 
 @row_decoding()
@@ -124,9 +113,6 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
-
-    Raises:
-        LedgerDamaged: the tables say something else, or the history since the dataset's newest entry is not whole.
     """
     sealed = writer.totals_of(dataset)
     cap = writer.connection.execute(CAP, {"dataset": dataset}).one_or_none()
@@ -231,11 +217,6 @@ def dataset_with_cap(
 ) -> PrivacyBudget | None:
     """The dataset's cap, refused where `cap` differs; where it has none, one is opened: its name pattern's or, by
     an owner alone, `cap`; None without these.
-
-    Raises:
-        LedgerDamaged: what the tables say of the dataset is not what the history sealed.
-        StudyInvalid: `cap` is not the cap that the dataset has.
-        PolicyRefused: an operator would open it.
     """
     check_sealed(writer, name)
     budget = cap_of(writer.connection, name)

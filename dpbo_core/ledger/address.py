@@ -27,10 +27,6 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 def ledger_url(url: str | None = None) -> str:
     """The ledger's SQLAlchemy URL: `url` unless None or empty, else DPBO_LEDGER_URL, else the team's PostgreSQL
     (DPBO_DATABASE_URL), else that of ./mlruns/ledger.db.
-
-    Raises:
-        StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
-            team's setting is no PostgreSQL URL.
     """
     if url is not None and not isinstance(url, str):
         raise StudyInvalid(
@@ -61,11 +57,7 @@ def team_setting() -> str | None:
 
 
 def team_address(url: str) -> sa.URL:
-    """A team's PostgreSQL URL, parsed; any other database is refused.
-
-    Raises:
-        StudyInvalid: it is no PostgreSQL URL with a database.
-    """
+    """A team's PostgreSQL URL, parsed; any other database is refused."""
     try:
         address = sa.engine.make_url(url)
         fit = address.get_backend_name() == "postgresql" and bool(address.database)
@@ -83,9 +75,6 @@ def team_address(url: str) -> sa.URL:
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
     """An engine on the ledger's database (a missing SQLite file is made; SQLite or PostgreSQL, else refused), and
     its rollback guard's file.
-
-    Raises:
-        StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.
     """
     try:
         address = sa.engine.make_url(url)
@@ -213,11 +202,7 @@ def _postgresql_engine(address: sa.URL) -> sa.Engine:
 
 
 def _make_private(folder: Path, file: Path | None = None) -> None:
-    """Make a folder and a file, readable by their owner alone; SQLite gives -wal and -shm the file's mode.
-
-    Raises:
-        StudyInvalid: one of them cannot be made or written.
-    """
+    """Make a folder and a file, readable by their owner alone; SQLite gives -wal and -shm the file's mode."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if file is not None:

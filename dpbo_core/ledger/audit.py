@@ -58,11 +58,7 @@ def export(url: str) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
-    """The history entries in the lines that `export` wrote; LedgerDamaged at any other line; no hash is checked.
-
-    Raises:
-        LedgerDamaged: a line is not one that `export` wrote.
-    """
+    """The history entries in the lines that `export` wrote; LedgerDamaged at any other line; no hash is checked."""
     entries: list[Link] = []
     for line in lines:
         try:
@@ -75,11 +71,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
 
 
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
-    """Refuse a ledger unlike its history, guards or an exported `copy`; returns its newest entry's number and hash.
-
-    Raises:
-        LedgerDamaged: says what was changed, removed, added, reordered or lost.
-    """
+    """Refuse a ledger unlike its history, guards or exported `copy`; return its newest entry's number and hash."""
     store = opened(url)
     with store.reading() as connection, row_decoding():
         history = links(connection)
@@ -100,11 +92,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
 
 
 def opened(url: str) -> LedgerStore:
-    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused.
-
-    Raises:
-        DpboError: it has another schema.
-    """
+    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused."""
     store = LedgerStore(url, restored=True)
     if store.schema != schema.SCHEMA:
         raise schema.another(store.schema)

@@ -50,9 +50,6 @@ class RecordedStudies:
 
     Attributes:
         url: of its database.
-
-    Raises:
-        LedgerDamaged: an old copy of it was restored; every method, where a row is not what was written there.
     """
 
     def __init__(self, url: str) -> None:
@@ -116,11 +113,7 @@ class RecordedStudies:
 
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order; one that is missing raises.
-
-        Raises:
-            LedgerDamaged: one is not there any more.
-        """
+        """The recorded releases of these ids, in their order; one that is missing raises."""
         releases = {item.release_id: item.release for item in self._select(NAMED.in_(ids)) if item.release}
         return tuple(releases[name] for name in ids)
 
@@ -186,9 +179,6 @@ def standing_of(release: Release, url: str) -> Standing:
     Returns:
         "held"; "accepted" where it is missing and a person answered for an older copy; "another" where the release
         is of another ledger, or of a version that named none.
-
-    Raises:
-        LedgerDamaged: it is missing, and nobody answered for that.
     """
     if not release.ledger:
         return "another"

@@ -110,11 +110,7 @@ def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[st
 
 
 def check_public(connection: sa.Connection, source: Source) -> None:
-    """Refuse a source as public if it is a dataset's sensitive one and unpublished: its values could be printed.
-
-    Raises:
-        PolicyRefused: it is one's, whose owner did not publish it.
-    """
+    """Refuse a source as public if it is a dataset's sensitive one and unpublished: its values could be printed."""
     published = sources_under(connection, PUBLISHED, (source,))
     for item in sources_under(connection, SOURCE, (source,)):
         if same_records(source, item.source) and not is_published(source, published, item.dataset):
@@ -127,11 +123,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
 
 
 def _check_never_public(connection: sa.Connection, source: Source, dataset: str) -> None:
-    """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it.
-
-    Raises:
-        PolicyRefused: it was read so, and the dataset's owner did not publish it.
-    """
+    """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it."""
     published = sources_under(connection, PUBLISHED, (source,))
     if source.kind in UNCOMPARED or is_published(source, published, dataset):
         return
@@ -179,11 +171,7 @@ def check_sources(
 
 
 def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyBudget, caller: Caller) -> None:
-    """Refuse a sensitive source that the dataset was not scored on before, unless the caller may add it.
-
-    Raises:
-        PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
-    """
+    """Refuse a sensitive source that the dataset was not scored on before, unless the caller may add it."""
     dataset = budget.dataset
     own = [item.source for item in approved if item.dataset == dataset]
     if any(same_records(source, other) for other in own):
@@ -201,11 +189,7 @@ def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyB
 
 
 def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -> None:
-    """Refuse a sensitive source that is another dataset's too, unless its owner allowed the sharing.
-
-    Raises:
-        PolicyRefused: it is another dataset's.
-    """
+    """Refuse a sensitive source that is another dataset's too, unless its owner allowed the sharing."""
     other = next(iter(sharing(source, approved, dataset)), None)
     if other is not None:
         raise PolicyRefused(
@@ -237,11 +221,7 @@ def is_published(source: Source, published: Sequence[Approved], dataset: str) ->
 
 
 def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: str) -> None:
-    """Refuse to continue a charged study on other files or tables than it began with.
-
-    Raises:
-        PolicyRefused: it is not.
-    """
+    """Refuse to continue a charged study on other files or tables than it began with."""
     approved = [item.source for item in sources_under(connection, SOURCE, sources) if item.dataset == dataset]
     for source in sources:
         if source.role == PUBLIC:
@@ -254,11 +234,7 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
 
 @row_decoding()
 def check_division(connection: sa.Connection, dataset: str, share: float, n_rows: int) -> None:
-    """Refuse another split share for a table divided by position, or a table that lost rows.
-
-    Raises:
-        PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
-    """
+    """Refuse another split share for a table divided by position, or a table that lost rows."""
     earlier = list(facts_about(connection, dataset, VALIDATION_SIZE).values())
     other = next((float(division["share"]) for division in earlier if division["share"] != share), None)
     if other is not None:

@@ -78,9 +78,6 @@ class Reservation:
             spend: of the draw, whose name it has.
             draw: makes it.
             check: sees every draw of this study that was recorded before, by name, and refuses by raising.
-
-        Raises:
-            DpboError: the release was recorded, and the query draws nothing after it.
         """
         with self._writing() as writer:
             outcome = self._outcome_of(writer.connection, spend.what)
@@ -97,11 +94,7 @@ class Reservation:
         return outcome
 
     def open(self) -> None:
-        """Record durably that sensitive bytes are about to be opened under the charge, unless it was recorded.
-
-        Raises:
-            StudyInvalid: a corrected study took the charge over.
-        """
+        """Record durably that sensitive bytes are about to be opened under the charge, unless it was recorded."""
         with self._writing() as writer:
             mark_opened(writer, self._key)
 
@@ -142,11 +135,7 @@ class Reservation:
             yield writer
 
     def _check_same(self, connection: sa.Connection) -> None:
-        """Refuse a ledger in whose history the query was not charged.
-
-        Raises:
-            LedgerDamaged: it is another one, or was restored since.
-        """
+        """Refuse a ledger in whose history the query was not charged."""
         if connection.scalar(HASH, {"sequence": self._since.sequence}) != self._since.hash:
             raise LedgerDamaged(
                 "this is not the ledger in which the running query was charged",

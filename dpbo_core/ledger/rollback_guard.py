@@ -70,11 +70,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def entries(self) -> list[tuple[Place, Path]]:
-        """The entry that each of the ledger's own records names, and the record's path.
-
-        Raises:
-            LedgerDamaged: one is unreadable.
-        """
+        """The entry that each of the ledger's own records names, and the record's path."""
         return [(record.read(), record.path) for record in self.records]
 
     def of_user(self) -> Place:
@@ -87,11 +83,7 @@ class RollbackGuard:
         return START
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the newest entry's number and hash beside the database, and for the user, where failing only warns.
-
-        Raises:
-            DpboError: the one beside the ledger cannot be written.
-        """
+        """Write the newest entry's number and hash beside the database, and for the user, where failing warns."""
         for record in self.records:
             record.keep_durably(reached, over)
         path = self.path_of_user
@@ -116,11 +108,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The history entry (number, hash) that the record names; the start without a file; refused if unreadable.
-
-        Raises:
-            LedgerDamaged: the file is not one that this class wrote.
-        """
+        """The history entry (number, hash) that the record names; the start without a file."""
         self._check_kind()
         place = None
         try:
@@ -139,12 +127,7 @@ class Record:
         return place
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the history entry `reached` (number, hash) over an earlier one; a crash of the machine may lose it.
-
-        Raises:
-            LedgerDamaged: the file is not one that this class wrote.
-            DpboError: it cannot be written.
-        """
+        """Write the history entry `reached` (number, hash) over an earlier one; a crash may lose it."""
         with self._locked() as file:
             self._write_if_later(file, reached, over)
 

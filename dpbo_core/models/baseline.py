@@ -124,9 +124,6 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
     Args:
         labels: class of each public record, (n,).
         seed: of the search, ≥ 0.
-
-    Raises:
-        StudyInvalid: fewer than two records.
     """
     n = len(labels)
     if n < 2:

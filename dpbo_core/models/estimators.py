@@ -67,11 +67,7 @@ class EstimatorFactory:
     decode: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def build(self, /, **hyperparameters: Any) -> Any:
-        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded.
-
-        Raises:
-            StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
-        """
+        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded."""
         kind, wanted = estimator_class(self.import_path), {**self.params, **decoded(hyperparameters, self.decode)}
         try:
             signature = inspect.signature(kind).parameters
@@ -91,11 +87,7 @@ class EstimatorFactory:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> "FittedEstimator":
-        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any.
-
-        Raises:
-            StudyInvalid: anything `build` refuses, rows that are not a numeric table, or a failing fit.
-        """
+        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
         return fitted(self.build(**hyperparameters), X, y, weights, shown_as=self.import_path, columns=self.columns)
 
 
@@ -131,11 +123,7 @@ def fitted(
     shown_as: str,
     columns: tuple[NamedColumn, ...] | None = None,
 ) -> "FittedEstimator":
-    """Fit `estimator` in place on public rows (a data frame if `columns`) with `weights` (n,) if any, and wrap it.
-
-    Raises:
-        StudyInvalid: rows that are not a numeric table, or a failing fit.
-    """
+    """Fit `estimator` in place on public rows (a data frame if `columns`), with any `weights` (n,), and wrap it."""
     try:
         rows = np.array(X, dtype=np.float64 if columns is None else object)
         stand_in = rows[0].copy()
@@ -194,15 +182,10 @@ def _hyperparameters_refused(import_path: str, what: str, error: Exception, reme
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PreparedRows:
-    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted.
+    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted."""
 
-    Attributes:
-        rows: (m, d), for trees in single precision.
-        sound: (m,) which rows are their own.
-    """
-
-    rows: NDArray[Any]
-    sound: NDArray[np.bool_]
+    rows: NDArray[Any]  # (m, d), for trees in single precision
+    sound: NDArray[np.bool_]  # (m,) which rows are their own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,9 +221,6 @@ class FittedEstimator(ScorableModel):
 
         Returns:
             (m,) float64. Element i is a function of row i, truth i and m alone.
-
-        Raises:
-            StudyInvalid: another number of columns than in training, or of labels than rows; both are public.
         """
         d, y, rows = len(self.stand_in), np.asarray(truth), np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):

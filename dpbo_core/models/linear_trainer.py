@@ -46,11 +46,7 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """A trainer of linear models on rows with classes 0 and 1 (signs −1 and +1); refused for other classes.
-
-        Raises:
-            StudyInvalid: other than two classes.
-        """
+        """A trainer of linear models on rows with classes 0 and 1 (signs −1 and +1); refused for other classes."""
         check_two_classes(int(labels.max()) + 1, loss)
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 

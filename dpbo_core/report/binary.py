@@ -97,23 +97,15 @@ class BinaryCells(HistogramCells):
 
 @dataclass(frozen=True)
 class Binary(ReportKind):
-    """How a table of two classes is read.
+    """How a table of two classes is read."""
 
-    Attributes:
-        edges: between the bins, ascending.
-        threshold: the model's own, one of the edges.
-        ties: what public records say of pairs within a bin.
-        predicted: mean probability of the public records in each bin, as the model has it; None without one.
-        steps: how public records lie within each bin.
-        positive_class: what people call it.
-    """
-
-    edges: tuple[float, ...]
-    threshold: float
-    ties: AucTies
+    edges: tuple[float, ...]  # between the bins, ascending
+    threshold: float  # the model's own, one of the edges
+    ties: AucTies  # what public records say of pairs within a bin
+    # mean probability of the public records in each bin, as the model has it; None without one
     predicted: tuple[float | None, ...] | None
-    steps: PublicSteps
-    positive_class: str | None = None
+    steps: PublicSteps  # how public records lie within each bin
+    positive_class: str | None = None  # what people call it
 
     title = "two classes"
     metrics = (

@@ -145,15 +145,10 @@ def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) 
 
 @dataclass(frozen=True)
 class AucTies:
-    """What public records say of pairs within a bin.
+    """What public records say of pairs within a bin."""
 
-    Attributes:
-        ranked: c.
-        untied: υ.
-    """
-
-    ranked: float
-    untied: float
+    ranked: float  # c
+    untied: float  # υ
 
 
 def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
@@ -177,15 +172,10 @@ def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...
 
 @dataclass(frozen=True)
 class PublicSteps:
-    """How the public records of each bin lie in its steps, ascending: what average precision takes them to be like.
+    """How the public records of each bin lie in its steps, ascending; average precision assumes the same."""
 
-    Attributes:
-        positives: how many, of each bin in each of its K steps.
-        negatives: how many, of each bin in each of its K steps.
-    """
-
-    positives: tuple[tuple[int, ...], ...]
-    negatives: tuple[tuple[int, ...], ...]
+    positives: tuple[tuple[int, ...], ...]  # how many, of each bin in each of its K steps
+    negatives: tuple[tuple[int, ...], ...]  # how many, of each bin in each of its K steps
 
     @classmethod
     def of(cls, values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> "PublicSteps":

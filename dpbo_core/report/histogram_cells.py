@@ -75,13 +75,9 @@ class Grouping:
 
 @dataclass(frozen=True)
 class HistogramCells(RecordScore):
-    """A record scored by the number of its cell, so that whatever scores an estimator's records can count them.
+    """A record scored by the number of its cell, so that whatever scores an estimator's records can count them."""
 
-    Attributes:
-        edges: between the bins, public and ascending; none where no values are cut.
-    """
-
-    edges: tuple[float, ...]
+    edges: tuple[float, ...]  # between the bins, public and ascending; none where no values are cut
 
     @property
     @abstractmethod
@@ -162,17 +158,12 @@ def only_needed(table: Table, fitted: Preprocessing) -> Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonCells:
-    """How many records of each person lie in each cell: as sensitive as the records.
+    """How many records of each person lie in each cell: as sensitive as the records."""
 
-    Attributes:
-        names: (E, 32) bytes of the persons, one row an entry; a person has an entry for each cell with records.
-        cells: (E,).
-        numbers: (E,) at least 1.
-    """
-
+    # (E, 32) bytes of the persons, one row an entry; a person has an entry for each cell with records
     names: NDArray[np.uint8]
-    cells: Integers
-    numbers: Integers
+    cells: Integers  # (E,)
+    numbers: Integers  # (E,) at least 1
 
     @classmethod
     def of(cls, people: Persons, cells: Integers) -> "PersonCells":

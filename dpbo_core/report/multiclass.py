@@ -78,13 +78,9 @@ class ClassCells(HistogramCells):
 
 @dataclass(frozen=True)
 class Multiclass(ReportKind):
-    """How a confusion matrix is read.
+    """How a confusion matrix is read."""
 
-    Attributes:
-        classes: their names, in the order of the cells.
-    """
-
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # their names, in the order of the cells
 
     title = "several classes"
     metrics = (*OF_CLASSES, "unread_share")

@@ -73,23 +73,15 @@ Draws = Callable[[np.random.Generator, int], Reals]
 
 @dataclass(frozen=True)
 class NoisedTable:
-    """A released histogram with the public facts it is read by.
+    """A released histogram with the public facts it is read by."""
 
-    Attributes:
-        n_records: m.
-        scale: b.
-        kind: how its cells are read.
-        groups: names of the groups, the last for all other values; empty where there is the whole alone.
-        drawn: (C,): what cannot be read, then group by group the cells of the kind.
-        weight: W.
-    """
-
-    n_records: int
-    scale: float
-    kind: ReportKind
+    n_records: int  # m
+    scale: float  # b
+    kind: ReportKind  # how its cells are read
+    # names of the groups, the last for all other values; empty where there is the whole alone
     groups: tuple[str, ...]
-    drawn: tuple[int, ...]
-    weight: int = 1
+    drawn: tuple[int, ...]  # (C,): what cannot be read, then group by group the cells of the kind
+    weight: int = 1  # W
 
     @property
     def counts(self) -> Reals:

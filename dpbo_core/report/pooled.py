@@ -38,13 +38,9 @@ SITES_OWN = ("n_records", "n_persons", "noise_scale", "drawn")  # of a table; al
 
 @dataclass(frozen=True, kw_only=True)
 class PooledTable(NoisedTable):
-    """The sum of several sites' tables.
+    """The sum of several sites' tables."""
 
-    Attributes:
-        scales: b_i, one a site.
-    """
-
-    scales: tuple[float, ...]
+    scales: tuple[float, ...]  # b_i, one a site
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
         """Simulated noise of the sites' added-up table, of the given shape: the sum of a draw for every site."""
@@ -54,10 +50,6 @@ class PooledTable(NoisedTable):
 def pool(releases: Sequence[Release]) -> dict[str, Any]:
     """One report, as JSON, of several sites' releases of one model in the same cells (others are refused), and
     whether the sites disagree.
-
-    Raises:
-        StudyInvalid: they cannot be summed: fewer than two, another model or other bins, one site twice.
-        CertificateFalse: a site's numbers do not support its guarantee, or its figures are not those of its table.
     """
     _check(releases)
     written = [release.value["table"] for release in releases]
@@ -130,11 +122,7 @@ def _names_model(release: Release) -> bool:
 
 
 def _check(releases: Sequence[Release]) -> None:
-    """Refuse releases that cannot be pooled: too few, of one dataset twice, of different models or of other cells.
-
-    Raises:
-        StudyInvalid: as `pool`.
-    """
+    """Refuse releases that cannot be pooled: too few, one dataset twice, different models or other cells."""
     if len(releases) < 2 or any(r.method != KIND or r.guarantee.evidence.refuted for r in releases):
         raise StudyInvalid(
             "a pool needs private reports of two sites or more",

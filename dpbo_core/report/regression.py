@@ -82,19 +82,13 @@ class PublicBins:
 
 @dataclass(frozen=True)
 class Regression(ReportKind):
-    """How a histogram of errors is read.
+    """How a histogram of errors is read."""
 
-    Attributes:
-        edges: between the bins, ascending, 0 among them, each with its negative; in the target's unit.
-        bound: E.
-        bins: what public errors say of each.
-        variance: V.
-    """
-
+    # between the bins, ascending, 0 among them, each with its negative; in the target's unit
     edges: tuple[float, ...]
-    bound: float
-    bins: PublicBins
-    variance: float
+    bound: float  # E
+    bins: PublicBins  # what public errors say of each
+    variance: float  # V
 
     title = "a regression"
     metrics = ("mae", *ABSOLUTE, "bias", "rmse", "r2_public_baseline", *QUANTILES, "unread_share")

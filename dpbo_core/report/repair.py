@@ -59,25 +59,16 @@ THESE = "recall is kept for these records in 90% of draws of the noise; for othe
 
 @dataclass(frozen=True)
 class Repair:
-    """A recalibration and a threshold, with the report before and after.
+    """A recalibration and a threshold, with the report before and after."""
 
-    Attributes:
-        slope: a; 1 where the probabilities are left.
-        intercept: b; 0 where they are left.
-        threshold: in the model's own decision values; the model's own where none is stated or none can keep it.
-        probability: the same as a probability of the repaired model; None of a model without probabilities.
-        why: what was done, and what was left as it is.
-        before: metrics, calibration and confusion at the threshold, of the model as it was.
-        after: the same of the repaired one.
-    """
-
-    slope: float
-    intercept: float
-    threshold: float
+    slope: float  # a; 1 where the probabilities are left
+    intercept: float  # b; 0 where they are left
+    threshold: float  # in the model's own decision values; the model's own where none is stated or none can keep it
+    # the same as a probability of the repaired model; None of a model without probabilities
     probability: float | None
-    why: tuple[str, ...]
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
+    why: tuple[str, ...]  # what was done, and what was left as it is
+    before: Mapping[str, Any]  # metrics, calibration and confusion at the threshold, of the model as it was
+    after: Mapping[str, Any]  # the same of the repaired one
 
     @property
     def terms(self) -> dict[str, float]:
@@ -142,9 +133,6 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         table: as it was released.
         public: what the model says of public records.
         threshold: "cost=10:1", "recall=0.9", or None for the model's own.
-
-    Raises:
-        StudyInvalid: a report of another kind, which has no threshold and no probabilities of one class.
     """
     kind = table.kind
     if not isinstance(kind, Binary):

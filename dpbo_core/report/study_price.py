@@ -13,9 +13,6 @@ def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
     Args:
         study: resolved.
         ledger: where its dataset's account is; None for none yet, and then its [budget] pays.
-
-    Raises:
-        StudyInvalid: the study cannot run as written.
     """
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:

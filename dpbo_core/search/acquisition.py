@@ -57,15 +57,10 @@ class Acquisition(Protocol):
 
 @dataclass(frozen=True)
 class UCB:
-    """Upper confidence bound μ + √β_t·σ. Source: Srinivas et al. (2010), Algorithm 1.
+    """Upper confidence bound μ + √β_t·σ. Source: Srinivas et al. (2010), Algorithm 1."""
 
-    Attributes:
-        beta: β, the same at every step; None for β_t = 2 log(N t² π²/(6 δ′)).
-        delta: δ′, used when `beta` is None.
-    """
-
-    beta: float | None = None
-    delta: float = 0.1
+    beta: float | None = None  # β, the same at every step; None for β_t = 2 log(N t² π²/(6 δ′))
+    delta: float = 0.1  # δ′, used when `beta` is None
 
     def __post_init__(self) -> None:
         if self.beta is not None and not 0.0 <= self.beta < math.inf:
@@ -123,11 +118,7 @@ ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement]] = {
 
 
 def acquisition_named(name: str, *, beta: float | None = None) -> Acquisition:
-    """The acquisition that a study calls `name`, another name refused; `beta` has an effect on "ucb" alone.
-
-    Raises:
-        StudyInvalid: an unknown name, with the nearest valid one, or an impossible β.
-    """
+    """The acquisition that a study calls `name`, another name refused; `beta` has an effect on "ucb" alone."""
     if name not in ACQUISITIONS:
         raise StudyInvalid(
             f"acquisition {name!r} is not known{suggestion(name, ACQUISITIONS)}",

@@ -49,25 +49,15 @@ class ReleasedScore:
 
 @dataclass(frozen=True)
 class EarlierEdition:
-    """The release of one earlier edition, as far as a later edition's search begins with it.
+    """The release of one earlier edition, as far as a later edition's search begins with it."""
 
-    Attributes:
-        edition: what people tell it by.
-        release_id: the ledger's name of its release.
-        scores: what it released of candidates of Λ.
-    """
-
-    edition: str
-    release_id: str
-    scores: tuple[ReleasedScore, ...]
+    edition: str  # what people tell it by
+    release_id: str  # the ledger's name of its release
+    scores: tuple[ReleasedScore, ...]  # what it released of candidates of Λ
 
 
 def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
-    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis.
-
-    Raises:
-        StudyInvalid: 0 points on an axis, or more candidates than memory holds.
-    """
+    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis."""
     for name in space.axes:
         if points.get(name, 1) < 1:
             raise StudyInvalid(

@@ -8,11 +8,7 @@ from dpbo_core.study.section import no_number
 
 
 def number_of(key: str, value: Any) -> float:
-    """The argument `key` of a Python call as a float; refused where it is none, or too large for one.
-
-    Raises:
-        StudyInvalid: it is no number that can be computed with.
-    """
+    """The argument `key` of a Python call as a float; refused where it is none, or too large for one."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -21,11 +17,7 @@ def number_of(key: str, value: Any) -> float:
 
 
 def whole_number_of(key: str, value: Any) -> int:
-    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it.
-
-    Raises:
-        StudyInvalid: it is no number that can be computed with.
-    """
+    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it."""
     with suppress(TypeError, ValueError, ArithmeticError):
         if abs(float(value)) < math.inf and int(value) == value:
             return int(value)

@@ -32,9 +32,6 @@ def axis_of(name: str, axis: Any) -> Axis:
 
     scipy's `uniform` is a `Real` of the same ends, `loguniform` one with log = True, `randint` an `Integer` without
     its upper end, as scipy has it. What is searched is the range: points are spread evenly over it, none is drawn.
-
-    Raises:
-        StudyInvalid: it stands for none: a distribution that is not even, say, or an axis of another library.
     """
     if isinstance(axis, Real | Integer | Categorical):
         return axis
@@ -67,9 +64,6 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
     Args:
         space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
             for a conditional one.
-
-    Raises:
-        StudyInvalid: it is no such dict.
     """
     sections: dict[str, AxisSection] = {}
     decode: dict[str, dict[str, Any]] = {}

@@ -17,11 +17,7 @@ except ImportError:  # before 1.9
 
 
 def set_callbacks(search: Any, callbacks: tuple[Any, ...]) -> None:
-    """Set a search's `ProgressBar`s in place of earlier ones (an empty tuple removes them); others are refused.
-
-    Raises:
-        StudyInvalid: one is no `ProgressBar` of scikit-learn's, or this scikit-learn has none.
-    """
+    """Set a search's `ProgressBar`s in place of earlier ones (an empty tuple removes them); others are refused."""
     strange = [type(one).__name__ for one in callbacks if type(one) is not ProgressBar]
     if strange:
         has = ProgressBar is not None

@@ -62,10 +62,6 @@ class RowMarks:
             public: the table, its target among its columns.
             names: of the columns that say which row it is.
             shown_as: what the message calls it.
-
-        Raises:
-            StudyInvalid: it is such a table.
-            DpboError: the vault cannot be read.
         """
         key, earlier = self._read()
         marks, n_records = np.unique(_marks(key, public, names)), public.n_records
@@ -80,7 +76,6 @@ class RowMarks:
         """Store the marks (keyed hashes) of a SENSITIVE table's rows, durably; nothing that a record holds raises.
 
         Raises:
-            DpboError: the vault cannot be read.
             OSError: it cannot be written.
         """
         with locked_folder(self.folder):

@@ -33,19 +33,12 @@ from dpbo_core.study.tuning import open_study
 
 @dataclass
 class Progress:
-    """The progress of a search on standard error; silent unless `loud`.
+    """The progress of a search on standard error; silent unless `loud`."""
 
-    Attributes:
-        loud: whether anything is said.
-        n_steps: how many steps there will be; public.
-        shown: is called after each step.
-        width: of what was written last, to be written over.
-    """
-
-    loud: bool
-    shown: Callable[[], None]
-    n_steps: int = 1
-    width: int = 0
+    loud: bool  # whether anything is said
+    shown: Callable[[], None]  # is called after each step
+    n_steps: int = 1  # how many steps there will be; public
+    width: int = 0  # of what was written last, to be written over
 
     def say(self, text: str) -> None:
         """Write one line of progress on standard error, over the last one on a terminal; nothing unless `loud`."""
@@ -84,9 +77,6 @@ def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResu
         run: of the study, on its tables.
         n_jobs: processes for the public work that is known beforehand, −1 for all processors; None for this one.
         progress: is told how far the search is.
-
-    Raises:
-        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
     """
     progress.say(f"{run.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), run)
@@ -101,9 +91,6 @@ def precompute(n_jobs: int, run: Run) -> Precomputed | None:
     Args:
         n_jobs: processes, −1 for all processors.
         run: of the study; the public half of its data alone is looked at.
-
-    Raises:
-        StudyInvalid: a candidate cannot be trained.
     """
     problem = run.public.problem
     if run.ledger.release_of(run.key.fingerprint) is not None:
@@ -126,15 +113,10 @@ def _trained(problem: Problem, index: int) -> Model | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameTable:
-    """The validation table of a search.
+    """The validation table of a search."""
 
-    Attributes:
-        split: both tables.
-        tells: nothing, since an object in a table may raise any message.
-    """
-
-    split: FrameSplit
-    tells: tuple[type[DpboError], ...] = ()
+    split: FrameSplit  # both tables
+    tells: tuple[type[DpboError], ...] = ()  # nothing, since an object in a table may raise any message
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """The names of the validation table's columns, the target's last."""

@@ -48,11 +48,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1).
-
-    Raises:
-        StudyInvalid: the share is none, or a half has no row.
-    """
+    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < share < 1.0:
         raise StudyInvalid(
             f"validation_size = {share!r}",
@@ -72,9 +68,6 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
     Each X is a pandas data frame where X is a table with names, else an array (rows, d). The sensitive half holds
     its cells as they were read, y as a list. A row of another length than the public rows' has no cell.
-
-    Raises:
-        StudyInvalid: as `validated_on`, X and y differ in length, or the public rows are no table.
     """
     n = _num_samples(X)
     if _num_samples(y) != n:

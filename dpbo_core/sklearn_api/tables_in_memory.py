@@ -34,33 +34,19 @@ PAIR = 2  # classes, of which pairs can be counted
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameSplit:
-    """Public and sensitive table in memory; before payment only the outside of `validation` is looked at.
+    """Public and sensitive table in memory; before payment only the outside of `validation` is looked at."""
 
-    Attributes:
-        spec: the study.
-        training: public.
-        validation: sensitive.
-        prototype: the estimator.
-        target: the target's name in the study.
-        score: the user's score function, if there is one.
-        aliased: whether the call gave one table, or part of it, as both.
-        beside: columns of the validation table alone, which are no features.
-        division: how one table was divided into the two; None where two were given.
-        marks: of rows that were sensitive before; None for a dataset that was declared public.
-        weights: (n,) of the public rows, where they count differently in training.
-    """
-
-    spec: StudySpec
-    training: Frame
-    validation: Frame
-    prototype: Prototype
-    target: str
-    score: Any = None
-    aliased: bool = False
-    beside: tuple[str, ...] = ()
-    division: Division | None = None
-    marks: RowMarks | None = None
-    weights: NDArray[np.float64] | None = None
+    spec: StudySpec  # the study
+    training: Frame  # public
+    validation: Frame  # sensitive
+    prototype: Prototype  # the estimator
+    target: str  # the target's name in the study
+    score: Any = None  # the user's score function, if there is one
+    aliased: bool = False  # whether the call gave one table, or part of it, as both
+    beside: tuple[str, ...] = ()  # columns of the validation table alone, which are no features
+    division: Division | None = None  # how one table was divided into the two; None where two were given
+    marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
+    weights: NDArray[np.float64] | None = None  # (n,) of the public rows, where they count differently in training
 
     @property
     def takes_columns(self) -> bool:
@@ -169,9 +155,6 @@ def model_section(search: Any, training: Frame) -> ModelSection:
     Args:
         search: the search.
         training: its public table.
-
-    Raises:
-        StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
     """
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None

@@ -134,11 +134,7 @@ def print_first() -> None:
 
 
 def _refuse_unprintable(words: list[str]) -> None:
-    """Refuse words that hold a terminal's escape codes: usage errors would repeat a file's name as it is.
-
-    Raises:
-        StudyInvalid: a word does.
-    """
+    """Refuse words that hold a terminal's escape codes: usage errors would repeat a file's name as it is."""
     for word in words:
         if not word.isprintable():
             raise StudyInvalid(

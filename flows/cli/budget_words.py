@@ -67,11 +67,7 @@ def set_cap(
 def _budget(
     dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
 ) -> PrivacyBudget:
-    """The cap that the options of `dpbo budget set` describe; refused where they contradict or misname.
-
-    Raises:
-        StudyInvalid: impossible numbers or names.
-    """
+    """The cap that the options of `dpbo budget set` describe; refused where they contradict or misname."""
     from dpbo_core.study.sections import BudgetSection
 
     if public:

@@ -53,11 +53,7 @@ def doctor(
 
 
 def examine() -> tuple[Finding, ...]:
-    """All findings of `dpbo doctor`, in the order in which they are printed.
-
-    Raises:
-        StudyInvalid: the current folder holds settings of Prefect's.
-    """
+    """All findings of `dpbo doctor`, in the order in which they are printed."""
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions, _disk, _settings, _files, _ledger,
@@ -67,11 +63,7 @@ def examine() -> tuple[Finding, ...]:
 
 
 def prepare_machine() -> str:
-    """Set up Prefect's database, once, for which the first study would wait; returns one sentence about it.
-
-    Raises:
-        StudyInvalid: the current folder holds settings of Prefect's.
-    """
+    """Set up Prefect's database, once, for which the first study would wait; returns one sentence about it."""
     quiet_environment()
     os.umask(0o077)
     command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]

@@ -57,9 +57,6 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
 def dask_cluster() -> Iterator[Finding]:
     """Findings about the configured Dask cluster, one "fine" if it is fit; none without one; refused if
     unreachable.
-
-    Raises:
-        StudyInvalid: it cannot be reached, or its address or certificates cannot be used.
     """
     cluster = standing_cluster()
     if cluster is None:

@@ -65,11 +65,7 @@ def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
 
 
 def own_ledger() -> PrivacyLedger:
-    """The ledger of this folder, made if there is none; a read-only one is left as it is.
-
-    Raises:
-        StudyInvalid: a link stands where its folder belongs, or another user's folder.
-    """
+    """The ledger of this folder, made if there is none; a read-only one is left as it is."""
     stores = Stores()
     if not only_readable(Path(stores.ledger.removeprefix("sqlite:///"))):
         stores.make_folder()
@@ -151,9 +147,6 @@ def serve_schedule(
         cron: five fields, UTC; or
         every: a duration. One of the two is given.
         example: of five fields, for the message.
-
-    Raises:
-        StudyInvalid: the schedule cannot be read.
     """
     interval = None if every is None else seconds(every)
     gc.set_threshold(GC_THRESHOLD)

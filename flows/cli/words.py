@@ -84,11 +84,7 @@ Direct = Annotated[
 
 
 def seconds(text: str) -> float:
-    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused.
-
-    Raises:
-        StudyInvalid: it is none of them.
-    """
+    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
     duration = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if duration is None or int(duration[1]) == 0:
         raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
@@ -114,11 +110,7 @@ def text_of(file: Path, *, remedy: str = "check the path") -> str:
 
 @contextmanager
 def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None]:
-    """Context for writing `what`, a name for the message: StudyInvalid where the operating system refuses.
-
-    Raises:
-        StudyInvalid: it does.
-    """
+    """Context for writing `what`, a name for the message: StudyInvalid where the operating system refuses."""
     try:
         yield
     except OSError as error:

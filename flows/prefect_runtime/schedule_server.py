@@ -41,9 +41,6 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
 
     A server that is started gets a new one: whoever listens on the port after a server has ended hears the old one
     from a page that is still open in a browser.
-
-    Raises:
-        DpboError: somebody else can read or write the file, or it cannot be kept.
     """
     path = folder / f"{NAME}{port}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,9 +99,6 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
         port: where one is looked for or started.
         home: Prefect's folder, with the password.
         trust: use a server whoever may reach it.
-
-    Raises:
-        DpboError: none answers and none can be started, or one answers without a password, or is not ours.
     """
     api = configured_api()
     if api is not None:

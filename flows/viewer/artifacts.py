@@ -20,11 +20,7 @@ class NotOurs(Exception):
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The path from `root` to an MLflow `location`, as folder names, relative ones from `base`; raises if outside.
-
-    Raises:
-        NotOurs: it is not below `root`.
-    """
+    """The path from `root` to an MLflow `location`, as folder names, relative ones from `base`."""
     parts = urlsplit(location)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         location = unquote(parts.path)
@@ -37,11 +33,7 @@ def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The folder and file names in an artifact's path within its run, () for the run's folder; ".." and such raise.
-
-    Raises:
-        NotOurs: it is no plain relative path.
-    """
+    """The folder and file names in an artifact's path within its run, () for the run's folder; no ".."."""
     names = tuple(path.split("/")) if path else ()
     if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
         raise NotOurs
@@ -66,11 +58,7 @@ def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
 
 
 def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any]]:
-    """A folder's files and folders, without links, as MLflow's API lists them below `path`; [] for a file.
-
-    Raises:
-        NotOurs: it is not there.
-    """
+    """A folder's files and folders, without links, as MLflow's API lists them below `path`; [] for a file."""
     entries = []
     with opened(root, names) as folder:
         if not stat.S_ISDIR(os.fstat(folder).st_mode):

@@ -25,11 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """Context with a socket that listens on `port` of the loopback; refused where another program does.
-
-    Raises:
-        DpboError: another program listens there.
-    """
+    """Context with a socket that listens on `port` of the loopback; refused where another program does."""
     held = bound_socket(port)
     if held is None:
         raise DpboError(

@@ -37,11 +37,7 @@ NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a req
 
 
 def show(store: Store, *, base: Path, port: int) -> None:
-    """Serve the store's pages until stopped, and print the one link that opens them.
-
-    Raises:
-        DpboError: the port is taken, or MLflow's server does not start.
-    """
+    """Serve the store's pages until stopped, and print the one link that opens them."""
     import uvicorn
 
     token = secrets.token_urlsafe(32)
@@ -72,11 +68,7 @@ async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server
 
 @contextmanager
 def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
-    """Context with MLflow's server on a Unix socket, whose path it gives; it takes the `Host` of `port` alone.
-
-    Raises:
-        DpboError: it does not start.
-    """
+    """Context with MLflow's server on a Unix socket, whose path it gives; it takes the `Host` of `port` alone."""
     with tempfile.TemporaryDirectory(prefix="dpbo-") as name:
         folder = Path(name)
         path = folder / "mlflow"

@@ -52,11 +52,7 @@ class DaskWorkers:
         return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
-        """Wait for the cluster, and refuse a worker that cannot read every part (file) of a folder.
-
-        Raises:
-            StudyInvalid: one cannot, and is named; or whatever keeps us from joining.
-        """
+        """Wait for the cluster, and refuse a worker that cannot read every part (file) of a folder."""
         blind = blind_workers(self._joined(), parts)
         if blind:
             raise StudyInvalid(
@@ -243,9 +239,6 @@ Scorers = Processes | DaskWorkers
 def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iterator[Scorers | None]:
     """Context with who scores a study's files: a Dask cluster, own processes, or None, which is this process, and
     always so where `method` hides how often it evaluates.
-
-    Raises:
-        StudyInvalid: DPBO_DASK cannot be used, or Dask is not installed. Sealed: as `on_cluster`.
     """
     if method is not None and method.hides_evaluations:
         yield None
@@ -265,11 +258,7 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
 
 @contextmanager
 def on_cluster(cluster: "StandingCluster") -> Iterator[DaskWorkers]:
-    """Context with the workers of a cluster that others run, which is joined in the background.
-
-    Raises:
-        Sealed: its scheduler was lost, which is said; or as whatever is done in it.
-    """
+    """Context with the workers of a cluster that others run, which is joined in the background."""
     with ExitStack() as running, ThreadPoolExecutor(1) as aside:
         gone = False
         try:

@@ -37,11 +37,7 @@ class StandingCluster:
     address: str
 
     def security(self) -> "Security":
-        """Dask's TLS settings with its configured certificates, refused if unusable; nothing is sent in plain.
-
-        Raises:
-            StudyInvalid: a certificate is missing, or a file cannot be read as what it should be.
-        """
+        """Dask's TLS settings with its configured certificates, refused if unusable; nothing is sent in plain."""
         from distributed.security import Security
 
         made = Security(require_encryption=True)
@@ -67,9 +63,6 @@ class StandingCluster:
     def client(self, running: ExitStack) -> Any:
         """A client of the cluster, refused if unreachable, Dask's log silenced, until `running` ends; then workers
         forget cached parts.
-
-        Raises:
-            StudyInvalid: its certificates cannot be used, or nobody answers.
         """
         import dask
         from distributed import Client
@@ -93,11 +86,7 @@ class StandingCluster:
         return client
 
     def joined(self, running: ExitStack) -> Any:
-        """A client of the cluster until `running` ends, refused unless every process proves fit for records.
-
-        Raises:
-            StudyInvalid: as `client`, or records would not be safe there.
-        """
+        """A client of the cluster until `running` ends, refused unless every process proves fit for records."""
         client = self.client(running)
         wrong = problems(client)
         if wrong:
@@ -123,11 +112,7 @@ def _close_client(client: Any) -> None:
 
 
 def standing_cluster() -> StandingCluster | None:
-    """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected.
-
-    Raises:
-        StudyInvalid: it is no tls:// address, or Dask is not installed.
-    """
+    """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected."""
     address = os.environ.get(ADDRESS, "")
     if not address:
         return None

@@ -108,10 +108,6 @@ def _state(tracking_uri: str) -> str | None:
 def check_target(dataset: str, uri: str) -> str:
     """Ask MLflow's store if it can take a release of `dataset`: "" if so, a warning if out of reach now; refused if
     it never can.
-
-    Raises:
-        DpboError: nothing could be published, and no waiting mends it: a deleted experiment, a local store that
-            cannot be read or written.
     """
     own_tags()
     local = uri.startswith(SQLITE)
@@ -139,11 +135,7 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    """Refuse unless the database and the folder of its artifacts, or the nearest ones above, can be written.
-
-    Raises:
-        DpboError: one cannot be written.
-    """
+    """Refuse unless the database and the folder of its artifacts, or the nearest ones above, can be written."""
     for place in (database, root_of(database) / LOCATION):
         there = place
         while not there.exists() and there.parent != there:

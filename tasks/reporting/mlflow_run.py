@@ -65,7 +65,6 @@ def log_release(
 
     Raises:
         ValueError: the release was not recorded.
-        DpboError: the experiment was deleted, or a tracking server does not answer.
     """
     if not release.release_id:
         raise ValueError("only a recorded release is shown")

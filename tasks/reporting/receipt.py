@@ -52,7 +52,6 @@ def write_release(release: Release, file: Path) -> tuple[Path, ...]:
     """Write a release to `file` and, if there is a signing key, a receipt and the public key beside it: the paths.
 
     Raises:
-        StudyInvalid: the key cannot be used.
         OSError: a file cannot be written.
     """
     key, text = signing_key(), release_text(release)
@@ -103,7 +102,6 @@ def new_key() -> tuple[Path, Path, str]:
     """Write a key pair, refused if there is one: the private file, its owner's alone, the public file, its id.
 
     Raises:
-        StudyInvalid: there is a key already.
         OSError: a file cannot be written.
     """
     private, key = Path(os.environ.get(SETTING) or DEFAULT), Ed25519PrivateKey.generate()
@@ -120,11 +118,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key, of the file DPBO_SIGNING_KEY (refused if missing), else the default's; None without.
-
-    Raises:
-        StudyInvalid: it is missing where the setting says, others may read it, or it is no Ed25519 key.
-    """
+    """The owner's private key, of the file DPBO_SIGNING_KEY, else of the default file; None without."""
     file, alone, key = Path(os.environ.get(SETTING) or DEFAULT), True, None
     if SETTING not in os.environ and not file.exists():
         return None
@@ -144,11 +138,7 @@ def signing_key() -> Ed25519PrivateKey | None:
 
 
 def public_keys(files: Iterable[Path]) -> Keys:
-    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused.
-
-    Raises:
-        StudyInvalid: a file cannot be read or holds none.
-    """
+    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused."""
     keys: dict[str, Ed25519PublicKey] = {}
     for file in files:
         try:
@@ -173,10 +163,6 @@ def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
         file: release.json.
         content: its bytes.
         trusted: the owner's keys, without those that were revoked.
-
-    Raises:
-        StudyInvalid: there is no receipt.
-        CertificateFalse: none of the keys signed it, or it is another release's.
     """
     place = receipt_of(file)
     try:

@@ -21,11 +21,7 @@ CURATOR = (
 
 
 def registry_entry(release: Release) -> dict[str, Any]:
-    """A draft entry of a release for the registry of DP deployments, as JSON; refused if it guarantees nothing.
-
-    Raises:
-        StudyInvalid: the release guarantees nothing.
-    """
+    """A draft entry of a release for the registry of DP deployments, as JSON; refused if it guarantees nothing."""
     guarantee = release.guarantee
     if guarantee.evidence.refuted:
         raise StudyInvalid("the release guarantees nothing", remedy="register a release that is private")

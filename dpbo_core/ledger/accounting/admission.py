@@ -45,21 +45,13 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 @dataclass(frozen=True)
 class Request:
-    """A plan as admission judges it.
+    """A plan as admission judges it."""
 
-    Attributes:
-        cost: its total.
-        draws: its draws, each at its price.
-        guarantee: its guarantee.
-        noise: standing of the noise source.
-        max_records_per_person: k of the study.
-    """
-
-    cost: Total
-    draws: tuple[Draw, ...]
-    guarantee: PrivacyGuarantee
-    noise: str
-    max_records_per_person: int = 1
+    cost: Total  # its total
+    draws: tuple[Draw, ...]  # its draws, each at its price
+    guarantee: PrivacyGuarantee  # its guarantee
+    noise: str  # standing of the noise source
+    max_records_per_person: int = 1  # k of the study
 
 
 def admit(

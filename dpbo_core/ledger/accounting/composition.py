@@ -97,15 +97,10 @@ Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 
 @dataclass(frozen=True)
 class Filter:
-    """The sum of a dataset's draws at its one order; the ledger seals it in every entry.
+    """The sum of a dataset's draws at its one order; the ledger seals it in every entry."""
 
-    Attributes:
-        alpha: α*; 0 where the cap has no δ to convert at, and nothing is filtered.
-        units: Σr_i in 10⁻¹².
-    """
-
-    alpha: float
-    units: int = 0
+    alpha: float  # α*; 0 where the cap has no δ to convert at, and nothing is filtered
+    units: int = 0  # Σr_i in 10⁻¹²
 
     @classmethod
     def of(cls, epsilon_units: int, delta: float) -> "Filter":

@@ -28,17 +28,12 @@ CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen
 
 @dataclass(frozen=True)
 class Price:
-    """The price of one edition of a study, beside the account that pays for it.
+    """The price of one edition of a study, beside the account that pays for it."""
 
-    Attributes:
-        account: of the dataset, before the charge; None where no cap is known.
-        parts: what is charged together, by its name for people: the choice, and its report if one is asked for.
-        paid: whether this edition was charged before: running it again costs nothing.
-    """
-
-    account: Account | None
+    account: Account | None  # of the dataset, before the charge; None where no cap is known
+    # what is charged together, by its name for people: the choice, and its report if one is asked for
     parts: Mapping[str, PrivacyPlan]
-    paid: bool = False
+    paid: bool = False  # whether this edition was charged before: running it again costs nothing
 
     @property
     def epsilon(self) -> float:

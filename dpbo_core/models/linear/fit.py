@@ -71,9 +71,6 @@ class LinearModel(ScorableModel):
 
         Returns:
             (m,). Rows that are not contiguous doubles take a block of at most 4096 of them in extra memory.
-
-        Raises:
-            StudyInvalid: another number of columns than the model's, or of signs than rows.
         """
         rows, classes = _as_rows(X, signs, len(self.weights))
         slopes = self.weights
@@ -137,9 +134,6 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
         models: L of them, at least one, of d features each.
         X: (m, d) rows.
         signs: (m,) in {−1, 0, +1}.
-
-    Raises:
-        StudyInvalid: as `LinearModel.margins`.
     """
     slopes = np.stack([model.weights for model in models])
     rows, classes = _as_rows(X, signs, slopes.shape[1])
@@ -152,11 +146,7 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
 
 
 def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows and signs as arrays of the type they have; refused unless they are (m, d) and (m,).
-
-    Raises:
-        StudyInvalid: they have other shapes.
-    """
+    """The rows and signs as arrays of the type they have; refused unless they are (m, d) and (m,)."""
     rows, classes = np.asarray(X), np.asarray(signs)
     if rows.ndim != 2 or rows.shape[1] != d or classes.shape != (len(rows),):
         raise StudyInvalid(
@@ -181,9 +171,6 @@ def train(
 
     Returns:
         A model with certificate ≤ tolerance.
-
-    Raises:
-        StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
     """
     return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
 

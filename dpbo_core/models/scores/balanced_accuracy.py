@@ -59,11 +59,7 @@ class PairedBalancedAccuracy(PairScore):
     n_cells: ClassVar[int] = 2  # B = 2, one a class
 
     def cells(self, name: str, asked: Asked) -> PredictedClass:
-        """The map from a predicted class to 1 + one of two histogram cells; refused if `asked` gives no classes.
-
-        Raises:
-            StudyInvalid: it cannot predict public rows.
-        """
+        """The map from a predicted class to 1 + one of two histogram cells; refused if `asked` gives no classes."""
         if asked("predict") is None:
             raise StudyInvalid(f"{name} cannot predict the public rows", remedy="name another estimator")
         return PredictedClass()

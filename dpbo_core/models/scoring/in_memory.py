@@ -130,11 +130,7 @@ class Half(Opaque):
         """
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
-
-        Raises:
-            Sealed: as `totals`.
-        """
+        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs."""
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
@@ -142,11 +138,7 @@ class Half(Opaque):
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴.
-
-        Raises:
-            Sealed: as `totals`.
-        """
+        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
         return Sensitive(self.totals((model,), (reference, clipped), models_left=ONE_AT_A_TIME)[1][0])
 
     def evaluate_all(
@@ -157,9 +149,6 @@ class Half(Opaque):
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
-
-        Raises:
-            Sealed: as `totals`.
         """
         return Together.of(self.totals(models, paired_with, models_left=models_left))
 

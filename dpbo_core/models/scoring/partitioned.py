@@ -177,16 +177,11 @@ def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartReader:
-    """How a part becomes records. Public.
+    """How a part becomes records. Public."""
 
-    Attributes:
-        preprocessing: the public map.
-        limit: bytes of encoded records that all processes together may keep.
-        name: random, so that what is kept for one set of records answers for no other.
-    """
-
-    preprocessing: Preprocessing
-    limit: int = 0
+    preprocessing: Preprocessing  # the public map
+    limit: int = 0  # bytes of encoded records that all processes together may keep
+    # random, so that what is kept for one set of records answers for no other
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def keeping_nothing(self) -> Self:
@@ -307,18 +302,12 @@ class PartitionedObjective(Half):
     def pairs(self) -> Sensitive[int]:
         """The sealed 2PQ, P and Q the numbers of records of the two classes in all files, whose labels are read for
         it.
-
-        Raises:
-            Sealed: as `totals`.
         """
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's exact integer score over all files, unsealed, and its sum of records' clipped differences
         from the model `paired_with` ([] for None); raises Sealed if a file fails.
-
-        Raises:
-            Sealed: a part could not be scored, or the parts no longer hold m records.
         """
         added, n = self._sums_over_parts(models, paired_with, models_left=models_left), len(models)
         if isinstance(self._score, PairScore):

@@ -60,15 +60,10 @@ FEWEST = 16  # models of a reading, whatever the limit of memory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Persons:
-    """Which records are whose.
+    """Which records are whose."""
 
-    Attributes:
-        names: (P, 32) bytes, one row a person.
-        of_record: (m,) the row of each record's person; −1 for nobody.
-    """
-
-    names: NDArray[np.uint8]
-    of_record: NDArray[np.intp]
+    names: NDArray[np.uint8]  # (P, 32) bytes, one row a person
+    of_record: NDArray[np.intp]  # (m,) the row of each record's person; −1 for nobody
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
@@ -100,17 +95,11 @@ class Persons:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonSums:
-    """(S_p, c_p) of every person with a record: as sensitive as the records.
+    """(S_p, c_p) of every person with a record: as sensitive as the records."""
 
-    Attributes:
-        names: (P, 32) bytes.
-        sums: (P, L) whole steps, one column a model.
-        counts: (P,) at least 1.
-    """
-
-    names: NDArray[np.uint8]
-    sums: Integers
-    counts: Integers
+    names: NDArray[np.uint8]  # (P, 32) bytes
+    sums: Integers  # (P, L) whole steps, one column a model
+    counts: Integers  # (P,) at least 1
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
         """By model, the sum over `n_persons` of each one's mean integer score rounded down, `absent` for one
@@ -297,9 +286,6 @@ class PartitionedPersons(Half):
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's sum of persons' mean scores over all files, unsealed, and of mean clipped differences from
         the model `paired_with`; files are read once for many models, and Sealed is raised if one fails.
-
-        Raises:
-            Sealed: a part could not be scored.
         """
         at_once = max(
             FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
