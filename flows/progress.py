@@ -75,7 +75,6 @@ class Progress:
         self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
 
     def _say(self) -> None:
-        """Write the progress as a line where no bar is shown."""
         if self._lines:
             sys.stderr.write(f"{self._name}: {self._done} of {self._steps} {self._what}\n")
             sys.stderr.flush()

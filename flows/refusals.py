@@ -77,7 +77,6 @@ def ended(state: "State[Any]") -> "State[Any]":
 
 
 def _payload(refused: BudgetRefused, study: object) -> dict[str, Any]:
-    """The facts of the event: by whom the run was refused, the message, and the study's names."""
     facts = {"by": "policy" if isinstance(refused, PolicyRefused) else "budget", "says": refused.message()}
     if not isinstance(study, StudySpec):
         return facts

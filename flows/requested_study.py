@@ -64,7 +64,6 @@ def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
 
 
 def _without_none(value: Any) -> Any:
-    """A form's table without nulls, which stand for fields left empty."""
     if isinstance(value, Mapping):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     return value

@@ -82,7 +82,6 @@ def lead_prefect(url: str) -> None:
 
 
 def _create(connection: sa.Connection, name: str) -> None:
-    """Create the database `name` if it is missing."""
     existing = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
     if not existing:
         quoted = connection.dialect.identifier_preparer.quote(name)

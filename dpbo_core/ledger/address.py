@@ -91,7 +91,6 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
 
 
 def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
-    """An engine on a SQLite ledger, made for its owner alone, and the path of its rollback guard's file."""
     if not address.database or address.database == ":memory:":
         raise _bad_url("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
@@ -171,7 +170,6 @@ def _changed_at(record: Path) -> int:
 
 
 def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
-    """An engine on a team's PostgreSQL ledger, and the path of its rollback guard's file."""
     patience.make_patient_by_name()
     try:
         engine = _postgresql_engine(address.set(drivername="postgresql+psycopg"))
@@ -185,7 +183,6 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
 
 @lru_cache(maxsize=16)  # the first connection of an engine asks the server five questions more than later ones
 def _postgresql_engine(address: sa.URL) -> sa.Engine:
-    """An engine on a team's PostgreSQL ledger that lets one writer in at a time."""
     engine = sa.create_engine(
         patience.named(address),
         isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
@@ -219,7 +216,6 @@ def _make_private(folder: Path, file: Path | None = None) -> None:
 
 
 def _bad_url(problem: str) -> StudyInvalid:
-    """The error for the ledger's URL; `problem` completes the sentence "the ledger's URL …"."""
     return StudyInvalid(
         f"the ledger's URL {problem}",
         cause="DPBO_LEDGER_URL is set to something else than a writable SQLite file or a PostgreSQL database",

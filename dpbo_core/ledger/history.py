@@ -277,7 +277,6 @@ class Writer:
         return self._facts[dataset]
 
     def _dataset_of_row(self, about: str, row: Mapping[str, Any]) -> str:
-        """The dataset that a row of table `about` belongs to; "" for the ledger itself."""
         reserved = {}
         if about in ("draws", "releases"):
             number = row["reservation"]

@@ -57,7 +57,6 @@ class RecordedStudies:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        """Context with a connection to read the ledger's rows, checked as they are decoded."""
         with self._store.reading() as connection, row_decoding():
             yield connection
 
@@ -145,7 +144,6 @@ class RecordedStudies:
             return tuple(str(name) for name in connection.scalars(query))
 
     def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
-        """The release of the first charged study that meets an SQL condition; None without one."""
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
@@ -158,7 +156,6 @@ class RecordedStudies:
 
 
 def _recorded_study(*cells: Any) -> Recorded:
-    """A charged study, with its release if there is one, from a row of `_select`."""
     study, edition, method, dataset, release_id, reserved_at = map(str, cells[:-1])
     release = None if cells[-1] is None else Release.from_json(cells[-1])
     return Recorded(study, edition, method, dataset, release_id, reserved_at, release)

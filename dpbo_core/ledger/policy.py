@@ -207,7 +207,6 @@ def sharing(source: Source, approved: Sequence[Approved], dataset: str) -> tuple
 
 
 def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefused:
-    """The error for a sensitive source that the dataset was not scored on before."""
     return PolicyRefused(
         f"dataset {dataset!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
@@ -290,5 +289,4 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
 
 
 def _command(dataset: str, source: Source) -> str:
-    """The `dpbo budget allow` command that would allow a source."""
     return f"dpbo budget allow {dataset} {'memory' if source.kind == 'memory' else source.name}"

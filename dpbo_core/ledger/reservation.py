@@ -122,14 +122,12 @@ class Reservation:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        """Context with a connection that reads the history in which the query was charged."""
         with self._store.reading() as connection:
             self._check_same(connection)
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
-        """Context with a writer on the history in which the query was charged."""
         with self._store.writing() as writer:
             self._check_same(writer.connection)
             yield writer
@@ -145,12 +143,10 @@ class Reservation:
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        """The recorded outcome of the draw named `what`; None before it was drawn."""
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
     @row_decoding()
     def _draws_by_name(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
-        """The recorded outcome of each of the charge's noise draws, by the draw's name."""
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

@@ -155,7 +155,6 @@ class Record:
             raise self._unreadable()
 
     def _unreadable(self) -> LedgerDamaged:
-        """The error for a file that is no record which this class wrote."""
         return LedgerDamaged(
             f"the ledger's generation, {self.path.name}, cannot be read",
             cause="it was edited, belongs to another user, or is a link to nothing, a folder or a device",
@@ -165,7 +164,6 @@ class Record:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Context with the record's file open and locked, as a descriptor; made if it is missing."""
         self._check_kind()
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -229,7 +227,6 @@ def older(entry: str) -> LedgerDamaged:
 
 
 def _warn_of_unwritable_record() -> None:
-    """Warn that the user's record cannot be written, so an older copy may go unnoticed."""
     warnings.warn(
         f"the newest entry of the ledger cannot be kept in your state folder ({SETTING}), so an older copy of the "
         "ledger would be noticed by its generation alone",

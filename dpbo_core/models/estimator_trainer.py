@@ -197,7 +197,6 @@ def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed
 
 
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
-    """The cross-validated area under the ROC curve of public records, (1,), computed in this process."""
     score, X, truth = trainer.score, trainer.X, trainer.truth
     if not isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)

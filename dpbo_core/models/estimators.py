@@ -163,7 +163,6 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
 
 
 def _has_tag(kind: Any, estimator: Any) -> bool:
-    """Whether `kind`, as scikit-learn's is_regressor, holds of the estimator; False where asking raises."""
     try:
         return bool(kind(estimator))
     except Exception:  # noqa: BLE001  a class that does not say what it is, is believed to be a classifier
@@ -171,7 +170,6 @@ def _has_tag(kind: Any, estimator: Any) -> bool:
 
 
 def _hyperparameters_refused(import_path: str, what: str, error: Exception, remedy: str) -> StudyInvalid:
-    """The error saying that an estimator `what` (could not be built, say), with the first line of `error`."""
     message = (str(error).strip().splitlines() or [""])[0][:200]
     return StudyInvalid(
         f"{import_path} {what} with these hyperparameters",
@@ -385,7 +383,6 @@ class FittedEstimator(ScorableModel):
 
     @cached_property
     def _foreign(self) -> tuple[type, ...]:
-        """The classes of others in the estimator; none where other processes predict."""
         return () if self.alone is not None or self.of_trees else foreign_classes(self.estimator)
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:

@@ -171,7 +171,6 @@ def one_thread() -> Any:
 
 @cache
 def _threads() -> ThreadpoolController:
-    """The controller of the thread pools of all loaded libraries, looked up once since that is slow."""
     return ThreadpoolController()
 
 

@@ -119,7 +119,6 @@ class PredictionsTrainer:
         return constant_score(self.score, self.truth, np.ones(self.n_records), n_classes=n_classes)
 
     def _require_public_records(self) -> None:
-        """Refuse a question about public scores where the study has no public predictions."""
         if not self.n_records:
             raise StudyInvalid(
                 "there are no public predictions, and this asks what each candidate scores in public",

@@ -107,7 +107,6 @@ def function_name(function: Any) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
-    """The estimators and functions among these parameter values, in lists, tuples and dicts too."""
     nested = []
     for value in values:
         if isinstance(value, list | tuple):

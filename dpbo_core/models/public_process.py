@@ -94,7 +94,6 @@ def answer(result: int) -> None:
 
 
 def _words_of(file: Path) -> list[str]:
-    """The words in a file of /proc; none if the thread it is about has ended."""
     with contextlib.suppress(OSError):  # a thread that has ended
         return file.read_text(encoding="ascii").split()
     return []

@@ -109,7 +109,6 @@ def _check_beside_extremes(
 
 
 def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two arrays of outcomes are the same to the last bit, NaN being itself."""
     if a.dtype.kind == "f" and b.dtype.kind == "f":
         return bool(np.array_equal(a, b, equal_nan=True))
     return bool(equal(a.ravel(), b.ravel()).all())

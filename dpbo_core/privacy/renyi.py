@@ -86,7 +86,6 @@ class RenyiCurve:
 
     @cached_property
     def _costs(self) -> tuple[tuple[float, float], ...]:
-        """(α, ε(α)) at every order to try."""
         return tuple((alpha, self.at(alpha)) for alpha in self.orders)
 
     def _cost_in_table(self, alpha: float) -> float:

@@ -40,7 +40,6 @@ class Opaque:
     __str__ = __repr__
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise TypeError: what Python calls to pickle or copy the handle."""
         raise TypeError("a handle on sensitive data stays in its process")
 
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
@@ -71,7 +70,6 @@ class Sensitive(Generic[T]):
         return "<sensitive>"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise TypeError: what Python calls to pickle, copy, compare, convert, iterate or add the value."""
         raise TypeError("a sensitive value leaves only through a mechanism")
 
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse

@@ -377,7 +377,6 @@ def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str,
 
 
 def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
-    """The points of the ROC curve as JSON, from (0, 0) by every edge to (1, 1)."""
     recall, specificity = figures["at recall"].tolist(), figures["at specificity"].tolist()
     inner = [
         {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}

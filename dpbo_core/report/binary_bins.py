@@ -90,14 +90,12 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
 
 
 def _edges(values: Reals, positive: NDArray[np.bool_], threshold: float, n_bins: int) -> tuple[float, ...]:
-    """Class-balanced quantiles of the values and the model's own threshold, ascending and distinct."""
     last = values.max(initial=-math.inf)  # above the last edge there is somebody
     inner = {float(edge) for edge in _quantiles(values, positive, n_bins) if edge < last}
     return tuple(sorted(inner | {threshold}))
 
 
 def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Reals:
-    """The class-balanced quantiles that divide the values into `n_parts`; empty without records."""
     if not len(values):
         return values
     counts = np.bincount(positive, minlength=2)

@@ -88,7 +88,6 @@ def figures_in_words(release: Release) -> str:
 
 
 def _alike(expected: Any, shown: Any) -> bool:
-    """Whether two JSON documents are one: equal texts and keys, and numbers up to rounding."""
     if isinstance(expected, Mapping):
         return (
             isinstance(shown, Mapping)

@@ -215,5 +215,4 @@ class PersonCells:
 
 
 def _sortable_names(names: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Persons' names (n, bytes) as one item each, (n,), which NumPy can sort."""
     return np.ascontiguousarray(names).view(np.dtype((np.void, NAME))).ravel()

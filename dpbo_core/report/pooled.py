@@ -109,7 +109,6 @@ def _distance(shares: Reals, variances: Reals) -> Reals:
 
 
 def _site(release: Release) -> dict[str, Any]:
-    """A site's entry in the pooled report, as JSON: its release's names, guarantee and metrics, no table."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
     figures = {"metrics": dict(release.value["metrics"]), "figures": figures_in_words(release)}
@@ -117,12 +116,10 @@ def _site(release: Release) -> dict[str, Any]:
 
 
 def _names_model(release: Release) -> bool:
-    """Whether a release's facts name its model, by a text."""
     return isinstance(release.facts.get("model_digest"), str)
 
 
 def _check(releases: Sequence[Release]) -> None:
-    """Refuse releases that cannot be pooled: too few, one dataset twice, different models or other cells."""
     if len(releases) < 2 or any(r.method != KIND or r.guarantee.evidence.refuted for r in releases):
         raise StudyInvalid(
             "a pool needs private reports of two sites or more",

@@ -103,7 +103,6 @@ class BranchAndBound:
             self._n_evaluated += 1
 
     def _deviation_bound(self) -> NDArray[np.float64]:
-        """√β_t times each candidate's posterior standard deviation, (N,)."""
         t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE))
         return np.asarray(math.sqrt(beta) * self._posterior.std)

@@ -114,7 +114,6 @@ def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.flo
 
 
 def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
-    """The candidate set of these points, with their places in the unit cube."""
     encoded = np.array([space.encode(point) for point in points], dtype=float)
     encoded = encoded.reshape(len(points), space.dimensions)
     encoded.flags.writeable = False
@@ -147,14 +146,12 @@ def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
 
 
 def _values(axis: Axis, points: int) -> int:
-    """The number of values that an axis will list, without listing them."""
     if isinstance(axis, Categorical):
         return len(axis.values)
     return min(points, axis.high - axis.low + 1) if isinstance(axis, Integer) else points
 
 
 def _refuse_too_many(count: int) -> None:
-    """Refuse a candidate set of more than `LARGEST` points."""
     if count > LARGEST:
         raise StudyInvalid(
             f"the candidate set would have {count:,} points; this machine's memory is planned for {LARGEST:,}",

@@ -86,7 +86,6 @@ class GrowingCholesky:
         return row, pivot
 
     def _new_row(self) -> NDArray[np.float64]:
-        """An uninitialised array, (N,), that will hold the next row of V = L⁻¹k."""
         t = len(self)
         if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
             self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))

@@ -85,7 +85,6 @@ class PredictionSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The columns that say which row is which: every candidate's predictions, and the target."""
         return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
@@ -144,7 +143,6 @@ def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, wid
 
 
 def _part(records: Any, start: int, length: int) -> Any:
-    """The `length` records from `start`, in the table's own type."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):

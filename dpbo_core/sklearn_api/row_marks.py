@@ -86,11 +86,9 @@ class RowMarks:
 
     @property
     def _file(self) -> Path:
-        """The path of the file that holds the secret key and the row marks."""
         return self.folder / "sensitive_rows"
 
     def _read(self) -> tuple[bytes, Marks]:
-        """The secret key and the sorted row marks (n,) in the file; a new key and no marks at first."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:

@@ -83,7 +83,6 @@ def check_settings(search: Any) -> None:
 
 
 def _whole(value: Any) -> bool:
-    """Whether `value` is a whole number and not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 

@@ -144,7 +144,6 @@ def _own_column(name: str, cells: Cells, hint: Any) -> Any:
 
 
 def _number_of_truth(cell: object) -> object:
-    """A truth value as 1.0 or 0.0, and no number as a gap; anything else as it is."""
     if isinstance(cell, bool):
         return float(cell)
     return None if cell != cell else cell
@@ -159,7 +158,6 @@ def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any
 
 
 def _order(category: float | str) -> tuple[bool, float, str]:
-    """A sorting key for a column's categories: numbers in their order before texts in theirs."""
     return (True, 0.0, category) if isinstance(category, str) else (False, category, "")
 
 
@@ -181,5 +179,4 @@ def _own_target(labels: list[object]) -> NDArray[Any]:
 
 
 def _text(cell: Any) -> str:
-    """A text, truth value or number as the text that it is among texts."""
     return shown(cell) if isinstance(cell, float) else str(cell)

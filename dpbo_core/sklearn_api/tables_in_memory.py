@@ -121,7 +121,6 @@ class FrameSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The names of the columns that both the public and the sensitive table have."""
         return (*self.training.names, self.target)
 
 

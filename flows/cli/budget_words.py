@@ -67,7 +67,6 @@ def set_cap(
 def _budget(
     dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
 ) -> PrivacyBudget:
-    """The cap that the options of `dpbo budget set` describe; refused where they contradict or misname."""
     from dpbo_core.study.sections import BudgetSection
 
     if public:
@@ -202,7 +201,6 @@ def recover(
 
 
 def _added(added: recovery.Recovered) -> str:
-    """The entries recovered from an export, in a sentence or two."""
     if added == recovery.Recovered():
         return "The ledger has everything that the export has; nothing was added."
     summary = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
@@ -213,7 +211,6 @@ def _added(added: recovery.Recovered) -> str:
 
 
 def _stores() -> Stores:
-    """The addresses of the stores, whose folder is made now, its owner's alone."""
     stores = Stores()
     stores.make_folder()
     return stores

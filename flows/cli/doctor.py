@@ -74,7 +74,6 @@ def prepare_machine() -> str:
 
 
 def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """The findings of one check; an error of the check is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look()

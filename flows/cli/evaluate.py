@@ -117,7 +117,6 @@ def reported(
 
 
 def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[StudySpec, str]:
-    """The study in `path` and its folder; without a saved `model` refused where there is no ledger here."""
     remedy = "run dpbo tune first, change to the folder that holds mlruns, or name a saved model (--model)"
     if model is None:
         study = released_study(path, remedy=remedy, anyway=anyway)

@@ -90,7 +90,6 @@ def dask_cluster() -> Iterator[Finding]:
 
 
 def _of_prefect() -> tuple[Path, Path]:
-    """Prefect's folder, which holds the passwords of `dpbo serve`, and Prefect's file of profiles."""
     if not prefect_is_configured():
         return prefect_home(), prefect_home() / PROFILES
     return prefect_home(), prefect_settings().profiles_path

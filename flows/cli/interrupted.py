@@ -30,7 +30,6 @@ def stopped(words: Sequence[str]) -> DpboError:
 
 
 def _study_stopped(path: Path) -> DpboError:
-    """The error of a command stopped on the study in `path`: what was charged for it, and what to do."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
     entries = _entries(tables["privacy"]["dataset"], name, edition)
@@ -50,7 +49,6 @@ def _study_stopped(path: Path) -> DpboError:
 
 
 def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
-    """The ledger's entries of a study's edition, evaluation and watch included; none where no ledger was opened."""
     if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
         return []
     from dpbo.flows.cli.running import accounts_here

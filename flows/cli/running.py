@@ -163,7 +163,6 @@ def serve_schedule(
 
 
 def _prepare_stores() -> None:
-    """Make files written from now on their owner's alone, and create a team's databases if they are missing."""
     os.umask(OWNER_ALONE)
     team = team_setting()
     if team is not None:

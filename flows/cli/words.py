@@ -28,7 +28,6 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _set_json(ctx: typer.Context, value: bool) -> None:
-    """Switch `print_result` to JSON, or back, until the command ends."""
     before = PRINTS_JSON.set(value)
     ctx.call_on_close(lambda: PRINTS_JSON.reset(before))
 

@@ -185,7 +185,6 @@ def start_failure(output: bytes, place: str) -> DpboError:
 
 
 def _environment(password: str, home: Path, port: int) -> dict[str, str]:
-    """Return the environment of a server: this process's, Prefect's own settings, and the password."""
     ours = dict(os.environ)
     if "prefect" in sys.modules:
         from prefect.settings import get_current_settings

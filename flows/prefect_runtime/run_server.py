@@ -131,7 +131,6 @@ def _started(password: str, home: Path, needed: Sequence[str]) -> Iterator[Prefe
 
 
 def _import(needed: Sequence[str]) -> None:
-    """Import modules by name; one that fails is reported where it is used."""
     for name in needed:
         with suppress(Exception):
             import_module(name)

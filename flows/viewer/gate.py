@@ -56,7 +56,6 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, request: Request) -> Response:
-        """The response to a request: by its token, its cookie, and what may be read."""
         scope = request.scope  # as they were sent, decoded once; not put together from the `Host` again
         method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
         if (method, path) == ("GET", "/health"):
@@ -79,7 +78,6 @@ class Gate:
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
-        """A redirection that drops the token from the address and sets the cookie."""
         rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
         local = "/" + path.lstrip("/")  # two slashes would name another host
         response = RedirectResponse(f"{local}?{rest}" if rest else local, 303)
@@ -116,7 +114,6 @@ class Gate:
         return location
 
     async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
-        """The JSON that MLflow's API gives at the path `what` for the query `words`; empty where it gives none."""
         try:
             answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
             document = answer.json() if answer.status_code == 200 else {}

@@ -65,7 +65,6 @@ def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
 
 
 def _problems(server: Any, kind: str, name: str) -> list[Problem]:
-    """What makes a Dask server unfit, of whichever kind: listeners without TLS, pages, compression."""
     import dask
 
     wrong = []

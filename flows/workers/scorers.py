@@ -118,7 +118,6 @@ class _DaskWorker:
         return answers[0] if answers else None
 
     def _wait_for(self, future: Any) -> None:
-        """Wait until the Dask `future` is done; raise TimeoutError where the cluster has no worker for a minute."""
         from distributed import wait
 
         alone = 0

@@ -85,7 +85,6 @@ def _measure(store: Store, run_id: str, release: Release, model_id: str, digest:
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:
-    """Create a logged model of a run, with MLflow's own keywords, and link it as the run's output."""
     from mlflow.entities import LoggedModelOutput
 
     experiment = store.client.get_run(run_id).info.experiment_id

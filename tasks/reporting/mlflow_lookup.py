@@ -97,7 +97,6 @@ def published_in(tracking_uri: str) -> dict[str, Tracked]:
 
 
 def _state(tracking_uri: str) -> str | None:
-    """The change counter of a SQLite store, in hexadecimal; None for another store."""
     if not tracking_uri.startswith(SQLITE):
         return None
     with Path(tracking_uri.removeprefix(SQLITE)).open("rb") as file:
@@ -135,7 +134,6 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    """Refuse unless the database and the folder of its artifacts, or the nearest ones above, can be written."""
     for place in (database, root_of(database) / LOCATION):
         there = place
         while not there.exists() and there.parent != there:

@@ -84,7 +84,6 @@ def _logged(
     registered: bool,
     missing: tuple[str, ...],
 ) -> Tracked:
-    """Log a release in `store` unless it is there complete, and register its model if asked."""
     experiment = store.experiment(release.dataset)
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
@@ -164,7 +163,6 @@ def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
 
 
 def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
-    """The MLflow run that shows a release, as a list of one; empty if there is none."""
     tagged = f"tags.`{RELEASE_TAG}` = '{release.release_id}'"
     return list(store.client.search_runs([experiment], tagged, max_results=1))
 

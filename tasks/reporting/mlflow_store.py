@@ -239,14 +239,12 @@ def root_of(database: Path) -> Path:
 
 
 def _sql_store(uri: str) -> Any:
-    """MLflow's own store on a database; MLflow makes its tables if they are missing."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     return SqlAlchemyStore(uri, NO_FOLDER)
 
 
 def _make(path: Path) -> None:
-    """Let MLflow make its tables in a new SQLite file at `path`."""
     _sql_store(f"{SQLITE}{path}").engine.dispose()
 
 

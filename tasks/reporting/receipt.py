@@ -205,7 +205,6 @@ def _has_valid_signature(key: Ed25519PublicKey, payload: bytes, signatures: Iter
 
 
 def _is_about(payload: bytes, content: bytes) -> bool:
-    """Whether a signed statement is of dpbo's kind and about exactly this content."""
     try:
         statement, release = json.loads(payload), json.loads(content)
         (subject,) = statement["subject"]

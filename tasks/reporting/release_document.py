@@ -89,7 +89,6 @@ def release_document(
 
 
 def _answers(release: Release) -> Iterator[Fact]:
-    """The choice, and whether it stands at an end of its range; the metric; the verdict."""
     chosen, space = release.value.get("hyperparameters", {}), release.facts.get("space", {})
     for name, item in chosen.items():
         yield Fact(name, strong=number(item))
@@ -128,7 +127,6 @@ def _earlier_editions(release: Release) -> str:
 
 
 def _draws(release: Release) -> Table:
-    """The draws as a table: those of one mechanism, scale and price together."""
     groups: dict[tuple[str, ...], int] = {}
     for spend in release.spends:
         epsilon = None if spend.epsilon_units is None else spend.epsilon

@@ -67,7 +67,6 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
 
 
 def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
-    """Draw the released score as a line between two values of x, `ends`, with its 90% interval."""
     low, high = release.value["interval"]
     axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
     axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")

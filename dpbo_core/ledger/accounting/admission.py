@@ -128,7 +128,6 @@ def admit(
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
-    """Whom a dataset's guarantees protect, and the neighbouring relation, in words."""
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 

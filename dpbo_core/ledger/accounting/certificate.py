@@ -131,12 +131,10 @@ def _check_price(spend: Spend, declared: Declared) -> None:
 
 
 def _underpriced_draw(spend: Spend) -> CertificateFalse:
-    """The error of a draw whose printed price is below what its noise costs."""
     return _edited_certificate(f"the draw {spend.what!r} names a price below what its noise is worth")
 
 
 def _edited_certificate(what: str) -> CertificateFalse:
-    """The error of a release whose own numbers do not agree; `what` says which."""
     return CertificateFalse(
         what,
         cause="the certificate was edited, or another version or build of dpbo wrote it",

@@ -225,5 +225,4 @@ def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
 
 
 def _as_units(amount: float | None) -> int | None:
-    """An amount of ε or ρ in whole units of 10⁻¹²; None for None."""
     return None if amount is None else round(amount * UNITS_PER_ONE)

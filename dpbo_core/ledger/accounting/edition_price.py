@@ -117,18 +117,15 @@ class Price:
 
     @property
     def _draws(self) -> tuple[Draw, ...]:
-        """The price of each draw of all parts."""
         spends = (spend for plan in self.parts.values() for spend in plan.spends)
         return tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
 
     @property
     def _drawn(self) -> Counter[Draw]:
-        """The draws that the account has already, with their numbers."""
         entries = () if self.account is None else self.account.entries
         return Counter(draw for entry in entries for draw in entry.draws)
 
     def _spent_after(self) -> float:
-        """The ε that the account comes to once this is charged."""
         account = self.account
         if account is None:
             raise TypeError("no account pays")

@@ -154,5 +154,4 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
 
 
 def _iso_utc(moment: datetime) -> str:
-    """A moment as ISO 8601 text in UTC, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")

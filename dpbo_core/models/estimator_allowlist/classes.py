@@ -58,7 +58,6 @@ def _is(argument: object, value: object) -> bool:
 
 
 def _value_in_words(value: object) -> str:
-    """A plain value as Python writes it, and of anything else the name of its type."""
     return repr(value) if type(value) in (str, int, float, bool, type(None)) else f"a {type(value).__name__}"
 
 

@@ -120,7 +120,6 @@ class LinearModel(ScorableModel):
 
 
 def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
-    """The score of each margin as an integer from 0 to 2²⁴, (m,)."""
     return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
 
 
@@ -146,7 +145,6 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
 
 
 def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows and signs as arrays of the type they have; refused unless they are (m, d) and (m,)."""
     rows, classes = np.asarray(X), np.asarray(signs)
     if rows.ndim != 2 or rows.shape[1] != d or classes.shape != (len(rows),):
         raise StudyInvalid(
@@ -211,7 +209,6 @@ def minimise(
 
 
 def _check_positive(what: str, value: float) -> None:
-    """Refuse a value that is not a finite number above 0; `what` names it in the message."""
     if not (math.isfinite(value) and value > 0.0):
         raise StudyInvalid(
             f"the {what} is {value:g}",

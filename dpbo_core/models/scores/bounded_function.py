@@ -67,11 +67,9 @@ class BoundedFunction(RecordScore):
             )
 
     def _value(self, pair: tuple[Any, Any]) -> float:
-        """The function's value less `low` for one (truth, prediction)."""
         truth, prediction = pair
         return float(self.function(truth, type(truth)(prediction))) - self.low  # an estimator may predict texts
 
 
 def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:
-    """The (truth, prediction) of each record."""
     return zip(truth.tolist(), outcome.tolist(), strict=True)

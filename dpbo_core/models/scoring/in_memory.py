@@ -210,7 +210,6 @@ def exact_totals(
 
 
 def _class_counts(records: Encoded) -> Integers:
-    """The number of usable records of each class, (2, 1)."""
     return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
 
 

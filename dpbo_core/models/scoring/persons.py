@@ -255,12 +255,10 @@ class PersonPartWorker(PartTask):
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
     def _records_and_persons(self, part: Contents) -> Read:
-        """The encoded records of one file, and the person of each."""
         return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
 
 
 def _size(read: Read) -> int:
-    """The bytes of memory that the records of one file take."""
     return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
 
 
