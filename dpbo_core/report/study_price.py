@@ -2,7 +2,6 @@
 
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.resolve import ResolvedStudy
 
@@ -16,6 +15,8 @@ def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
     """
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:
+        from dpbo_core.report.request import EvaluationQuery
+
         parts["report"] = EvaluationQuery.of(spec, study.problem, None).plan("")
     account = paying_account(spec, ledger)
     entries = () if account is None else account.entries

@@ -9,8 +9,9 @@ and never a sensitive value.
 import os
 import sys
 import traceback
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -23,7 +24,7 @@ from dpbo.flows.cli.words import (
     of_every_command,
 )
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
-from dpbo_core.privacy.named_parts import declared, load
+from dpbo_core.privacy.named_parts import NamedParts, load
 
 if TYPE_CHECKING:
     from dpbo_core.study import StudySpec
@@ -35,7 +36,7 @@ COMMANDS = (
     ("dpbo budget", "what was spent, and what is left"),
     ("dpbo ui", "look at the releases in MLflow"),
 )
-VERBS = {  # in the order of --help: its home, and its line there
+OURS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
     "plan": ("dpbo.flows.cli.plan:plan", "What to expect, and its price; opens no sensitive file."),
     "tune": ("dpbo.flows.cli.tune:tune", "Search, release the choice, charge the budget."),
@@ -47,8 +48,8 @@ VERBS = {  # in the order of --help: its home, and its line there
     "doctor": ("dpbo.flows.cli.doctor:doctor", "Look whether this machine is fit."),
     "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's price, and check its receipt."),
 }
-OF_FEATURES = {name: load(value) for name, value in declared("dpbo.commands").items() if name not in VERBS}
-VERBS |= OF_FEATURES
+OF_FEATURES: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
+VERBS = ChainMap(OURS, cast("dict[str, tuple[str, str]]", OF_FEATURES))
 FIRST = 8  # of them are what most people need; the rest stands under "also"
 
 
@@ -60,7 +61,7 @@ class Verbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  click hands it over
         """Write the commands of a first project in the order of use, then all others."""
-        lines = [(name, line) for name, (_, line) in VERBS.items()]
+        lines = [(name, VERBS[name][1]) for name in (*OURS, *OF_FEATURES)]
         for title, section in (("Commands", lines[:FIRST]), ("Also", lines[FIRST:])):
             with formatter.section(title):
                 formatter.write_dl(section)
@@ -105,8 +106,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb, (_, line) in VERBS.items():
-    app.command(verb, help=line)(lambda: None)
+for verb in VERBS:
+    app.command(verb, help=OURS[verb][1] if verb in OURS else None)(lambda: None)
 
 
 @app.callback()

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.budget_alert import account_line
-from dpbo.tasks.reporting.evaluation_picture import draw_repair
 from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
@@ -115,6 +114,8 @@ def log_repaired(
         repair: of the report; it has no price of its own, and its file says so.
         model: the repaired one; None where all is left as it is.
     """
+    from dpbo.tasks.reporting.evaluation_picture import draw_repair
+
     store = open_store(tracking_uri)
     with publishing(tracking_uri), TemporaryDirectory() as scratch:
         file = Path(scratch) / "repair.json"

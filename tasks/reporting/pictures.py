@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.escaping import in_picture
-from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
 from dpbo.tasks.reporting.report_document import is_report
@@ -142,6 +141,8 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
         "noise": lambda: draw_noise(release),
     }
     if is_report(release):
+        from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
+
         figures = {"evaluation": lambda: draw_evaluation(release)}
     figures["budget"] = lambda: None if account is None else draw_budget(account)
     figures["burn_down"] = lambda: None if account is None else draw_burn_down(account)

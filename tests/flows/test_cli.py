@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from dpbo.flows.cli.app import VERBS, WITH_A_RESULT
+from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS, WITH_A_RESULT
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
@@ -239,7 +239,7 @@ def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_
     first, rest = dpbo("--help")[1].split("Commands:")[1].split("Also:")
     names = re.compile(r"^  (\w+)  +\S", re.M)
     assert names.findall(first) == ["init", "plan", "tune", "evaluate", "serve", "show", "budget", "ui"]
-    assert [*names.findall(first), *names.findall(rest)] == list(VERBS)
+    assert [*names.findall(first), *names.findall(rest)] == [*OURS, *OF_FEATURES]
     assert "..." not in first + rest  # no line is cut
 
 
