@@ -33,9 +33,8 @@ from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.amounts import count_of, from_units, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
-from dpbo_core.privacy.json_values import count_of, text_of
 
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 

@@ -33,8 +33,8 @@ from dpbo_core.ledger.history import (
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import unsound_takeovers
+from dpbo_core.privacy.amounts import count_of, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
-from dpbo_core.privacy.json_values import count_of, text_of
 from dpbo_core.privacy.release import Release, Spend
 
 APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"

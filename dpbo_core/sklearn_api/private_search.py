@@ -28,11 +28,9 @@ from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.privacy.sensitive import attempted, without_frames
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.sklearn_api.arguments import number_of, number_or_none, whole_number_of
-from dpbo_core.sklearn_api.axes import axes_of, sections_of
-from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
+from dpbo_core.sklearn_api.arguments import axes_of, number_of, number_or_none, sections_of, whole_number_of
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
-from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search
+from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search, set_callbacks, step_shown
 from dpbo_core.sklearn_api.search_study import (
     check_settings,
     public_positives,

@@ -65,7 +65,7 @@ def show(
         with writing(f"the file {str(out)!r}"):
             write_release(release, out)
     if form == "registry":
-        from dpbo.tasks.reporting.registry_entry import registry_entry
+        from dpbo.tasks.reporting.certificate_words import registry_entry
 
         print_json(registry_entry(release))
         return

@@ -41,7 +41,7 @@ class DaskWorkers:
         self, joined: Callable[[], Any], task: "Callable[..., bytes | bytearray | None] | None" = None
     ) -> None:
         """`joined` waits for a client; `task` is what a worker runs on a part, `answer_if_fit` where None."""
-        from dpbo.flows.workers.dask_fitness import processor
+        from dpbo.flows.workers.standing_cluster import processor
 
         self._joined, self._task = joined, task or partial(answer_if_fit, own_packages(), processor())
         self._last_workers: dict[Any, object] = {}
@@ -177,7 +177,7 @@ def answer_if_fit(
     """
     from distributed import get_worker
 
-    from dpbo.flows.workers.dask_fitness import worker_problems
+    from dpbo.flows.workers.standing_cluster import worker_problems
 
     worker = get_worker()
     if own_packages() != versions or worker_problems(kind, worker):
@@ -189,7 +189,7 @@ def own_packages() -> dict[str, str]:
     """The versions in this process of the packages that a worker must share."""
     from distributed.versions import get_package_info
 
-    from dpbo.flows.workers.dask_fitness import PACKAGES, packages
+    from dpbo.flows.workers.standing_cluster import PACKAGES, packages
 
     return packages({"packages": get_package_info(PACKAGES)})
 

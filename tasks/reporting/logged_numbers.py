@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.certificate_words import noise_in_words
 from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.escaping import in_words
-from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
