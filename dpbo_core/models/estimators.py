@@ -222,11 +222,7 @@ class FittedEstimator(ScorableModel):
         """
         d, y, rows = len(self.stand_in), np.asarray(truth), np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):
-            raise StudyInvalid(
-                f"rows of shape {rows.shape} with labels of shape {y.shape} for an estimator of {d} features",
-                cause="the validation table has other columns than the training table",
-                remedy="give both tables the same features",
-            )
+            raise ValueError(f"rows of shape {rows.shape}, labels of shape {y.shape}, an estimator of {d} features")
         if self.alone is not None:
             sound = _sound(rows)
             scores = self.alone.scores(np.where(sound[:, None], rows, self.stand_in), y, score)

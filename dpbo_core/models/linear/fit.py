@@ -147,11 +147,7 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
 def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[Any], NDArray[Any]]:
     rows, classes = np.asarray(X), np.asarray(signs)
     if rows.ndim != 2 or rows.shape[1] != d or classes.shape != (len(rows),):
-        raise StudyInvalid(
-            f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {d} features",
-            cause="the validation table has other columns than the training table",
-            remedy="give both tables the same features",
-        )
+        raise ValueError(f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {d} features")
     return rows, classes
 
 
