@@ -113,10 +113,6 @@ def name_run(study: StudySpec, what: str = "") -> None:
     """Name the current flow run "study · edition · what", and tag it with dataset and method; nothing outside one.
 
     Set once the run is known, since a template of Prefect's would render arguments.
-
-    Args:
-        study: the run's, with its edition.
-        what: what else is done with the study, such as "evaluation".
     """
     run = current_flow_run()
     if run is None:

@@ -65,12 +65,7 @@ class PrivateFlow:
 
     @classmethod
     def begin(cls, folder: str | Path, *, registers: bool = False) -> Self:
-        """Check Prefect's settings and who started the run, and begin its flow; no data is opened yet.
-
-        Args:
-            folder: the folder that a study's data paths are relative to.
-            registers: as the attribute.
-        """
+        """Check Prefect's settings and who started the run, and begin its flow; no data is opened yet."""
         check_prefect_settings()
         stores = Stores()
         stores.make_folder()
@@ -95,11 +90,6 @@ class PrivateFlow:
         """What a first charge of some queries waits for: the context in which they may be charged.
 
         Nothing is charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
-
-        Args:
-            study: which they are of.
-            context: that asks for them.
-            queries: charged together; the first one's charge may be recorded already, which asks for nothing.
         """
         if context.ledger.reserved(queries[0].key.fingerprint) is not None:
             return context

@@ -60,13 +60,7 @@ class Progress:
         return result
 
     def show(self, released: Released | None, n: int = 1, *, deviation: float | None = None) -> None:
-        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before.
-
-        Args:
-            released: on a terminal a line of its own.
-            n: how many steps.
-            deviation: the standard deviation of the noise on the released score; None where it is not known.
-        """
+        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before."""
         self._done += n
         if released is not None and not self._bar.disable:
             self._bar.console.print(step_in_words(released, deviation), markup=False, highlight=False)

@@ -29,10 +29,6 @@ def failed_run(error: DpboError, study: object) -> Any:
     """Return the state in which a flow ends that raised an error of ours: cancelled by the budget, or failed.
 
     Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
-
-    Args:
-        error: what the ledger, the policy or the study said.
-        study: whose run it is; whatever was given as one, where it could not be read.
     """
     if not _in_flow_of_ours():
         raise error

@@ -45,13 +45,7 @@ def databases(url: str) -> Databases:
 
 
 def prepare(url: str, *, mlflow: bool = True, prefect: bool = True) -> None:
-    """Create, where missing, MLflow's and Prefect's databases beside the ledger's at `url`, and Prefect's tables.
-
-    Args:
-        url: of the team's server, with the ledger's database.
-        mlflow: whether MLflow's runs are kept there; False where MLFLOW_TRACKING_URI names another store.
-        prefect: whether a Prefect server of ours keeps its runs there; False where one is set.
-    """
+    """Create MLflow's and Prefect's missing databases beside the ledger's at `url`, and Prefect's tables."""
     address = team_address(url)
     ours = databases(url).prefect
     lead = prefect and os.environ.get(PREFECT_SETTING, ours) == ours  # else Prefect was given another database

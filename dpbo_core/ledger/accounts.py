@@ -136,11 +136,7 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
 
 
 def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bool) -> Entry:
-    """A charge as an entry of its account: its row, the names of draws recorded so far, and who asked for it.
-
-    Raises:
-        TypeError, ValueError, LookupError: a cell holds what was never written.
-    """
+    """A charge as an entry of its account: its row, the names of draws recorded so far, and who asked for it."""
     guarantee = PrivacyGuarantee.from_json(row.guarantee)
     pure = None if row.epsilon_units is None else count_of(row.epsilon_units)
     return Entry(
@@ -163,11 +159,7 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bo
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
-    """The whole account of the dataset with this cap; call it inside `row_decoding`, as cells are checked.
-
-    Raises:
-        TypeError, ValueError, LookupError: a cell holds what was never written.
-    """
+    """The whole account of the dataset with this cap; call it inside `row_decoding`, as cells are checked."""
     dataset = budget.dataset
     query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
     rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()

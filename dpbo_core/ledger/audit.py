@@ -122,11 +122,7 @@ def faulty(history: Iterable[Link]) -> Iterator[str]:
 
 
 def _check(about: str, row: Mapping[str, Any]) -> None:
-    """Raise unless a row of table `about` has right types and signs, and a charge's total is its draws' sum.
-
-    Raises:
-        ValueError, TypeError, LookupError, AttributeError: it is otherwise.
-    """
+    """Raise unless a row of table `about` has right types and signs, and a charge's total is its draws' sum."""
     table = METADATA.tables.get(about)
     if table is None:  # a note, in the history alone
         return
@@ -164,11 +160,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:
-    """Raise unless the amounts of a charge are the sum of its priced draws, up to rounding of doubles.
-
-    Raises:
-        ValueError: an amount is not the sum of its spends'.
-    """
+    """Raise unless the amounts of a charge are the sum of its priced draws, up to rounding of doubles."""
     for name, summed in asdict(compose(map(Spend.from_json, row["spends"]))).items():
         if None in (row[name], summed):
             sound = row[name] is summed

@@ -74,11 +74,7 @@ class Link:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
-        """The history entry in a line of an export.
-
-        Raises:
-            ValueError, LookupError, TypeError: it is none.
-        """
+        """The history entry in a line of an export."""
         row, totals = canonical(data["row"]), canonical(data["totals"])
         about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
         link = cls(int(data["sequence"]), about, dataset, row, totals, last)

@@ -110,12 +110,6 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
     """Refuse a Prefect run whose `charges` (ε) add up to more than the owner allows a run, or whose `epsilon`, the
     part charged now, is too much for the day.
-
-    Args:
-        connection: of the transaction that will charge.
-        dataset: whose cap pays.
-        charges: ε of the study, and of what is reserved together with it.
-        epsilon: of the one that is charged now.
     """
     most = largest_of(connection, dataset)
     if _beyond(charges, most):

@@ -89,14 +89,7 @@ def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Sou
 
 
 def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[str, str]) -> bool:
-    """Record a file or table under a heading, a fact for each mark (inode) of its files; True if any is new.
-
-    Args:
-        writer: of the transaction.
-        heading: of the table above.
-        item: the source under its own name, or that of the folder or the pattern that it is of.
-        files: mark → path of each of its files.
-    """
+    """Record a file or table under a heading, a fact for each mark (inode) of its files; True if any is new."""
     source = item.source
     row = {"kind": source.kind, "name": source.name, "role": source.role}
     new = False

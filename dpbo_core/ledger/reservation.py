@@ -33,15 +33,6 @@ class Reservation:
     A ledger may be restored or replaced while it lives, and its row's number is another query's there: every use
     asks for the entry `since`, which no other history has.
 
-    Args:
-        store: the ledger.
-        identity: the number of its row.
-        key: of the query.
-        noise: standing of the noise source that it was charged with.
-        since: the newest entry of the history when it was charged or taken over.
-        warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
-        until_released: whether nothing is drawn after its release.
-
     Attributes:
         noise: standing of the noise source that it was charged with.
         warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.

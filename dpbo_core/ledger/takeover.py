@@ -71,13 +71,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
 
 @row_decoding()
 def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str | None:
-    """The fingerprint of the newest charge that the query may take over; None where there is none.
-
-    Args:
-        writer: whose transaction charges the query.
-        asked: what it asks for.
-        filtered: of the dataset, whose order prices are compared at.
-    """
+    """The fingerprint of the newest charge that the query may take over; None where there is none."""
     connection, key = writer.connection, asked.key
     rows = connection.execute(OF_STUDY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
     fitting = [

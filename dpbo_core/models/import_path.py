@@ -117,12 +117,7 @@ def file_beside(path: str, folder: str | Path) -> Path | None:
 
 
 def estimator_named(path: str, folder: str | Path) -> Any:
-    """The estimator object at import path `path`, of a package or of a Python file beside the study, which is run.
-
-    Args:
-        path: "module:name". The module is a file beside the study; else one of an installed package.
-        folder: of the study file.
-    """
+    """The estimator object at "module:name", in a Python file beside the study, which is run, or a package."""
     module, _, name = path.partition(":")
     if not name.isidentifier() or name.startswith("_"):
         raise StudyInvalid(

@@ -42,11 +42,7 @@ class IsolatedEstimator:
     modules: tuple[str, ...]  # of every class and function that its pickle names
 
     def __getattr__(self, verb: str) -> Callable[[Any], NDArray[Any]]:
-        """What it predicts for PUBLIC rows, as it takes them.
-
-        Raises:
-            AttributeError: it has no such verb.
-        """
+        """What it predicts for PUBLIC rows, as it takes them."""
         if verb in _VERBS and verb in self.verbs:
             return partial(numbers_of, predictions, self.pickled, verb)
         raise AttributeError(verb)

@@ -31,11 +31,7 @@ def from_units(units: int) -> float:
 
 
 def split_units(total: int, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """Whole numbers above 0 by `shares` that sum exactly to `total`, the last with the remainder; or ValueError.
-
-    Raises:
-        ValueError: if a part would be zero: the total is too small to be split so.
-    """
+    """Whole numbers above 0 by `shares` that sum exactly to `total`, the last with the remainder; or ValueError."""
     weights = [Fraction(share) for share in shares]
     whole = sum(weights)
     parts = [int(total * weight / whole) for weight in weights[:-1]]
@@ -46,44 +42,28 @@ def split_units(total: int, shares: tuple[float, ...]) -> tuple[int, ...]:
 
 
 def text_of(value: object) -> str:
-    """The value, refused unless it is a text.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """The value, refused unless it is a text."""
     if not isinstance(value, str):
         raise TypeError("no text")
     return value
 
 
 def amount_of(value: object) -> float:
-    """The value as a number, refused unless finite and at least 0, as a privacy price must be.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """The value as a number, refused unless finite and at least 0, as a privacy price must be."""
     if not (isinstance(value, int | float) and type(value) is not bool and 0 <= value < math.inf):
         raise TypeError("no amount")
     return float(value)
 
 
 def count_of(value: object) -> int:
-    """The value as a whole number from 0; anything else is refused, such as a text in SQLite's column.
-
-    Raises:
-        TypeError: it is none.
-    """
+    """The value as a whole number from 0; anything else is refused, such as a text in SQLite's column."""
     if not (type(value) is int and value >= 0):
         raise TypeError("no count")
     return value
 
 
 def list_of(value: object) -> list[Any]:
-    """The value, refused unless it is a list.
-
-    Raises:
-        TypeError: it is none: a text, say, whose letters would be taken for its items.
-    """
+    """The value, refused unless it is a list."""
     if not isinstance(value, list):
         raise TypeError("no list")
     return value

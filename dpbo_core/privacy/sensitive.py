@@ -143,11 +143,7 @@ def messages(*kinds: type[DpboError]) -> Message:
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:
-    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C.
-
-    Raises:
-        KeyboardInterrupt: the operator's own, made anew.
-    """
+    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C."""
     with _noting_interrupts() as interrupted:
         try:
             return work()
@@ -159,11 +155,7 @@ def attempted(work: Callable[[], T], otherwise: D) -> T | D:
 
 
 def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
-    """The result of `work` for each item; `otherwise` where it raises anything but the operator's own Ctrl-C.
-
-    Raises:
-        KeyboardInterrupt: the operator's own, made anew.
-    """
+    """The result of `work` for each item; `otherwise` where it raises anything but the operator's own Ctrl-C."""
     done: list[T | D] = []
     with _noting_interrupts() as interrupted:
         for item in items:

@@ -303,12 +303,6 @@ def best_threshold(
 ) -> dict[str, Any]:
     """The cheapest bin edge with its cost, as JSON (None: flag all or nobody); at `prevalence`, else the report's.
 
-    Args:
-        released: the value of a report of two classes.
-        false_positive: cost of flagging a negative.
-        false_negative: cost of missing a positive.
-        prevalence: share of positives; that of the table where None.
-
     Returns:
         The threshold (None where everybody or nobody is to be flagged) with the expected cost of one record. It was
         chosen by noised figures, so its own cost is a little higher than it looks.

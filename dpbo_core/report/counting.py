@@ -75,12 +75,7 @@ class Counter:
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
 
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Each person's number of records in each histogram cell: as sensitive as the table.
-
-        Args:
-            table: m records.
-            people: the person of each, (m,).
-        """
+        """Each person's number of records in each histogram cell: as sensitive as the table."""
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:

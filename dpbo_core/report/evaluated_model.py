@@ -75,11 +75,6 @@ class EvaluatedModel:
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
         """A counter of records by histogram cell under this model, which is checked here on public rows to predict
         row by row, or made to where that is enforced; counts none.
-
-        Args:
-            edges: between the bins.
-            grouping: None for the whole alone.
-            section: the study's [model]; with rowwise = "enforced" each record is scored alone.
         """
         model, cells = self.model, self.kind.cells(self.public, edges)
         if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit

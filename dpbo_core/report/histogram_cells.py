@@ -190,11 +190,6 @@ class PersonCells:
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
         """The exact histogram of `size` cells, each person's `weight` shared among the cells of that person's
         records; of the absent ones of `n_persons`, all in cell 0.
-
-        Args:
-            size: C, cells.
-            n_persons: n_p.
-            weight: W.
         """
         _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)

@@ -128,11 +128,6 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
     """The repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal, "recall=0.9",
     or None for its own.
-
-    Args:
-        table: as it was released.
-        public: what the model says of public records.
-        threshold: "cost=10:1", "recall=0.9", or None for the model's own.
     """
     kind = table.kind
     if not isinstance(kind, Binary):
@@ -272,13 +267,7 @@ WITHOUT_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
-    """The evaluated model with the repair applied, fit to be saved; `loss`: of a linear model, by name, else None.
-
-    Args:
-        evaluated: trained on the public set, or read.
-        repair: of its report.
-        loss: of a linear model; None of any other.
-    """
+    """The evaluated model with the repair applied, fit to be saved; `loss` is a linear model's, else None."""
     fitted, model, public = evaluated.preprocessing, evaluated.model, evaluated.public
     how = {"verb": public.verb, "logistic": public.logistic}
     if isinstance(model, FittedEstimator):

@@ -256,13 +256,7 @@ def saved(model: str | Path | None) -> tuple[Source, ...]:
 
 
 def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
-    """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read.
-
-    Args:
-        run: the study's, begun with what `saved` says of the model.
-        model: the folder of a saved final model, or None.
-        epsilon: ε of the report, in the place of evaluation.epsilon.
-    """
+    """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read."""
     spec, public = run.spec, run.public
     query = EvaluationQuery.of(spec, run.problem, epsilon)
     if not isinstance(run.data, FileSplit):

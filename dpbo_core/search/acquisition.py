@@ -123,12 +123,7 @@ class BayesianSearch:
     """
 
     def __init__(self, posterior: Posterior, acquisition: Acquisition) -> None:
-        """A search before its first value.
-
-        Args:
-            posterior: nothing observed yet; it is this search's own, which adds what it is told.
-            acquisition: how the next candidate is chosen.
-        """
+        """A search before its first value."""
         self._posterior = posterior
         self._acquisition = acquisition
         self._visited: list[int] = []

@@ -56,12 +56,7 @@ class BranchAndBound:
     """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
     def __init__(self, encoded: NDArray[np.float64], kernel: Kernel) -> None:
-        """A search before the first evaluation.
-
-        Args:
-            encoded: Λ in the unit cube, shape (N, d).
-            kernel: prior covariance.
-        """
+        """A search before the first evaluation."""
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)

@@ -80,13 +80,7 @@ class LearningSearch:
     """
 
     def __init__(self, domain: SearchDomain, acquisition: Acquisition, *, past: Sequence[Edition]) -> None:
-        """Begin a search that was told no value of this edition.
-
-        Args:
-            domain: candidates, guess, the prior of a fresh start, and the noise of this edition's values.
-            acquisition: how the next candidate is chosen.
-            past: the editions before this one, oldest first; at least one value in all.
-        """
+        """Begin a search that was told no value of this edition."""
         self.domain, self._acquisition = domain, acquisition
         self._past = of_the_past(self._past_observations(past), domain.prior)
         self._observations: list[tuple[int, float]] = []

@@ -49,11 +49,6 @@ class ScoreMap:
     ) -> ScoreInterval:
         """One candidate's score, where it must lie in [0, G]: its mean and central 90% interval, as scores, from
         `means` and `deviations` in the prior's units.
-
-        Args:
-            mixture: the posterior over kernels.
-            means: of the score under each, in the prior's units, (C,).
-            deviations: likewise.
         """
         ends = (self.mapped(0.0), self.mapped(self.top))
         mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)

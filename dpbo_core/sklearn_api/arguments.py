@@ -83,12 +83,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[str, Any]]]:
-    """The axes as a study's [space]; and, by axis and name, the values that a study can only name.
-
-    Args:
-        space: name → `Real`, `Integer` or `Categorical`, what `axis_of` takes for one, or (axis, {parent: values})
-            for a conditional one.
-    """
+    """The axes as a study's [space]; and, by axis and name, the values that a study can only name."""
     sections: dict[str, AxisSection] = {}
     decode: dict[str, dict[str, Any]] = {}
     axes: dict[str, Axis] = {}

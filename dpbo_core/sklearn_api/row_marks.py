@@ -56,13 +56,7 @@ class RowMarks:
         return cls(state_folder() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
-        """Refuse a PUBLIC table over a tenth of whose rows was sensitive before; a table of repeated rows passes.
-
-        Args:
-            public: the table, its target among its columns.
-            names: of the columns that say which row it is.
-            shown_as: what the message calls it.
-        """
+        """Refuse a PUBLIC table if over a tenth of its rows was sensitive before; repeated rows pass."""
         key, earlier = self._read()
         marks, n_records = np.unique(_marks(key, public, names)), public.n_records
         if len(marks) >= DISTINCT * n_records and np.isin(marks, earlier).sum() > MOVED * n_records:
@@ -73,11 +67,7 @@ class RowMarks:
             )
 
     def remember(self, sensitive: Table, names: Collection[str]) -> None:
-        """Store the marks (keyed hashes) of a SENSITIVE table's rows, durably; nothing that a record holds raises.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Store the marks (keyed hashes) of a SENSITIVE table's rows durably, whatever a record holds."""
         with locked_folder(self.folder):
             key, earlier = self._read()
             marks = np.union1d(earlier, _marks(key, sensitive, names))

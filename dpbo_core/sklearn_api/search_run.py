@@ -80,13 +80,7 @@ def can_overwrite() -> bool:
 
 
 def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResult:
-    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before.
-
-    Args:
-        run: of the study, on its tables.
-        n_jobs: processes for the public work that is known beforehand, −1 for all processors; None for this one.
-        progress: is told how far the search is.
-    """
+    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before."""
     progress.say(f"{run.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), run)
     opened = open_study(run, precomputed=precomputed)
@@ -95,12 +89,7 @@ def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResu
 
 
 def precompute(n_jobs: int, run: Run) -> Precomputed | None:
-    """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released.
-
-    Args:
-        n_jobs: processes, −1 for all processors.
-        run: of the study; the public half of its data alone is looked at.
-    """
+    """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released."""
     problem = run.public.problem
     if run.ledger.release_of(run.key.fingerprint) is not None:
         return None
@@ -138,15 +127,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:
-    """The private report on the model that a search released, for one spend; a recorded report at no price.
-
-    Args:
-        study: of the search, as it was released.
-        split: both tables, with a study that asks by [evaluation]; its records may be others than were searched on.
-        context: who asks, of which ledger.
-
-    Raises: as `evaluate_study`.
-    """
+    """The private report on the model that a search released, for one spend; a recorded report at no price."""
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
     run = Run(study, context, split, public)

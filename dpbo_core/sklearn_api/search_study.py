@@ -142,16 +142,7 @@ def two_tables(
     *,
     ledger: PrivacyLedger,
 ) -> TwoTables:
-    """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused.
-
-    Args:
-        search: with `person` and `dataset`.
-        public: X, y.
-        sensitive: X_validation, y_validation, each None where `validation_size` is not.
-        validation_size: share of X, y that is sensitive.
-        sample_weight: (n,) of X, y.
-        ledger: which remembers how the dataset's table was divided.
-    """
+    """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused."""
     if validation_size is not None:
         if any(part is not None for part in sensitive):
             raise StudyInvalid(
@@ -205,14 +196,7 @@ def checked_weights(
 
 
 def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str | None = None) -> FrameSplit:
-    """The public and the sensitive table as frames, their study, and the row marks of the ledger.
-
-    Args:
-        search: the `PrivateSearch`.
-        tables: of the call; the sensitive one with the column `group`, where that is stated.
-        ledger: of the search.
-        group: a column that a report is also given by.
-    """
+    """The public and the sensitive table as frames, their study, and the row marks of the ledger."""
     marks = RowMarks.of(ledger, search.dataset)
     share = tables.share
     training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
@@ -296,16 +280,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """The study of these sections and `estimator`'s name, price and cap; refused if it releases no choice.
-
-    Args:
-        estimator: ours, whose parameters say the rest.
-        data: [data].
-        model: [model].
-        space: [space].
-        search: [search].
-        choice: what is to be released, for the message: "hyperparameters".
-    """
+    """The study of these sections and `estimator`'s name, price and cap; refused if it releases no choice."""
     cap = estimator.budget
     spec = StudySpec(
         name=estimator.study,

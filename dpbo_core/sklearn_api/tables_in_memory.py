@@ -135,12 +135,7 @@ def person_in_memory(value: object) -> Person:
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The error to raise where one table was passed as both the sensitive and the public one.
-
-    Args:
-        sensitive: what the sensitive table is called.
-        beside: what the public one is called.
-    """
+    """The error to raise where one table was passed as both the sensitive and the public one."""
     return StudyInvalid(
         f"{sensitive} is, or shares its memory with, {beside}",
         cause="the same table was passed twice, and a record in both is protected in neither",
@@ -149,12 +144,7 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 
 def model_section(search: Any, training: Frame) -> ModelSection:
-    """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares.
-
-    Args:
-        search: the search.
-        training: its public table.
-    """
+    """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares."""
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None

@@ -194,11 +194,7 @@ def plain_first(words: list[str]) -> list[str]:
 
 
 def stopped(words: Sequence[str]) -> DpboError:
-    """The error of an interrupted command: what the ledger charged its study, and whether it released.
-
-    Args:
-        words: of the command.
-    """
+    """The error of an interrupted command: what the ledger charged its study, and whether it released."""
     error = DpboError("stopped", remedy=f"{AGAIN}; it continues, and nothing is paid twice")
     with suppress(Exception, KeyboardInterrupt):  # whatever cannot be looked up is not said
         error = _study_stopped(next(Path(word) for word in words if word.endswith(".toml")))

@@ -93,12 +93,6 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
     """Context with the configured server, the one that listens on `port`, or one that is started there.
 
     Its database is Prefect's own, so its schedules and runs are still there when it is started again.
-
-    Args:
-        folder: for the server's log.
-        port: where one is looked for or started.
-        home: Prefect's folder, with the password.
-        trust: use a server whoever may reach it.
     """
     api = configured_api()
     if api is not None:

@@ -64,9 +64,6 @@ def log_release(
         model: trained on the public set at what was released, if anything to train at was.
         registered: make the run's model a version of the study's registered model.
         missing: what belongs to it and could not be made.
-
-    Raises:
-        ValueError: the release was not recorded.
     """
     if not release.release_id:
         raise ValueError("only a recorded release is shown")
@@ -108,15 +105,7 @@ def _logged(
 def log_repaired(
     release: Release, run_id: str, tracking_uri: str, repair: "Repair", model: FinalModel | None
 ) -> None:
-    """Log a report's repair in its run: numbers, picture, and the model as the alias `repaired`.
-
-    Args:
-        release: of the evaluation, shown already.
-        run_id: its run.
-        tracking_uri: MLflow's store.
-        repair: of the report; it has no price of its own, and its file says so.
-        model: the repaired one; None where all is left as it is.
-    """
+    """Log a report's repair in its run: numbers, picture, and the model as the alias `repaired`."""
     from dpbo.tasks.reporting.evaluation_picture import draw_repair
 
     store = open_store(tracking_uri)
@@ -196,15 +185,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
 def run_note(
     release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
 ) -> str:
-    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it.
-
-    Args:
-        release: recorded.
-        account: its dataset's.
-        run_id: of the run that shows it.
-        pictures: the run's, by the names of their files.
-        model: the run's final model, if it has one.
-    """
+    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
     document = release_document(release, budget=account_line(account, study=release.study), model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in FIRST if name in shown)

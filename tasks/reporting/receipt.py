@@ -49,11 +49,7 @@ def release_text(release: Release) -> str:
 
 
 def write_release(release: Release, file: Path) -> tuple[Path, ...]:
-    """Write a release to `file` and, if there is a signing key, a receipt and the public key beside it: the paths.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    """Write a release to `file`, and a receipt and the public key beside it if there is a key: the paths."""
     key, text = signing_key(), release_text(release)
     contents = {file: text}
     if key is not None:
@@ -99,11 +95,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def new_key() -> tuple[Path, Path, str]:
-    """Write a key pair, refused if there is one: the private file, its owner's alone, the public file, its id.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    """Write a key pair, refused if there is one: the private file, its owner's alone, the public file, its id."""
     private, key = Path(os.environ.get(SETTING) or DEFAULT), Ed25519PrivateKey.generate()
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     if not create_atomically(private, lambda file: replace_atomically(file, secret)):
@@ -157,13 +149,7 @@ def public_keys(files: Iterable[Path]) -> Keys:
 
 
 def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
-    """The id of the trusted key that signed the receipt beside a release; refused if none did, or not this release.
-
-    Args:
-        file: release.json.
-        content: its bytes.
-        trusted: the owner's keys, without those that were revoked.
-    """
+    """The id of the trusted key that signed the receipt beside this release; refused if none did."""
     place = receipt_of(file)
     try:
         envelope = json.loads(place.read_bytes())

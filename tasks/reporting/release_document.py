@@ -208,13 +208,7 @@ def _study_in_words(release: Release, model: "FinalModel | None") -> str:
 
 
 def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
-    """In words, if a metric is better than the best constant answer's, by its 90% interval of the noise alone.
-
-    Args:
-        interval: of the metric on the sensitive records, low before high.
-        baseline: what the constant answer scores.
-        greater_is_better: of the metric.
-    """
+    """In words, if a metric is better than the best constant answer's, by its 90% interval of the noise alone."""
     low, high = interval
     worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
     if worst > 0:

@@ -102,11 +102,7 @@ def _editions(store: Store, experiment: str, series: str, account: Account) -> l
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
-    """A figure of the score by edition, with its 90% interval and the constant answer's.
-
-    Args:
-        editions: of a study, by date, as its table has them.
-    """
+    """A figure of the score by edition, with its 90% interval and the constant answer's."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
     for place, edition in zip(places, editions, strict=True):

@@ -197,11 +197,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote.
-
-        Raises:
-            ValueError, LookupError, TypeError: it is none.
-        """
+        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
         data = json.loads(text)
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
         units, filtered = frozenset(data["units"]), Filter(*data["filter"])
@@ -210,9 +206,6 @@ class Totals:
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
         """New totals, with `row` of the ledger's table `about` counted in; nothing is written. `facts` is the hash
         of all the dataset's facts once the row is one of them.
-
-        Raises:
-            ValueError, LookupError, TypeError: the row is none that follows.
         """
         if about == "datasets":
             if self.cap is not None:

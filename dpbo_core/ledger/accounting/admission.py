@@ -136,8 +136,6 @@ def exceeded(
 ) -> BudgetExceeded | None:
     """The error to raise where the cap has no room for the plan, with price, rest and remedy; None where it has.
     `drawn` counts the dataset's earlier draws, for that text.
-
-    Args: as `admit`.
     """
     guarantee, only = request.guarantee, totals.spent.delta_units
     total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)

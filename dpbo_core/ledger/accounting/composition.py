@@ -110,10 +110,6 @@ class Filter:
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
         """A new filter with the Rényi prices of these noise draws added; where they do not sum to `total`, its ρ is
         added instead.
-
-        Args:
-            draws: one by one.
-            total: what they come to; where the draws do not say so, its ρ is what counts.
         """
         if self.alpha == 0.0:
             return self
@@ -173,11 +169,6 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
     (ε, δ), `delta` the δ_z at which ρ becomes an ε.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
-
-    Args:
-        draws: how many there were of each.
-        delta_units: Σδ_i of those that are only (ε, δ).
-        delta: δ_z.
     """
     pure = {epsilon: n for (epsilon, _), n in draws.items()}
     basic = math.inf if None in pure else from_units(sum((epsilon or 0) * n for (epsilon, _), n in draws.items()))
@@ -199,11 +190,6 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
     """The (ε, δ) that noise draws cost together, by the cheapest of three compositions; `epsilon` and `delta` are
     those of the guarantee to cover, which fix an order and the δ to convert at.
-
-    Args:
-        spends: of the draws, each perhaps chosen after seeing the earlier ones.
-        epsilon: of that guarantee, finite.
-        delta: of it; what single spends leave of it is what zCDP and the order are converted at.
     """
     total = compose(spends)
     left = max(0.0, delta - from_units(total.delta_units))

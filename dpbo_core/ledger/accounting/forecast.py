@@ -105,11 +105,6 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
     """When the account's budget will be spent if its studies recur at their median gaps, or each at the gap
     `every`; None for a public dataset or one without a spend.
-
-    Args:
-        account: of a dataset.
-        now: editions that were due before are asked for then, each once.
-        every: the rhythm, where that of the ledger's entries is not meant.
     """
     if account.budget.public or not account.entries:
         return None

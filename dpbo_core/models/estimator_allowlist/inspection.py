@@ -37,11 +37,7 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """Why an estimator is off the allowlist of row-by-row classes: its first such part or a version; "" if not.
-
-    Args:
-        estimator: fitted or not. It is walked, never called.
-    """
+    """Why an estimator is off the allowlist of row-by-row classes: its first such part or a version; "" if not."""
     wrong_version = unread_version()
     if wrong_version:
         return wrong_version
@@ -264,13 +260,7 @@ def _installed(distribution: str) -> str:
 
 
 def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Iterable[Any]]) -> str:
-    """Why an estimator named in a study file is not known to predict each row alone; "" where it is.
-
-    Args:
-        path: of its class.
-        params: its fixed parameters.
-        axes: the values of each categorical axis; what a number can do to an entry is nothing.
-    """
+    """Why an estimator named in a study file is not known to predict each row alone; "" where it is."""
     entry = PREDICTORS.get(path)
     if entry is None:
         return path

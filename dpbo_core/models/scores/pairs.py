@@ -41,12 +41,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The map from predictions to 1 + a histogram cell, made from those of public rows; refused if they fail.
-
-        Args:
-            name: of its class, for messages.
-            asked: what it gives for PUBLIC rows by each verb; None where it has no such verb, or fails.
-        """
+        """The map from predictions to 1 + a histogram cell, made from those of public rows."""
 
     @abstractmethod
     def of_margins(self, decisions: Scores, norm: float) -> Integers:

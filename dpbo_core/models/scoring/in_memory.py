@@ -214,13 +214,7 @@ def _class_counts(records: Encoded) -> Integers:
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶.
-
-    Args:
-        count: C₂.
-        pairs: D.
-        share: r in [0, 1], public.
-    """
+    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶."""
     return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
 
 

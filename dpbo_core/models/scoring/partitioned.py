@@ -70,9 +70,6 @@ class PartCache(Opaque, Generic[T]):
             read: opens it.
             size: its bytes, from public numbers.
             limit: L; what would go beyond it is not kept.
-
-        Raises:
-            OSError: there is no such file.
         """
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}

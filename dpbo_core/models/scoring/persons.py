@@ -76,12 +76,7 @@ class Persons:
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
-        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores.
-
-        Args:
-            steps: (r, L) of the records in their order, as many a block as may be.
-            n_models: L.
-        """
+        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
         sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
         for block in steps:
             owners = self.of_record[at : at + len(block)]
