@@ -206,9 +206,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The dataset's cap, refused where `cap` differs; where it has none, one is opened: its name pattern's or, by
-    an owner alone, `cap`; None without these.
-    """
+    """The dataset's cap; where it has none, its name pattern's or, opened by an owner alone, `cap`; or None."""
     check_sealed(writer, name)
     budget = cap_of(writer.connection, name)
     served = None if budget is not None else template_of(writer.connection, name, sources)

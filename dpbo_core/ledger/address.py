@@ -25,9 +25,7 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 
 
 def ledger_url(url: str | None = None) -> str:
-    """The ledger's SQLAlchemy URL: `url` unless None or empty, else DPBO_LEDGER_URL, else the team's PostgreSQL
-    (DPBO_DATABASE_URL), else that of ./mlruns/ledger.db.
-    """
+    """The SQLAlchemy URL: `url`, else DPBO_LEDGER_URL, else DPBO_DATABASE_URL, else ./mlruns/ledger.db's."""
     if url is not None and not isinstance(url, str):
         raise StudyInvalid(
             "the ledger of a PrivateSearch is not a URL",
@@ -73,9 +71,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database (a missing SQLite file is made; SQLite or PostgreSQL, else refused), and
-    its rollback guard's file.
-    """
+    """An engine on the ledger's database, a SQLite file made if missing, and its rollback guard's file."""
     try:
         address = sa.engine.make_url(url)
     except (sa.exc.ArgumentError, ValueError):

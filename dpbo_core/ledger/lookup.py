@@ -82,16 +82,12 @@ class RecordedStudies:
         return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The ids of the earlier releases that a study's search begins with, and their series; None without, or if
-        it is not charged.
-        """
+        """The ids of the earlier releases that a study's search begins with, and their series; or None."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The `most` newest releases, oldest first, of studies that were charged as members of `series`, in this
-        dataset or others of its name pattern.
-        """
+        """The `most` newest releases of `series`, oldest first, in this dataset or its name pattern's others."""
         query = (
             sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
             .join(RESERVATIONS)
@@ -163,9 +159,7 @@ def _recorded_study(*cells: Any) -> Recorded:
 
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
-    """The ids of the earlier releases that a study's search begins with, and their series; None without, or if it
-    is not charged.
-    """
+    """The ids of the earlier releases that a study's search begins with, and their series; or None."""
     value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 

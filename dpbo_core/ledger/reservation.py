@@ -90,9 +90,7 @@ class Reservation:
             mark_opened(writer, self._key)
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, with id, time and ledger added, or return the one recorded before; `check`
-        sees the draws of a new one and may refuse.
-        """
+        """Record the finished release, unless one was: that one. `check` sees a new one's draws and may refuse."""
         with self._writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:

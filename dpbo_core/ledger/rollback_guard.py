@@ -138,9 +138,7 @@ class Record:
                 os.fsync(file)
 
     def _write_if_later(self, file: int, reached: Place, over: Over) -> bool:
-        """Write the entry `reached` over an earlier one, refused if that is damaged, or with `Over.ANYTHING` over
-        whatever is there; False where a later one stays.
-        """
+        """Write `reached` unless a later entry stands there: False. `Over.ANYTHING` overwrites damage too."""
         place = _parsed(os.pread(file, SIZE, 0))
         if place is None and over is Over.EARLIER:
             raise self._unreadable()

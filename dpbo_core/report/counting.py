@@ -79,9 +79,7 @@ class Counter:
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """Each record's histogram cell, (m,), among those of all groups; an estimator is asked by its method
-        `scores`.
-        """
+        """Each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)

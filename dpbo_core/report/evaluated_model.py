@@ -73,9 +73,7 @@ class EvaluatedModel:
         return needed_columns(self.preprocessing)
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
-        """A counter of records by histogram cell under this model, which is checked here on public rows to predict
-        row by row, or made to where that is enforced; counts none.
-        """
+        """A counter of records by histogram cell under this model, checked on public rows to predict row by row."""
         model, cells = self.model, self.kind.cells(self.public, edges)
         if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
             if section.enforced:
@@ -90,9 +88,7 @@ class EvaluatedModel:
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that the study released, refused if none: trained now on its public set, or read from a private
-    training's release.
-    """
+    """The study's released model, trained now on its public set or read from a private training's release."""
     if public.problem.trainer is None:
         return _private_model(public, release)
     if not model_is_public(release):
@@ -149,9 +145,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each public record's `verb` output, (n,), by a model at hyperparameters `point` that is trained here without
-    its fold.
-    """
+    """Each public record's `verb` output, (n,), by a model at `point` trained without the record's fold."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold

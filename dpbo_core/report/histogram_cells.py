@@ -188,9 +188,7 @@ class PersonCells:
         return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
-        """The exact histogram of `size` cells, each person's `weight` shared among the cells of that person's
-        records; of the absent ones of `n_persons`, all in cell 0.
-        """
+        """The histogram of `size` cells, each person's `weight` shared among that person's; absent ones in 0."""
         _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(records, owners, self.numbers)

@@ -48,9 +48,7 @@ class PooledTable(NoisedTable):
 
 
 def pool(releases: Sequence[Release]) -> dict[str, Any]:
-    """One report, as JSON, of several sites' releases of one model in the same cells (others are refused), and
-    whether the sites disagree.
-    """
+    """One report, as JSON, of several sites' releases of one model, and whether the sites disagree."""
     _check(releases)
     written = [release.value["table"] for release in releases]
     tables = [NoisedTable.from_json(table, KINDS[table.get("kind")]) for table in written]

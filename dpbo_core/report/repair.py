@@ -102,9 +102,7 @@ class BinnedLogOdds:
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """The recalibrated share p of positives in each bin, (B,), and its gradient by slope and
-        intercept, (2, B).
-        """
+        """The recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
         records = np.maximum(self._binned(np.ones(len(p))), 1.0)
         empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)

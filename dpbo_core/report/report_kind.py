@@ -79,9 +79,7 @@ class ExpectedErrors:
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:
-    """The verdict, "good", "poor" or "useless", on the worst of errors, each as (expected, largest good, largest
-    usable).
-    """
+    """The verdict "good", "poor" or "useless" by the worst error: (expected, largest good, largest usable)."""
     for place, word in enumerate(("good", "poor"), start=1):
         if all(one[0] <= one[place] for one in errors):
             return word
@@ -160,9 +158,7 @@ class ReportKind(Protocol):
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges for `n_bins` bins (None: the kind's own number), and the errors that noise will leave in a
-        report of `size`, with a verdict.
-        """
+        """The edges for `n_bins` bins (None: usual), and the errors that noise leaves in a report of `size`."""
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
@@ -210,9 +206,7 @@ class ReportKind(Protocol):
         """The report's parts beside metrics and groups, as JSON by name."""
 
     def to_json(self) -> dict[str, Any]:
-        """The public facts by which this kind of report reads its cells, without any counts, as they stand in a
-        table's JSON.
-        """
+        """The public facts by which this kind of report reads its cells, as they stand in a table's JSON."""
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Self:

@@ -348,9 +348,7 @@ def check_header(
 def of_a_candidate(
     resolved: ResolvedStudy, public: PublicHalf
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
-    """A study's evaluation before tuning: the query, the first candidate's model, trained now to stand for any, and
-    the groups.
-    """
+    """A study's evaluation before tuning: the query, the first candidate's model as a sample, and the groups."""
     query = EvaluationQuery.of(resolved.spec, public.problem, None)
     if not resolved.method.releases_hyperparameters:
         raise StudyInvalid(

@@ -59,9 +59,7 @@ class Mixture(Protocol):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at (n, d) candidates, whose guessed scores are
-        `guess`, (n,): (C, n) twice.
-        """
+        """Each component's mean and deviation of the score of (n, d) candidates, `guess`, (n,): (C, n) twice."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

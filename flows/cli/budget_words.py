@@ -155,9 +155,7 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pa
 
 
 def _source(text: str) -> Source:
-    """The source that "memory", a bundled set's name, an address or URL#table stands for; any other text is a
-    file's path, there or not.
-    """
+    """The source that "memory", a bundled set's name, an address or URL#table, else a file's path, stands for."""
     from dpbo_core.data.bundled import SIZES
     from dpbo_core.study.named_sources import named_source
 

@@ -255,9 +255,7 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
 
 
 def dask_cluster() -> Iterator[Finding]:
-    """Findings about the configured Dask cluster, one "fine" if it is fit; none without one; refused if
-    unreachable.
-    """
+    """Findings about the configured Dask cluster, one "fine" if it is fit; none without one."""
     cluster = standing_cluster()
     if cluster is None:
         return

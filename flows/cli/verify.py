@@ -54,9 +54,7 @@ class Checked:
 
     @classmethod
     def of(cls, file: Path) -> Self:
-        """Recompute the ε and δ of a release in `file`; raises CertificateFalse where its numbers do not support
-        them, LedgerDamaged where the ledger here lost it.
-        """
+        """The ε and δ of a release in `file`, recomputed; refused if its numbers do not support them."""
         release = release_of(file)
         return cls(release, recompute(release, CERTIFIED), ledger_remark(release))
 

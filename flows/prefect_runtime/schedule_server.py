@@ -109,9 +109,7 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
 
 
 def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
-    """The server that listens on our port; refused if it does not let us in or, unless it is trusted, is another
-    user's or asks for no password.
-    """
+    """The server on our port; refused unless it lets us in and, if not trusted, is ours and has a password."""
     if not trust and not ours_alone(port):
         raise DpboError(
             f"what listens on port {port} is not known to be yours",

@@ -66,9 +66,7 @@ class StandingCluster:
         return False
 
     def client(self, running: ExitStack) -> Any:
-        """A client of the cluster, refused if unreachable, Dask's log silenced, until `running` ends; then workers
-        forget cached parts.
-        """
+        """A client of the cluster until `running` ends, Dask's log silenced; then workers forget cached parts."""
         import dask
         from distributed import Client
         from distributed.utils import silence_logging_cmgr

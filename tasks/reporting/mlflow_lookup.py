@@ -105,9 +105,7 @@ def _state(tracking_uri: str) -> str | None:
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Ask MLflow's store if it can take a release of `dataset`: "" if so, a warning if out of reach now; refused if
-    it never can.
-    """
+    """Whether MLflow's store can take a release of `dataset`: "" if so, else a warning; refused if never."""
     own_tags()
     local = uri.startswith(SQLITE)
     if local:

@@ -224,9 +224,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _root(uri: str) -> Path | None:
-    """The folder where relative artifact locations start: above `mlruns`, for PostgreSQL the current one; None
-    where a server keeps artifacts.
-    """
+    """The folder where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None

@@ -43,9 +43,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Draw scores over the first numeric hyperparameter of the choice, logarithmic beyond two decades; hide the
-    axes where none is numeric.
-    """
+    """Draw scores over the choice's first numeric hyperparameter; hide the axes where none is numeric."""
     numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
     if not numeric:
         axes.set_visible(False)

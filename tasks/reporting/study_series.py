@@ -75,9 +75,7 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
 
 
 def _editions(store: Store, experiment: str, series: str, account: Account) -> list[dict[str, Any]]:
-    """Rows (score, 90% interval, constant answer, ε) of the editions below the study's run `series` that released a
-    score, by date, then place in the account.
-    """
+    """Rows (score, interval, constant answer, ε) of `series`'s editions with a score, by date and account."""
     below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
     epsilons, placed = {entry.release_id: entry.epsilon for entry in account.entries}, []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):

@@ -86,9 +86,7 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) that all charged draws come to, whether they were made or not, for display: the smaller by
-        basic composition or by Rényi orders.
-        """
+        """The (ε, δ) of all charged draws, made or not, for display: by the cheaper of two compositions."""
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
@@ -107,9 +105,7 @@ class Account:
 
     @property
     def editions(self) -> dict[str, int]:
-        """By study, how many more editions the cap admits, if no others run, at what its newest edition cost with
-        the report that was charged with it; empty if public.
-        """
+        """By study, how many more editions at its newest price the cap admits if no others run; empty if public."""
         newest = {entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT)}
         charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
         for entry in self.entries:

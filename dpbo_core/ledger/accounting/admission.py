@@ -134,9 +134,7 @@ def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) ->
 def exceeded(
     budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
 ) -> BudgetExceeded | None:
-    """The error to raise where the cap has no room for the plan, with price, rest and remedy; None where it has.
-    `drawn` counts the dataset's earlier draws, for that text.
-    """
+    """The error where the cap has no room for the plan, else None; its text counts the draws in `drawn`."""
     guarantee, only = request.guarantee, totals.spent.delta_units
     total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
     if budget.admits(total, guarantee.unit, filtered):

@@ -108,9 +108,7 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """A new filter with the Rényi prices of these noise draws added; where they do not sum to `total`, its ρ is
-        added instead.
-        """
+        """A new filter with the Rényi prices of `draws`, or the ρ of `total` where they do not sum to it."""
         if self.alpha == 0.0:
             return self
         draws = tuple(draws)
@@ -143,9 +141,7 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The largest sum of the draws' `draw_units` that (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 where α > 0
-    and δ_z = 0.
-    """
+    """The largest sum of draws' `draw_units` that (ε, δ_z) allows at order `alpha`; −1 if α > 0 and δ_z = 0."""
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)

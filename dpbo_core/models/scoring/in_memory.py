@@ -169,9 +169,7 @@ class Objective(Half):
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
-        `paired_with` ([] for None).
-        """
+        """Each model's exact score, unsealed, and its sum of clipped differences from `paired_with`, or []."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":

@@ -67,9 +67,7 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, by hashed names, and the index of each record's (−1: nobody's), from the person
-        that each names.
-        """
+        """The distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
@@ -163,9 +161,7 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' mean scores, unsealed, and of mean clipped differences from the model
-        `paired_with` ([] for None).
-        """
+        """Each model's sum of persons' mean scores, unsealed, and of differences from `paired_with`, or []."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
@@ -203,9 +199,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of records' integer scores, a column for each model, then with `paired_with` a column for each one's
-    clipped differences from that model.
-    """
+    """Blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
     for at in range(0, records.n_records, ROWS):
         part = records.part(slice(at, at + ROWS))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -277,9 +271,7 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' mean scores over all files, unsealed, and of mean clipped differences from
-        the model `paired_with`; files are read once for many models, and Sealed is raised if one fails.
-        """
+        """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
         at_once = max(
             FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
         )
