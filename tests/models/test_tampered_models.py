@@ -225,7 +225,7 @@ def test_a_model_is_another_where_its_trees_are(library, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("estimator", [DecisionTreeClassifier(max_depth=8), RandomForestClassifier(3)])
 def test_a_loaded_tree_holds_no_byte_of_the_memory_it_was_loaded_into(tmp_path, estimator):
-    """Between the fields of its nodes: each load of one file was another model, and so had another private score."""
+    """Between the fields of its nodes: each load of one file was another model, with another private score."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     fitted = estimator.fit(X, X[:, 0] * X[:, 1] > 0)
