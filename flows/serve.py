@@ -267,7 +267,6 @@ def wait_for_server(api: str) -> None:
 
 
 def _settings(server: ScheduleServer) -> "dict[Setting, Any]":
-    """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
     now = prefect_settings()
     return {
         settings.PREFECT_LOGGING_SETTINGS_PATH: now.logging.config_path,  # as they are now, whatever lies in the
