@@ -144,7 +144,9 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
     waiting = list(values)
     while waiting and len(held) < MAX_OBJECTS:
         value = waiting.pop()
-        if type(value) not in _CONTAINERS or id(value) in held or _n_bytes(value) > MAX_BYTES:
+        if type(value) not in _CONTAINERS or id(value) in held:
+            continue
+        if (value.nbytes if type(value) is np.ndarray else 8 * len(value)) > MAX_BYTES:
             continue
         held[id(value)] = (value, value.copy())
         if type(value) is dict:
@@ -152,10 +154,6 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
         elif type(value) in (list, deque):
             waiting.extend(value)
     return list(held.values())
-
-
-def _n_bytes(container: Any) -> int:
-    return int(container.nbytes) if type(container) is np.ndarray else 8 * len(container)
 
 
 def _refill(container: Any, content: Any) -> None:
