@@ -61,14 +61,10 @@ class CertificateRules:
 
 @dataclass(frozen=True)
 class Worth:
-    """The privacy cost (ε, ρ) of a mechanism's noise, from a printed spend.
+    """The privacy cost (ε, ρ) of a mechanism's noise, from a printed spend."""
 
-    Attributes:
-        of: from the printed spend.
-        by_price: whether it is the printed price itself, since its noise has no formula of scale and sensitivity.
-    """
-
-    of: Callable[[Spend], tuple[float | None, float]]
+    of: Callable[[Spend], tuple[float | None, float]]  # from the printed spend
+    # whether it is the printed price itself, since its noise has no formula of scale and sensitivity
     by_price: bool = False
 
 

@@ -41,11 +41,7 @@ def rounds_of(kind: str) -> DeclaredQuery | None:
 
 
 def check_sections(names: Iterable[str]) -> None:
-    """Refuse a study that has a section of a feature's query, by name, where no installed feature answers it.
-
-    Raises:
-        StudyInvalid: none does.
-    """
+    """Refuse a study that has a section of a feature's query, by name, where no installed feature answers it."""
     for name in names:
         if name not in QUERIES:
             raise StudyInvalid(

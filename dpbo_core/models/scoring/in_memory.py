@@ -57,14 +57,10 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Together:
-    """What many models came to in one pass over the records.
+    """What many models came to in one pass over the records."""
 
-    Attributes:
-        sums: of each model, as `evaluate` gives them.
-        differences: of each to the one they were paired with, as `paired`; none where they were not.
-    """
-
-    sums: tuple[Sensitive[int], ...]
+    sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
+    # of each to the one they were paired with, as `paired`; none where they were not
     differences: tuple[Sensitive[int], ...] = ()
 
     @property
