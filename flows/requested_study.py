@@ -20,7 +20,7 @@ from dpbo_core.errors import PolicyRefused, StudyInvalid, suggestion
 from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
 from dpbo_core.study import StudySpec
 from dpbo_core.study.schedule import planned_for_schedule
-from dpbo_core.study.toml_file import changed_study, read_study
+from dpbo_core.study.spec import changed_study, read_study
 
 HEAD = ("name", "edition", "method", "accepts")
 

@@ -33,8 +33,8 @@ from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, St
 from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import validation_parts
 from dpbo_core.study.final_training import model_is_public
-from dpbo_core.study.halves import validation_parts
 from dpbo_core.study.precomputed import Precomputed, PublicWork
 from dpbo_core.study.query import PrivateQuery
 from dpbo_core.study.run import Run

@@ -39,8 +39,7 @@ from dpbo_core.report.histogram_cells import (
     with_groups,
 )
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import FileSplit
-from dpbo_core.study.halves import records_of, validation_parts
+from dpbo_core.study.data_split import FileSplit, records_of, validation_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
 _SHOWN_AS = "a validation file"

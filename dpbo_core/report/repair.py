@@ -43,7 +43,7 @@ from dpbo_core.report.evaluated_model import EvaluatedModel
 from dpbo_core.report.noised_table import SEED, NoisedTable, report, simulated_noise
 from dpbo_core.report.report_kind import LEVEL, PublicRecords, Reals
 from dpbo_core.study.final_training import FinalModel
-from dpbo_core.study.query_sections import threshold_goal
+from dpbo_core.study.sections import threshold_goal
 
 LEAST_SLOPE = 0.05
 PENALTY = np.array([0.5, 1.0])  # standard deviations of (a·s, b) around (s, 0) that are expected of a shift

@@ -49,9 +49,9 @@ from dpbo_core.study.headers import left_out
 from dpbo_core.study.preconditions import check_accepted, opening_cap
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import PrivateQuery, fingerprint_of, replay
-from dpbo_core.study.query_sections import no_epsilon
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import Run
+from dpbo_core.study.sections import no_epsilon
 from dpbo_core.study.tuning import ReadyStudy
 
 DRAW = "histogram"

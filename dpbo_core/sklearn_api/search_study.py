@@ -299,7 +299,7 @@ def described(
         else BudgetSection(epsilon=number_of("budget", cap[0]), delta=number_of("budget", cap[1])),
         data=data,
         model=model,
-        space=space,
+        space=dict(space),
         search=search,
         options=dict(estimator.options or {}),
     )

@@ -28,8 +28,8 @@ from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.public_advice import advised_half
 from dpbo_core.study.resolve import advise_study, resolve
 from dpbo_core.study.schedule import planned_if_scheduled
-from dpbo_core.study.toml_file import read_study
-from dpbo_core.study.trial_trainings import check_trainable
+from dpbo_core.study.spec import read_study
+from dpbo_core.study.trained_models import check_trainable
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 RUNS = ("good", "poor")

@@ -128,7 +128,7 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
     """The ledger's studies of a NAME, NAME:EDITION or release's id, or none; of a study file, refused if none."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
-    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.spec import read_study
 
     spec = read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition

@@ -10,7 +10,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import check_public_sources
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 
 def check_public_here(sources: Iterable[Source]) -> None:

@@ -24,8 +24,8 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.models.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
 from dpbo_core.models.scoring.processes import Processes, answers_of_all
 from dpbo_core.study import StudySpec
-from dpbo_core.study.halves import is_partitioned, validation_parts
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.data_split import is_partitioned, validation_parts
+from dpbo_core.study.spec import read_study
 
 if TYPE_CHECKING:
     from dpbo.flows.workers.standing_cluster import StandingCluster

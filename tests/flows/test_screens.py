@@ -33,6 +33,7 @@ from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.privacy.guarantee import (
     OPERATING_SYSTEM,
     Evidence,
@@ -160,7 +161,7 @@ def test_a_plain_screen_is_words_alone(screens):
         assert not SIGNS.search(text), (name, text)
         assert "  " not in text, name  # nothing stands in columns
     rows = [line for line in plain["every method"].splitlines() if ": verdict " in line]
-    assert len(rows) == 8
+    assert len(rows) == len(METHODS) + len(EXCHANGES)
     spoken = [terminal.spoken(name) for name in HEADER[1:]]
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
@@ -327,7 +328,9 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     spec = StudySpec.from_dict({**tables, "method": {}})
     print_every_method(spec, advise_study(spec))
     printed = capsys.readouterr().out
-    assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused|if alike) ", printed, re.M)) == 8
+    assert len(re.findall(r"^ \w+ +(?:good|poor|useless|refused|if alike) ", printed, re.M)) == len(METHODS) + len(
+        EXCHANGES
+    )
     assert re.search(r"^ exact_gp +refused ", printed, re.M)
     print_advice(spec, advise_study(spec))
     printed = capsys.readouterr().out
