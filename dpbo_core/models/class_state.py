@@ -81,7 +81,6 @@ def _namespace(kind: type) -> Mapping[str, Any]:
 
 
 def _module_of(kind: type) -> str:
-    """The module that a class made by Python code is of; "" where that is not said."""
     name = _namespace(kind).get("__module__")
     return name if type(name) is str else ""
 
@@ -123,7 +122,6 @@ def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
 
 
 def _parts_of_function(function: FunctionType) -> Iterator[Any]:
-    """What a function keeps between two calls: its attributes, default arguments and closure."""
     yield from (function.__dict__, *(function.__defaults__ or ()), function.__kwdefaults__)
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty

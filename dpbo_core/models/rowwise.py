@@ -74,7 +74,6 @@ def check_rowwise(
 
 
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Tables (k, d) of made-up rows far from all public ones, to predict beside these."""
     d = rows.shape[1]
     axis = np.eye(d)[np.arange(len(rows)) % d]
     return [1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)]
@@ -87,7 +86,6 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model whose predictions of public rows (the mask `rows_shown`) change beside `extremes`."""
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)

@@ -25,7 +25,6 @@ Value = float | int | str | bool
 
 
 def _check_ends(low: float, high: float, *, log: bool) -> None:
-    """Refuse the ends of an axis unless they are finite and low < high, and 0 < low if it is logarithmic."""
     try:
         finite = math.isfinite(low) and math.isfinite(high)
     except (TypeError, OverflowError):

@@ -122,7 +122,6 @@ def prediction_table(
 
 
 def _predicted(function: Callable[[Any], Any], records: Any, start: int, length: int, width: int) -> Rows | None:
-    """What `function` predicts for `length` records from `start`; None where it raises or has another shape."""
     return attempted(lambda: rows_of(function(_part(records, start, length)), length, width), None)
 
 

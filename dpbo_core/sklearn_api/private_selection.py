@@ -178,7 +178,6 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return tuple(self.candidates)
 
     def _spec(self, n_validation: int, public: str | None) -> StudySpec:
-        """The study that these parameters describe; `public`: its public table's name, None where there is none."""
         model = {
             "estimator": PREDICTIONS,
             "score": self.scoring,

@@ -106,7 +106,6 @@ def _value_of_print(text: str) -> object:
 
 
 def _table(frame: Frame, columns: Iterable[Any]) -> Any:
-    """Columns (n,) as a data frame with the names of `frame`, or as an array (n, d) where it has none."""
     if not frame.named:
         return np.column_stack(list(columns))
     native = frame.native.to_native()

@@ -76,7 +76,6 @@ def show_accounts(
 
 
 def _why_less(account: Account) -> str:
-    """Why less is spent than the entries' ε come to, in words; "" where it is as much."""
     total = account.sum_of_entries
     if account.spent_epsilon[0] > (1.0 - CLOSE) * total:
         return ""

@@ -125,7 +125,6 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
 
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
-    """The ledger's studies of a NAME, NAME:EDITION or release's id, or none; of a study file, refused if none."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.study.spec import read_study

@@ -122,7 +122,6 @@ def log_repaired(
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
 ) -> Iterator[str]:
-    """Put a release's files, pictures, note and model into its run; yields the names of parts it went without."""
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
