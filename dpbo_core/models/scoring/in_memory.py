@@ -116,11 +116,6 @@ class Half(Opaque):
         """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
         `paired_with` ([] for None).
 
-        Args:
-            models: of which one pass over the records is made.
-            paired_with: the model that they are compared with, if there is one.
-            models_left: how many will be scored on the same records afterwards.
-
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.
         """
