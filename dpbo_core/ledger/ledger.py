@@ -61,7 +61,7 @@ class PrivacyLedger(OwnersLedger):
     """
 
     def check_allowed(self, dataset: str, references: References) -> None:
-        """Refuse a study, whoever runs it, that names a file or code its dataset's owner did not allow, opening nothing."""
+        """Refuse a study, whoever runs it, that names what its dataset's owner did not allow; nothing is opened."""
         with self._store.reading() as connection:
             check_allowed(connection, dataset, references)
 
@@ -204,7 +204,7 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, to turn its draws into a release; LedgerDamaged if there is none."""
+        """The charge that this query made before, to turn its draws into a release; it raises without one."""
         with self._store.writing() as writer:
             writer.check_whole()
             row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
