@@ -19,7 +19,7 @@ from dpbo_core.ledger.accounting.forecast import Forecast, Stream
 from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.declared_query import rounds_of
+from dpbo_core.privacy.certified import rounds_of
 
 SHOWN_STUDIES = 3  # whose room is said: those that were charged last
 NEWEST = 20  # entries of a dataset that are shown; --json has all
