@@ -48,7 +48,6 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 
 def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
-    """Create the run's logged model in MLflow, unless it is there, and log its files, from `folder`, and scores."""
     experiment = store.client.get_run(run_id).info.experiment_id
     models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
     logged = models[0] if models else None
@@ -216,7 +215,6 @@ def register(store: Store, run_id: str, release: Release) -> str:
 
 
 def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:
-    """Register the artifact folder `folder` of the run as a new version of the model `name`, made if missing."""
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
