@@ -11,7 +11,7 @@ from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, o
 from dpbo_core.data.header import Header, missing_file
 from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.read_mode import ReadMode
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Table, of_one_type
 from dpbo_core.errors import StudyInvalid
 
 FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
@@ -65,15 +65,15 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
         no_core_dumps()
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
-        return path.table(shown_as=shown_as)
+        return path.table(shown_as=shown_as, texts=mode.texts)
     checked = mode.inodes is not None and isinstance(path, Path)
     contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
     with _errors_of_reading(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
         if contents.suffix.lower() == ".parquet":
-            return read_parquet(contents, mode=mode, shown_as=name)
+            return of_one_type(lambda rules: read_parquet(contents, mode=rules, shown_as=name), mode)
         with contents.open("rb") as file:
-            return read_csv(file, mode=mode, shown_as=name)
+            return of_one_type(lambda rules: read_csv(file, mode=rules, shown_as=name), mode)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ Where the estimator takes the table's own columns (`named_columns`), X holds obj
 
 import hashlib
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.raw_cells import Cells, as_cells, cell_of
-from dpbo_core.data.values import Column, value_column
+from dpbo_core.data.read_mode import ReadMode
+from dpbo_core.data.values import Column, is_mixed, public_column, value_column, written_column
 from dpbo_core.errors import StudyInvalid
 
 
@@ -90,6 +91,20 @@ class Table:
         return f"line {record + 2}" if self.csv else f"record {record + 1}"
 
 
+def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
+    """The table that `read` reads by `mode`, each column of a PUBLIC one of one type: where a value is no number,
+    the column is read again as texts. A sensitive table has the types that `mode` says.
+    """
+    table = read(mode)
+    mixed = (
+        frozenset() if mode.sensitive else frozenset(n for n, values in table.columns.items() if is_mixed(values))
+    )
+    if not mixed:
+        return table
+    del table
+    return read(replace(mode, texts=mode.texts | mixed))
+
+
 def joined(tables: Sequence[Table]) -> Table:
     """Tables stacked to one in the columns that all of them have; each column as wide a type as it needs."""
     first = tables[0]
@@ -105,25 +120,42 @@ def joined(tables: Sequence[Table]) -> Table:
     )
 
 
-def table_of(columns: Mapping[str, Sequence[object] | NDArray[Any]], *, source: str = "the table") -> Table:
+def table_of(
+    columns: Mapping[str, Sequence[object] | NDArray[Any]],
+    *,
+    source: str = "the table",
+    texts: Collection[str] | None = (),
+) -> Table:
     """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is unreadable.
+
+    Args:
+        columns: by name.
+        source: what messages call the table.
+        texts: the columns that hold texts, by public facts; None where the values are PUBLIC and say it themselves.
 
     Raises:
         ValueError: if the columns differ in length, or there are none.
     """
-    read = {name: _as_column(values) for name, values in columns.items()}
+    read = {
+        name: _as_column(
+            values, public_column if texts is None else written_column if name in texts else value_column
+        )
+        for name, values in columns.items()
+    }
     if not read:
         raise ValueError("a table has at least one column")
     n_records = len(next(iter(read.values())))
     return Table(read, np.zeros(n_records, dtype=np.bool_), source)
 
 
-def _as_column(values: Sequence[object] | NDArray[Any]) -> Column:
-    """A sequence or array (m,) of anything as a table's column, of numbers or of numbers and texts."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+def _as_column(
+    values: Sequence[object] | NDArray[Any], read: Callable[[Sequence[object]], Column] = value_column
+) -> Column:
+    """A sequence or array (m,) of anything as a table's column: numbers as they are, all else by `read`."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and read is not written_column:
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
             return values.astype(np.float64)
-    return value_column(list(values))
+    return read(list(values))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

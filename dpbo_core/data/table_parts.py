@@ -10,6 +10,7 @@ import hashlib
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -18,9 +19,9 @@ import numpy as np
 from dpbo_core.data.files import read_header, read_table
 from dpbo_core.data.header import check_columns, check_target
 from dpbo_core.data.parquet_file import read_parquet
-from dpbo_core.data.read_mode import PUBLIC_FILE
-from dpbo_core.data.table import Table, fingerprint
-from dpbo_core.data.values import joined
+from dpbo_core.data.read_mode import PUBLIC_FILE, ReadMode
+from dpbo_core.data.table import Table, fingerprint, of_one_type
+from dpbo_core.data.values import is_mixed, joined
 from dpbo_core.errors import StudyInvalid
 
 VALUES_AT_ONCE = 2**24  # of columns that are read together: 128 MB
@@ -105,8 +106,14 @@ class TableParts:
         parts = []
         for file in self.files:
             _check_unchanged(file)
-            parts.append(read_parquet(file.path, mode=PUBLIC_FILE, shown_as=file.shown_as, only=names).columns)
+            parts.append(of_one_type(partial(_read_columns, file, names), PUBLIC_FILE).columns)
         columns = {name: joined([part[name] for part in parts]) for name in names}
+        mixed = next((name for name in names if is_mixed(columns[name])), None)
+        if mixed is not None:
+            raise StudyInvalid(
+                f"column {mixed!r} of {self.source} holds texts in one file and numbers alone in another",
+                remedy="write it as texts that are no numbers in all files, or leave it out",
+            )
         return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
 
     def each_column(self) -> Iterator[tuple[str, Table]]:
@@ -163,6 +170,11 @@ def parts_fingerprint(table: TableParts) -> str:
     for part in table.parts():
         digest.add(part)
     return digest.hexdigest()
+
+
+def _read_columns(file: _File, names: Sequence[str], mode: ReadMode) -> Table:
+    """Some columns of one file, by the rules of `mode`."""
+    return read_parquet(file.path, mode=mode, shown_as=file.shown_as, only=names)
 
 
 def _check_unchanged(file: _File) -> None:

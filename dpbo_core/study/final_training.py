@@ -120,7 +120,7 @@ class FinalModel:
                 raise StudyInvalid(str(error), cause="in the training table every value is one") from None
         stand_in = self.classes[0] if self.classes else 0.0
         columns[self.preprocessing.target] = [stand_in] * len(columns[self.columns[0]])  # not used
-        return self.preprocessing.transform(table_of(columns)).X
+        return self.preprocessing.transform(table_of(columns, texts=self.preprocessing.text_columns)).X
 
     @classmethod
     def load(cls, folder: str | Path) -> "FinalModel":

@@ -153,13 +153,13 @@ def validation_table(
 ) -> Table:
     """The SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
 
-    Raw cells are kept where the preprocessing that was `fitted` takes the table's own columns.
+    Columns have the types that preprocessing was `fitted` to; raw cells are kept where it takes the table's own.
     """
     tables = section.tables()
     if tables is not None:
         return tables[1]
     contents = contents or _fetched(folder, section.validation_file)
-    mode = SENSITIVE_FILE.with_cells_for(None if fitted is None else fitted.columns)
+    mode = SENSITIVE_FILE if fitted is None else SENSITIVE_FILE.of_map(fitted)
     return data.read_table(contents, mode=mode, shown_as=section.validation_file)
 
 

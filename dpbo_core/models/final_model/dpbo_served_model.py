@@ -102,7 +102,8 @@ class ServedModel:
         fitted, raw, center, scale = self.preprocessing, [], [], []
         broken = np.zeros(len(table[fitted["features"][0]["name"]]), dtype=bool)
         for feature in fitted["features"]:
-            values = [meaning(value) for value in table[feature["name"]]]
+            texts = all(isinstance(category, str) for category in feature.get("values", [math.nan]))
+            values = [written(value) if texts else meaning(value) for value in table[feature["name"]]]
             if "values" in feature:
                 raw += [np.array([float(value == category) for value in values]) for category in feature["values"]]
                 center += [0.0] * len(feature["values"])
@@ -332,6 +333,12 @@ def cell(column: dict[str, Any], value: Any) -> Any:
 def shown(value: Any) -> str:
     """A value as a text: a whole number without its decimal point."""
     return str(int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value)
+
+
+def written(value: Any) -> str:
+    """The text that a value is in a column of texts."""
+    number = value if isinstance(value, str | bool | np.bool_) else meaning(value)
+    return "" if number in (math.inf, -math.inf) else shown(number).strip()
 
 
 def meaning(value: Any) -> float | str:
