@@ -39,6 +39,7 @@ class Table:
         source: what messages call it, "train.csv" say.
         cells: the raw cells by name; empty where nobody asked for them.
         csv: whether it was read from lines of text, so that a text is whatever it says.
+        positions: of the records of a PUBLIC table in its file, (m,), if some were left out.
     """
 
     columns: Mapping[str, Column]
@@ -46,6 +47,7 @@ class Table:
     source: str = "the table"
     cells: Mapping[str, Cells] = field(default_factory=dict)
     csv: bool = False
+    positions: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
         if any(len(column) != len(self.broken) for column in self.columns.values()):
@@ -86,8 +88,16 @@ class Table:
         """The same table with the records of the mask `broken` (m,) marked as unreadable too."""
         return replace(self, broken=self.broken | broken)
 
+    def having(self, name: str) -> "Table":
+        """The records of a PUBLIC table that have a value in column `name`: of a sensitive one none is left out."""
+        records = np.flatnonzero([value == value for value in self.columns[name].tolist()])
+        columns = {own: column[records] for own, column in self.columns.items()}
+        cells = {own: column[records] for own, column in self.cells.items()}
+        return replace(self, columns=columns, broken=self.broken[records], cells=cells, positions=records)
+
     def place(self, record: int) -> str:
         """Where `record` (from 0) is in its file, in words, for messages about PUBLIC tables."""
+        record = record if self.positions is None else int(self.positions[record])
         return f"line {record + 2}" if self.csv else f"record {record + 1}"
 
 

@@ -26,7 +26,7 @@ from dpbo_core.study.halves import Halves
 from dpbo_core.study.headers import PublicHeader, training_parts
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import planning_problem
-from dpbo_core.study.training_set import TrainingReading, training_digest
+from dpbo_core.study.training_set import TrainingReading, labelled, training_digest
 
 
 def halves_of(spec: StudySpec, folder: str | Path, **others: Any) -> Halves:
@@ -98,7 +98,8 @@ class FileSplit:
                 "a model is handed in for a study whose public records are one file", remedy="name one file"
             )
         place = Path(self.folder) / section.training
-        return data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
+        table = data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
+        return labelled(section, table)
 
     def hints(self) -> None:
         """None: a file has no pandas types of its own."""

@@ -9,7 +9,7 @@ from dpbo_core import data
 from dpbo_core.data import Table
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.study import StudySpec
+from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.headers import left_out, training_parts
 from dpbo_core.study.section import require
 from dpbo_core.study.spec import space_of
@@ -45,7 +45,13 @@ def training_table(
     elif spec.model.takes_columns:
         mode = mode.with_cells()
     table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
-    return table, section.target_column
+    return labelled(section, table), section.target_column
+
+
+def labelled(section: DataSection, table: Table) -> Table:
+    """The PUBLIC training records in `table`, without those that have no label where the study says so."""
+    dropped = section.drops_unlabelled and section.target_column in table.columns
+    return table.having(section.target_column) if dropped else table
 
 
 class TrainingReading:

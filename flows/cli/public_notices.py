@@ -3,6 +3,7 @@
 Of the sensitive file nothing is noticed: a word about its values would be an output that no ε prices.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
@@ -70,7 +71,7 @@ def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
 def _among_numbers(column: str, values: Sequence[Value]) -> Iterator[tuple[str, str]]:
     """A notice of texts in a column of numbers, or of a number that seems to stand for a gap; none elsewhere."""
     read = [canonical(value) for value in values]
-    numbers = sorted({value for value in read if isinstance(value, float)})
+    numbers = sorted({value for value in read if isinstance(value, float) and math.isfinite(value)})
     texts = sorted({value for value in read if isinstance(value, str)})
     if len(numbers) < N_NUMBERS or form_of(texts) is not None:
         return

@@ -10,7 +10,11 @@ from dpbo_core.data import csv_file as of_csv
 from dpbo_core.data.features import Category, Number
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import written
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.final_model.dpbo_served_model import written as served_text
+from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import public_half, sensitive_half
+from dpbo_core.study.training_set import training_table
 
 TEXTS = {  # values of a column of texts, some of which read as numbers
     "codes": ["10", "1E1", "2D4", "10.0"],
@@ -102,3 +106,30 @@ def test_labels_of_a_text_target_are_texts(tmp_path):
     assert made.classes == ("10", "1E1", "well")
     labels = made.transform(read_table(tmp_path / "s.csv", mode=SENSITIVE_FILE.of_map(made), shown_as="s")).labels
     assert labels.tolist() == [1, 0, -1, -1, 2]
+
+
+def test_public_records_without_a_label_are_dropped_and_sensitive_ones_keep_their_place(tmp_path):
+    rows = [f"{i},{('ill', 'well', 'NA', '')[i % 4]}" for i in range(40)]
+    for name in ("p.csv", "s.csv"):
+        (tmp_path / name).write_text("\n".join(["x,y", *rows]) + "\n")
+    values = {"training": "p.csv", "validation": "s.csv", "n_validation": 40, "target": "y"}
+    refused, dropped = (
+        StudySpec.from_dict(
+            {
+                "study": {"name": "labels", "method": "private_grid"},
+                "privacy": {"dataset": "labels", "epsilon": 1.0},
+                "data": values | more,
+                "model": {"estimator": "logistic"},
+                "space": {"lambda": {"low": 0.1, "high": 1.0, "points": 2}},
+            }
+        )
+        for more in ({}, {"missing_target": "drop"})
+    )
+    with pytest.raises(StudyInvalid, match='missing_target = "drop"'):
+        public_half(refused, tmp_path)
+    public = public_half(dropped, tmp_path)
+    assert public.preprocessing.classes == ("ill", "well")
+    assert public.problem.trainer.X.shape[0] == 20
+    assert training_table(dropped, tmp_path)[0].place(2) == "line 6"
+    labels = sensitive_half(dropped, tmp_path, public)._records.expose().labels
+    assert labels.tolist() == [0, 1, -1, -1] * 10
