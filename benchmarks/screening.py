@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 mpl.use("Agg")

@@ -11,7 +11,7 @@ import matplotlib as mpl
 from dpbo_core.data.bundled import FADED
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 mpl.use("Agg")

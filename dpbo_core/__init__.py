@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel as FinalModel
     from dpbo_core.study.resolve import advise_study as advise_study
     from dpbo_core.study.resolve import plan_study as plan_study
-    from dpbo_core.study.toml_file import read_study as read_study
+    from dpbo_core.study.spec import read_study as read_study
     from dpbo_core.study.tuning import open_study as open_study
     from dpbo_core.study.tuning import run_study as run_study
 
@@ -67,7 +67,7 @@ _HOME = {
     "open_study": "study.tuning",
     "plan_evaluation": "report.evaluation",
     "plan_study": "study.resolve",
-    "read_study": "study.toml_file",
+    "read_study": "study.spec",
     "run_and_evaluate": "report.evaluation",
     "run_study": "study.tuning",
 }

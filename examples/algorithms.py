@@ -13,7 +13,7 @@ import numpy as np
 
 from dpbo import PrivacyBudget, PrivacyLedger, plan_study, run_study
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 FOLDER = Path("examples")

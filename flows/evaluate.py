@@ -21,7 +21,7 @@ from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.report.evaluation import EvaluationResult
 from dpbo_core.report.request import saved
 from dpbo_core.study import StudySpec
-from dpbo_core.study.halves import validation_parts
+from dpbo_core.study.data_split import validation_parts
 from dpbo_core.study.run import Run
 
 

@@ -47,7 +47,7 @@ from dpbo_core.study.public_advice import useless_study
 from dpbo_core.study.resolve import plan_study, resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.schedule import planned_for_schedule
-from dpbo_core.study.toml_file import read_study, study_digest
+from dpbo_core.study.spec import read_study, study_digest
 
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting
@@ -267,7 +267,6 @@ def wait_for_server(api: str) -> None:
 
 
 def _settings(server: ScheduleServer) -> "dict[Setting, Any]":
-    """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
     now = prefect_settings()
     return {
         settings.PREFECT_LOGGING_SETTINGS_PATH: now.logging.config_path,  # as they are now, whatever lies in the

@@ -11,7 +11,7 @@ NUMBERS = "a function of the plan's own numbers, which ran on the same numbers b
 ROOMS = {  # by module, the longest name that fits: (what may come out, why no record brings it about)
     "privacy": (SEALED, NUMBERS),
     "privacy.atomically": (SEALED, "the disk: what is written is as long whatever it holds"),
-    "privacy.sealing": (("as it is",), "the seal itself: what fails here held nothing yet, or nothing any more"),
+    "privacy.sensitive": (("as it is",), "the seal itself: what fails here held nothing yet, or nothing any more"),
     "theorems": (RELEASE, NUMBERS),
     "data": (RELEASE, "readers are total; what is raised is about the file, checked before the charge"),
     "data.parquet_file": (PUBLIC, "a file that is no Parquet any more is named; its columns are total readers'"),

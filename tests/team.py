@@ -161,7 +161,7 @@ def make_store(folder):
     from dpbo.tasks.reporting.mlflow_store import open_store
     from dpbo_core.ledger.ledger import PrivacyLedger
     from dpbo_core.study.final_training import FinalModel
-    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.spec import read_study
     from dpbo_core.study.tuning import run_study
 
     mlruns = folder / "mlruns"

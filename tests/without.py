@@ -98,12 +98,13 @@ def delete_pages(folder, feature):
             return "" if (page.parent / found[2]).resolve() in gone else found[0]
 
         path.write_text(re.sub(link, plain, re.sub(rf"^.*\| yes: {link}.*\n", claimed, text, flags=re.MULTILINE)))
-    shown = "".join(kept.values())
     for path in gone:
         site.write_text(re.sub(rf"^.* {path.relative_to(docs)}\n", "", site.read_text(), flags=re.MULTILINE))
         path.unlink()
+    scripts = [path for part in ("benchmarks", "tasks", "examples") for path in (folder / part).rglob("*.py")]
+    left = "".join(path.read_text() for path in (*scripts, *(folder / "tests" / "audit").glob("*.py")))
     for picture in docs.rglob("*.png"):
-        if picture.name not in shown and picture.name in "".join(pages[path] for path in gone):
+        if picture.stem not in left:  # nothing draws it any more
             picture.unlink()
 
 
@@ -136,6 +137,8 @@ def main(feature, *options):
         folder = Path(place).resolve()
         copy_of_tree(folder)
         delete(folder, feature)
+        for command in (("init", "-q"), ("add", "-A")):  # tests ask git which files are the project's
+            subprocess.run(["git", *command], cwd=folder, check=True)
         python = environment(folder)
         if (ROOT / ".mypy_cache").is_dir():  # what was checked already is not checked again
             shutil.copytree(ROOT / ".mypy_cache", folder / ".mypy_cache")

@@ -38,22 +38,14 @@ class WarmStart:
     """The earlier releases that an edition's search begins with, fixed in the transaction that charges it.
 
     A rerun, in another process or under another version, begins with the very same, whatever was released since.
-
-    Attributes:
-        series: which editions are of one study, one score and one space; a SHA-256 in hex.
-        releases: the ids of those it learns from, oldest first.
     """
 
-    series: str
-    releases: tuple[str, ...]
+    series: str  # which editions are of one study, one score and one space; a SHA-256 in hex
+    releases: tuple[str, ...]  # the ids of those it learns from, oldest first
 
 
 def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
-    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores.
-
-    Raises:
-        TypeError, LookupError: it is none.
-    """
+    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores."""
     series, releases = value["series"], value["releases"]
     if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
         raise TypeError(LEARNED)

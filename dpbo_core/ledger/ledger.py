@@ -156,9 +156,7 @@ class PrivacyLedger(OwnersLedger):
     def _charged(
         self, writer: Writer, charge: Charge, guarantees: Sequence[PrivacyGuarantee], noise: str, caller: Caller
     ) -> int:
-        """Charge a query in the writer's transaction, refused beyond the cap or the owner's policy, unless it was
-        charged before: the number of its charge.
-        """
+        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge."""
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:

@@ -58,15 +58,10 @@ class Code:
 
 @dataclass(frozen=True)
 class References:
-    """Everything outside itself that a study names.
+    """Everything outside itself that a study names."""
 
-    Attributes:
-        sources: files, folders, tables and bundled sets, each with its role.
-        code: import paths, without those that are trusted whoever names them.
-    """
-
-    sources: tuple[Source, ...] = ()
-    code: tuple[Code, ...] = ()
+    sources: tuple[Source, ...] = ()  # files, folders, tables and bundled sets, each with its role
+    code: tuple[Code, ...] = ()  # import paths, without those that are trusted whoever names them
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
@@ -115,15 +110,6 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
     """Refuse a Prefect run whose `charges` (ε) add up to more than the owner allows a run, or whose `epsilon`, the
     part charged now, is too much for the day.
-
-    Args:
-        connection: of the transaction that will charge.
-        dataset: whose cap pays.
-        charges: ε of the study, and of what is reserved together with it.
-        epsilon: of the one that is charged now.
-
-    Raises:
-        PolicyRefused: it asks for more.
     """
     most = largest_of(connection, dataset)
     if _beyond(charges, most):

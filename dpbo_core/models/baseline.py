@@ -119,15 +119,7 @@ FOLDS = 5
 
 
 def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records.
-
-    Args:
-        labels: class of each public record, (n,).
-        seed: of the search, ≥ 0.
-
-    Raises:
-        StudyInvalid: fewer than two records.
-    """
+    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records."""
     n = len(labels)
     if n < 2:
         raise StudyInvalid(

@@ -77,7 +77,6 @@ def restored(classes: tuple[type, ...]) -> Iterator[None]:
 
 
 def _namespace(kind: type) -> Mapping[str, Any]:
-    """A class's own attributes; its metaclass is not asked."""
     return cast("Mapping[str, Any]", type.__dict__["__dict__"].__get__(kind))
 
 
@@ -156,12 +155,10 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _n_bytes(container: Any) -> int:
-    """The bytes of a container's own content: its numbers, or a pointer for each element."""
     return int(container.nbytes) if type(container) is np.ndarray else 8 * len(container)
 
 
 def _refill(container: Any, content: Any) -> None:
-    """Give a container the content that it had, in place."""
     if type(container) is np.ndarray:
         container[...] = content
     elif type(container) in (list, bytearray):

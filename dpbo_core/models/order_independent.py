@@ -60,7 +60,6 @@ def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
 
 
 def _row_hash(row: NDArray[Any]) -> bytes:
-    """A 32-byte hash of the cells of one row, with their types."""
     digest = hashlib.blake2b(digest_size=32)
     for cell in row:
         text = f"{type(cell).__name__} {cell!r}".encode("utf-8", "surrogatepass")
@@ -75,7 +74,6 @@ def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The row indices of each batch; no two rows of one batch have the same place in it."""
     order = np.argsort(places, kind="stable")
     arranged = places[order]
     turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place

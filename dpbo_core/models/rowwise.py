@@ -42,9 +42,6 @@ def check_rowwise(
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
-
-    Raises:
-        StudyInvalid: they disagree, or a public row cannot be predicted.
     """
     rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:ROWS_TRIED]
     together = model.outcome(rows, needs)
@@ -95,11 +92,7 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model whose predictions of public rows (the mask `rows_shown`) change beside `extremes`.
-
-    Raises:
-        StudyInvalid: a row's class, number or probabilities depend on them.
-    """
+    """Refuse a model whose predictions of public rows (the mask `rows_shown`) change beside `extremes`."""
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)
@@ -116,7 +109,6 @@ def _check_beside_extremes(
 
 
 def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two arrays of outcomes are the same to the last bit, NaN being itself."""
     if a.dtype.kind == "f" and b.dtype.kind == "f":
         return bool(np.array_equal(a, b, equal_nan=True))
     return bool(equal(a.ravel(), b.ravel()).all())

@@ -128,7 +128,6 @@ def stated_steps(release: Release) -> int:
 
 
 def _positive_fact(release: Release, name: str) -> int:
-    """The fact `name` of a release, refused unless a whole number from 1."""
     number = release.facts[name]
     if type(number) is not int or number < 1:
         raise ValueError(name)

@@ -43,7 +43,7 @@ from dpbo_core.report.evaluated_model import EvaluatedModel
 from dpbo_core.report.noised_table import SEED, NoisedTable, report, simulated_noise
 from dpbo_core.report.report_kind import LEVEL, PublicRecords, Reals
 from dpbo_core.study.final_training import FinalModel
-from dpbo_core.study.query_sections import threshold_goal
+from dpbo_core.study.sections import threshold_goal
 
 LEAST_SLOPE = 0.05
 PENALTY = np.array([0.5, 1.0])  # standard deviations of (a·s, b) around (s, 0) that are expected of a shift
@@ -59,25 +59,16 @@ THESE = "recall is kept for these records in 90% of draws of the noise; for othe
 
 @dataclass(frozen=True)
 class Repair:
-    """A recalibration and a threshold, with the report before and after.
+    """A recalibration and a threshold, with the report before and after."""
 
-    Attributes:
-        slope: a; 1 where the probabilities are left.
-        intercept: b; 0 where they are left.
-        threshold: in the model's own decision values; the model's own where none is stated or none can keep it.
-        probability: the same as a probability of the repaired model; None of a model without probabilities.
-        why: what was done, and what was left as it is.
-        before: metrics, calibration and confusion at the threshold, of the model as it was.
-        after: the same of the repaired one.
-    """
-
-    slope: float
-    intercept: float
-    threshold: float
+    slope: float  # a; 1 where the probabilities are left
+    intercept: float  # b; 0 where they are left
+    threshold: float  # in the model's own decision values; the model's own where none is stated or none can keep it
+    # the same as a probability of the repaired model; None of a model without probabilities
     probability: float | None
-    why: tuple[str, ...]
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
+    why: tuple[str, ...]  # what was done, and what was left as it is
+    before: Mapping[str, Any]  # metrics, calibration and confusion at the threshold, of the model as it was
+    after: Mapping[str, Any]  # the same of the repaired one
 
     @property
     def terms(self) -> dict[str, float]:
@@ -111,9 +102,7 @@ class BinnedLogOdds:
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """The recalibrated share p of positives in each bin, (B,), and its gradient by slope and
-        intercept, (2, B).
-        """
+        """The recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
         records = np.maximum(self._binned(np.ones(len(p))), 1.0)
         empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)
@@ -137,14 +126,6 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
     """The repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal, "recall=0.9",
     or None for its own.
-
-    Args:
-        table: as it was released.
-        public: what the model says of public records.
-        threshold: "cost=10:1", "recall=0.9", or None for the model's own.
-
-    Raises:
-        StudyInvalid: a report of another kind, which has no threshold and no probabilities of one class.
     """
     kind = table.kind
     if not isinstance(kind, Binary):
@@ -284,13 +265,7 @@ WITHOUT_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
-    """The evaluated model with the repair applied, fit to be saved; `loss`: of a linear model, by name, else None.
-
-    Args:
-        evaluated: trained on the public set, or read.
-        repair: of its report.
-        loss: of a linear model; None of any other.
-    """
+    """The evaluated model with the repair applied, fit to be saved; `loss` is a linear model's, else None."""
     fitted, model, public = evaluated.preprocessing, evaluated.model, evaluated.public
     how = {"verb": public.verb, "logistic": public.logistic}
     if isinstance(model, FittedEstimator):

@@ -2,23 +2,16 @@
 
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.resolve import ResolvedStudy
 
 
 def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
-    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it.
-
-    Args:
-        study: resolved.
-        ledger: where its dataset's account is; None for none yet, and then its [budget] pays.
-
-    Raises:
-        StudyInvalid: the study cannot run as written.
-    """
+    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it."""
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:
+        from dpbo_core.report.request import EvaluationQuery
+
         parts["report"] = EvaluationQuery.of(spec, study.problem, None).plan("")
     account = paying_account(spec, ledger)
     entries = () if account is None else account.entries

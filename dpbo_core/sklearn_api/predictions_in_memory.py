@@ -27,27 +27,16 @@ Functions = Mapping[str, Callable[[Any], Any]]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSplit:
-    """Public and sensitive predictions in memory; before payment only the outside of the sensitive is looked at.
+    """Public and sensitive predictions in memory; before payment only the outside of the sensitive is looked at."""
 
-    Attributes:
-        spec: the study.
-        predictions: SENSITIVE, a `Frame`; or the records, where there are functions.
-        truth: SENSITIVE: what is right.
-        functions: of the candidates; None where a table of predictions was given.
-        public_table: predictions for PUBLIC records, if there are any.
-        target: the target's name in the study.
-        aliased: whether the call gave one table, or part of it, as both.
-        marks: of rows that were sensitive before; None for a dataset that was declared public.
-    """
-
-    spec: StudySpec
-    predictions: Any
-    truth: Any
-    functions: Functions | None
-    public_table: Table | None
-    target: str
-    aliased: bool = False
-    marks: RowMarks | None = None
+    spec: StudySpec  # the study
+    predictions: Any  # SENSITIVE, a `Frame`; or the records, where there are functions
+    truth: Any  # SENSITIVE: what is right
+    functions: Functions | None  # of the candidates; None where a table of predictions was given
+    public_table: Table | None  # predictions for PUBLIC records, if there are any
+    target: str  # the target's name in the study
+    aliased: bool = False  # whether the call gave one table, or part of it, as both
+    marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
 
     def public(self, problem: Problem) -> PublicHalf:
         """The public half of the split: candidates' names, public scores if any; rows once sensitive are refused.
@@ -96,7 +85,6 @@ class PredictionSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The columns that say which row is which: every candidate's predictions, and the target."""
         return (*(column for columns in columns_of(self.spec).values() for column in columns), self.target)
 
 
@@ -114,9 +102,6 @@ def prediction_table(
     Of the sensitive X nothing that a function raises, prints or warns is told. Where it fails it is asked again
     with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
     which scores the constant, and no other is.
-
-    Raises:
-        StudyInvalid: of X_public, a function fails or answers in another shape.
     """
     values = list(truth)
     columns: dict[str, Any] = {}
@@ -158,7 +143,6 @@ def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, wid
 
 
 def _part(records: Any, start: int, length: int) -> Any:
-    """The `length` records from `start`, in the table's own type."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):

@@ -173,7 +173,6 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return advise(planning_problem(spec), spec.method, spec.options)
 
     def _names(self) -> tuple[str, ...]:
-        """The candidates' names, checked to be texts."""
         if isinstance(self.candidates, str) or not all(isinstance(name, str) for name in self.candidates):
             raise StudyInvalid("the candidates are no list of names", remedy='write ["small", "large"]')
         return tuple(self.candidates)
@@ -203,7 +202,6 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
 
 
 def _labels_of(labels: Sequence[Any]) -> tuple[Any, ...]:
-    """The public labels as plain numbers and texts; refused where one is neither."""
     plain = tuple(label.item() if isinstance(label, np.generic) else label for label in labels)
     if not all(isinstance(label, bool | int | float | str) for label in plain):
         raise StudyInvalid("a label is neither a number nor a text", remedy="give labels = [0, 1], say")

@@ -38,11 +38,7 @@ class PublicEncoder(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """X (r, d) as numbers, (r, features), by the public means and categories; too large a number is refused.
-
-        Raises:
-            StudyInvalid: a record holds a number too large to compute with.
-        """
+        """X (r, d) as numbers, (r, features), by the public means and categories; too large a number is refused."""
         check_is_fitted(self, "_fitted")
         validate_data(self, X, reset=False, skip_check_array=True)
         frame = frame_of(X, None, shown_as="X")
@@ -73,11 +69,7 @@ class PublicColumns(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> Any:
-        """X (r, d) as a data frame with the public types; a value that none of them holds is refused.
-
-        Raises:
-            StudyInvalid: a record holds a value that cannot be put into them.
-        """
+        """X (r, d) as a data frame with the public types; a value that none of them holds is refused."""
         check_is_fitted(self, "_fitted")
         validate_data(self, X, reset=False, skip_check_array=True)
         columns = self._fitted.columns or ()

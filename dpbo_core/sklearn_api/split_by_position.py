@@ -48,11 +48,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1).
-
-    Raises:
-        StudyInvalid: the share is none, or a half has no row.
-    """
+    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < share < 1.0:
         raise StudyInvalid(
             f"validation_size = {share!r}",
@@ -72,9 +68,6 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
     Each X is a pandas data frame where X is a table with names, else an array (rows, d). The sensitive half holds
     its cells as they were read, y as a list. A row of another length than the public rows' has no cell.
-
-    Raises:
-        StudyInvalid: as `validated_on`, X and y differ in length, or the public rows are no table.
     """
     n = _num_samples(X)
     if _num_samples(y) != n:
@@ -152,7 +145,6 @@ def _own_column(name: str, cells: Cells, hint: Any) -> Any:
 
 
 def _number_of_truth(cell: object) -> object:
-    """A truth value as 1.0 or 0.0, and no number as a gap; anything else as it is."""
     if isinstance(cell, bool):
         return float(cell)
     return None if cell != cell else cell
@@ -167,7 +159,6 @@ def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any
 
 
 def _order(category: float | str) -> tuple[bool, float, str]:
-    """A sorting key for a column's categories: numbers in their order before texts in theirs."""
     return (True, 0.0, category) if isinstance(category, str) else (False, category, "")
 
 
@@ -189,5 +180,4 @@ def _own_target(labels: list[object]) -> NDArray[Any]:
 
 
 def _text(cell: Any) -> str:
-    """A text, truth value or number as the text that it is among texts."""
     return shown(cell) if isinstance(cell, float) else str(cell)

@@ -13,9 +13,15 @@ from dpbo_core.study.model import (
     PredictionsSection,
 )
 from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
-from dpbo_core.study.query_sections import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study.search_section import SearchSection
-from dpbo_core.study.sections import AxisSection, BudgetSection, PrivacySection
+from dpbo_core.study.sections import (
+    AxisSection,
+    BudgetSection,
+    EvaluationSection,
+    ObjectiveSection,
+    PrivacySection,
+    SearchSection,
+    WatchSection,
+)
 from dpbo_core.study.sensitive_data import SensitiveBundled, SensitiveFiles, SensitiveTraining
 from dpbo_core.study.spec import StudySpec
 

@@ -9,7 +9,7 @@ What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
 train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `Anew` where it does
-try out          else one training a structure (`trial_trainings`), so that what cannot be trained costs nothing
+try out          else one training a structure (`trained_models`), so that what cannot be trained costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
@@ -42,8 +42,7 @@ from dpbo_core.study.preconditions import check_accepted
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import Run
-from dpbo_core.study.trained_models import TrainedModels, memory_limit
-from dpbo_core.study.trial_trainings import check_parameters, to_try_out, uncharged
+from dpbo_core.study.trained_models import TrainedModels, check_parameters, memory_limit, to_try_out, uncharged
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimator_trainer import EstimatorTrainer

@@ -22,7 +22,7 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import PredictionsSection, PredictionTable, StudySpec
-from dpbo_core.study.halves import Halves
+from dpbo_core.study.data_split import Halves
 from dpbo_core.study.headers import (
     PublicHeader,
     check_distinct,

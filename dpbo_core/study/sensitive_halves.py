@@ -10,7 +10,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.methods.problem import Problem, TrainingFacts
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.study.halves import Halves, validation_table
+from dpbo_core.study.data_split import Halves, validation_table
 from dpbo_core.study.headers import PublicHeader, check_n_validation
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.training_set import training_table

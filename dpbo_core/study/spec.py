@@ -5,13 +5,16 @@ set that is public, or predictions that were made elsewhere (`public_data`), or 
 (`sensitive_data`).
 """
 
+import hashlib
 import math
+import tomllib
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Union
 
-from pydantic import Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator, SerializeAsAny
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.declared_query import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
@@ -19,8 +22,6 @@ from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, Sear
 from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import ModelSection, read_model
 from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
-from dpbo_core.study.query_sections import EvaluationSection, ObjectiveSection, WatchSection
-from dpbo_core.study.search_section import SearchSection
 from dpbo_core.study.section import (
     LISTED,
     Name,
@@ -30,7 +31,15 @@ from dpbo_core.study.section import (
     refuse_unknown,
     require,
 )
-from dpbo_core.study.sections import AxisSection, BudgetSection, PrivacySection
+from dpbo_core.study.sections import (
+    AxisSection,
+    BudgetSection,
+    EvaluationSection,
+    ObjectiveSection,
+    PrivacySection,
+    SearchSection,
+    WatchSection,
+)
 from dpbo_core.study.sensitive_data import (
     SensitiveBundled,
     SensitiveFiles,
@@ -84,16 +93,16 @@ class StudyHead(Section):
 class StudySpec(StudyHead):
     """A whole study. `space` maps an axis name to its section; `options` are those of the chosen method."""
 
-    privacy: Annotated[PrivacySection, PlainValidator(PrivacySection.read)]
-    data: Annotated[DataSection, PlainValidator(read_data)]
-    model: Annotated[ModelSection, PlainValidator(read_model)]
-    space: Annotated[Mapping[str, AxisSection], PlainValidator(_read_axes)]
-    budget: Annotated[BudgetSection, PlainValidator(BudgetSection.read)] | None = None
-    search: Annotated[SearchSection, PlainValidator(SearchSection.read)] = Field(default_factory=SearchSection)
+    privacy: Annotated[PrivacySection, BeforeValidator(PrivacySection.read)]
+    data: Annotated[SerializeAsAny[DataSection], PlainValidator(read_data, json_schema_input_type=Union[KINDS])]  # noqa: UP007
+    model: Annotated[ModelSection, BeforeValidator(read_model)]
+    space: Annotated[dict[str, AxisSection], BeforeValidator(_read_axes)]
+    budget: Annotated[BudgetSection, BeforeValidator(BudgetSection.read)] | None = None
+    search: Annotated[SearchSection, BeforeValidator(SearchSection.read)] = Field(default_factory=SearchSection)
     options: dict[str, Any] = Field(default_factory=dict)
-    evaluation: Annotated[EvaluationSection, PlainValidator(EvaluationSection.read)] | None = None
-    watch: Annotated[WatchSection, PlainValidator(WatchSection.read)] | None = None
-    objective: Annotated[ObjectiveSection, PlainValidator(ObjectiveSection.read)] | None = None
+    evaluation: Annotated[EvaluationSection, BeforeValidator(EvaluationSection.read)] | None = None
+    watch: Annotated[WatchSection, BeforeValidator(WatchSection.read)] | None = None
+    objective: Annotated[ObjectiveSection, BeforeValidator(ObjectiveSection.read)] | None = None
 
     def check(self) -> None:
         """Refuse sections that do not fit one another, and what a ledger could not write down."""
@@ -212,3 +221,64 @@ def relation_of(spec: StudySpec) -> NeighboringRelation:
     """Which data sets are neighbours: with one person replaced where n_persons is stated; else one `unit`."""
     averages_persons = spec.data.person_count is not None
     return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE
+
+
+LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
+
+
+def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
+    """The study in a TOML file, checked; with `frozen`, the file's SHA-256, a changed one is refused.
+
+    Args:
+        path: of the file.
+        frozen: SHA-256 of the file as its owner approved it (`study_digest`), or None for any.
+
+    Raises:
+        StudyInvalid: a missing or unreadable file, or anything in it that a study cannot hold.
+        PolicyRefused: the file is not as it was approved.
+    """
+    shown = str(path)
+    try:
+        text = _study_text(Path(path))
+        if frozen is not None and hashlib.sha256(text.encode()).hexdigest() != frozen:
+            raise changed_study(shown)
+        tables = tomllib.loads(text)
+    except OSError as error:
+        problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
+    except UnicodeDecodeError:
+        problem = f"the study file {shown!r} is not UTF-8 text"
+    except tomllib.TOMLDecodeError as error:
+        problem = f"the study file {shown!r} is not valid TOML: {error}"
+    except (ValueError, RecursionError):  # a null byte in the path, a number of thousands of digits, deep nesting
+        problem = f"the study file {shown!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
+    else:
+        return StudySpec.from_dict(tables)
+    raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
+
+
+def study_digest(path: str | Path) -> str:
+    """SHA-256 of a study file, in hex; refused unless it reads as a study."""
+    read_study(path)
+    return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
+
+
+def changed_study(shown: str) -> PolicyRefused:
+    """The error for a study file that was changed since its schedule was served."""
+    return PolicyRefused(
+        f"the study file {shown!r} is not the one that was served",
+        cause="it was changed after dpbo serve started, or the run names another file",
+        remedy="change it back, or stop dpbo serve and start it again with the new one",
+    )
+
+
+def _study_text(path: Path) -> str:
+    """The text of a study file; ValueError for a large one, whose long dotted keys take quadratic time to parse.
+
+    Raises:
+        ValueError: larger, or with a longer line, than anyone writes.
+    """
+    with path.open("rb") as file:
+        raw = file.read(LARGEST_STUDY + 1)
+    if len(raw) > LARGEST_STUDY or max(map(len, raw.splitlines()), default=0) > LONGEST_LINE:
+        raise ValueError
+    return raw.decode()

@@ -27,8 +27,7 @@ from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
-from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources
-from dpbo_core.study.halves import is_partitioned
+from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources, is_partitioned
 from dpbo_core.study.learning import check_learns, earlier_editions, learns, to_learn_from
 from dpbo_core.study.precomputed import (
     Chunks,
@@ -45,8 +44,7 @@ from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import Charged, PrivateQuery, charged, replay
 from dpbo_core.study.resolve import check_one_pass
 from dpbo_core.study.run import Run
-from dpbo_core.study.trained_models import TrainedModels, memory_limit
-from dpbo_core.study.trial_trainings import check_trainable, uncharged
+from dpbo_core.study.trained_models import TrainedModels, check_trainable, memory_limit, uncharged
 
 MOST_UNTRAINED = 20  # candidates that a release names
 

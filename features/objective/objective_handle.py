@@ -34,7 +34,7 @@ from dpbo_core.study.preconditions import check_accepted, check_policy, check_pu
 from dpbo_core.study.public_half import TableSplit
 from dpbo_core.study.query import fingerprint_of
 from dpbo_core.study.resolve import planning_problem
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.training_set import study_fingerprint
 
 

@@ -20,8 +20,8 @@ from dpbo_core.privacy.sensitive import without_frames
 from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query_sections import ObjectiveSection
 from dpbo_core.study.resolve import planning_problem
+from dpbo_core.study.sections import ObjectiveSection
 
 
 @dataclass(eq=False, repr=False)

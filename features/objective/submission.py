@@ -39,9 +39,8 @@ from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWI
 from dpbo_core.privacy.sensitive import Sensitive, attempted, sealed
 from dpbo_core.report.histogram_cells import needed_columns
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.data_split import FileSplit, validation_parts
 from dpbo_core.study.final_training import FinalModel
-from dpbo_core.study.halves import validation_parts
 from dpbo_core.study.headers import check_n_validation, left_out
 from dpbo_core.study.prediction_half import candidate_columns, names_classes
 from dpbo_core.study.public_half import PublicHalf, TableSplit

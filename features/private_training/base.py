@@ -1,9 +1,5 @@
 """A private training algorithm: what it is, what a trial of it costs, and what its file declares of it.
 
-check(sizes, point)             refuses, before anything is charged, what `train` could not do on every data set
-train(records, point, source)   a model; every random choice from `source`. It never raises, whatever the records
-curve                           its Rényi cost, the supremum over Λ and over every pair of neighbouring data sets
-
 A trial (x, q) ~ M_λ is a model, trained privately or in public, and its private quality.
 
 | symbol | name here | meaning | shape |
@@ -53,13 +49,13 @@ class PrivateTraining(Protocol):
 
     @property
     def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training under replace-one, the largest over the hyperparameters Λ."""
+        """The Rényi cost of one training under replace-one, the supremum over Λ and over all neighbours."""
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
-        """Refuse hyperparameters `point` at which some data set of these sizes cannot be trained on."""
+        """Refuse, before the charge, a `point` at which some data set of these sizes cannot be trained on."""
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The private model at hyperparameters `point`; every random number in it comes from `source`."""
+        """The private model at `point`; all randomness is `source`'s, and nothing raises whatever the records."""
 
 
 @dataclass(frozen=True)
@@ -229,9 +225,6 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
     """Refuse a study where data of its sizes cannot be trained on at some hyperparameters in Λ.
 
     Before the training file's header was read the features are not counted: one is the least there is.
-
-    Raises:
-        StudyInvalid: it is not so somewhere.
     """
     if trial.training is None or problem.training is None:
         return
@@ -242,14 +235,11 @@ def check_every_point(trial: Trial, problem: Problem) -> None:
 
 
 def _units(amount: float) -> int:
-    """The amount of ε or ρ in whole ledger units, rounded down, at least 1."""
     return max(1, math.floor(amount * UNITS_PER_ONE))
 
 
 def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
-    """A linear or softmax model's weights as plain JSON, with names of features and classes if its training set is
-    sensitive; None for any other.
-    """
+    """Weights as plain JSON, with names if the training set is sensitive; None for a model without weights."""
     weights = getattr(model, "weights", None)
     if weights is None:
         return None

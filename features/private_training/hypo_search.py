@@ -304,9 +304,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The least noisy trial (training and score) with which the selection stays within the terms' ε, or that of
-    `base_epsilon`; None if none does.
-    """
+    """The least noisy trial that the terms pay for, at its own ε where `base_epsilon` says it; None if none."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)
@@ -314,11 +312,7 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 
 def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions.
-
-    Raises:
-        StudyInvalid: it would be millions.
-    """
+    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions."""
     try:
         return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
     except ValueError:
@@ -332,13 +326,10 @@ def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """The largest cost of one trial with which the selection stays within the terms' ε, or the cost that
-    `base_epsilon` states; None if none does.
-    """
+    """The largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:
-        """Whether the whole selection, with trials of this cost, stays within ε of the terms."""
         trial = base.trial(cost, facts).curve
         price = selection_epsilon(
             terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta, calibration=terms.calibration

@@ -8,6 +8,7 @@
 | `todays_table` | the table or the pool of tables that a look reads |
 | `looks` | a look: charge once, draw the threshold's noise once, compare, record one bit |
 | `recorded_looks` | the looks that the ledger holds |
+| `look_document`, `mlflow_timeline` | what a look says on a screen, and a watch as one run in MLflow |
 | `flow`, `schedule_flow` | a look as a Prefect flow, once or on a schedule |
 | `command` | `dpbo watch` |
 

@@ -28,7 +28,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import IfUseless, QueryContext
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 if TYPE_CHECKING:
     from dpbo.features.watch.flow import Watched

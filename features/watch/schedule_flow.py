@@ -35,7 +35,7 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.study import WatchSection
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 OVER = "Over: an alarm ended it"
 SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second

@@ -22,8 +22,7 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.data_split import check_presence, identified_sources, sensitive_half
-from dpbo_core.study.halves import each_file
+from dpbo_core.study.data_split import check_presence, each_file, identified_sources, sensitive_half
 from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.public_half import PublicHalf
 

@@ -76,7 +76,6 @@ def show_accounts(
 def _forecasts(
     accounts: tuple[DatasetAccount, ...], every: str | None
 ) -> tuple[tuple[DatasetAccount, Forecast | None], ...]:
-    """Each account with its forecast, None where there is none; studies go on `every` so long, or as they did."""
     rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
     return tuple((account, forecast(account, now, rhythm)) for account in accounts)
 
@@ -177,7 +176,6 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _askers(entries: Sequence[Entry]) -> Iterator[str]:
-    """A line for each user who charged some of the entries, with their number."""
     for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
         yield f"{count:,} charged by {named(asker)}"
 
@@ -203,21 +201,18 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    """How many more editions of each study the budget admits, at its newest price, in words."""
     newest = list(account.editions.items())[-SHOWN_STUDIES:]
     studies = [f"{named(study)}: {room_in_words(count)}" for study, count in reversed(newest)]
     return f"{'; or '.join(studies)}, each at what its newest cost with its report"
 
 
 def _bar(account: Account, screen: Screen) -> str:
-    """A bar of the share that is spent; "" where there is no limit."""
     numbers = _amounts(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
-    """An entry's cells in the table of `dpbo budget`, in the order of HEADER."""
     n = n_looks(entry)
     unfinished = "taken over" if entry.taken_over else "not finished"
     unreleased = unfinished if n is None else f"open, {looks(n)}"

@@ -12,9 +12,8 @@ from dpbo_core.data.addresses import place_of
 from dpbo_core.data.header import missing_file
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.study import StudySpec
-from dpbo_core.study.query_sections import no_epsilon
-from dpbo_core.study.spec import space_of
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.sections import no_epsilon
+from dpbo_core.study.spec import read_study, space_of
 
 READS_A_STUDY = ("tune", "plan", "evaluate", "watch", "serve")
 

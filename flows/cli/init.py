@@ -28,7 +28,7 @@ from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
 UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted

@@ -85,7 +85,6 @@ def _measure(store: Store, run_id: str, release: Release, model_id: str, digest:
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:
-    """Create a logged model of a run, with MLflow's own keywords, and link it as the run's output."""
     from mlflow.entities import LoggedModelOutput
 
     experiment = store.client.get_run(run_id).info.experiment_id
@@ -198,9 +197,7 @@ def _column_type(feature: Feature | NamedColumn) -> str:
 
 
 def register(store: Store, run_id: str, release: Release) -> str:
-    """Make the run's model a version of its study's registered model, with the alias `champion`: its address in
-    MLflow, "" if the run has no model because saving it was refused.
-    """
+    """Register the run's model under the alias `champion`: its address in MLflow, "" if the run has none."""
     client, name = store.client, registered_name(release.study)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.escaping import in_picture
-from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.posterior_picture import slice_through_choice
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
 from dpbo.tasks.reporting.report_document import is_report
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis; None without one, or if more than the release is
-    needed to compute it.
-    """
+    """A figure of the posterior along the first numeric axis; None if the release alone does not give it."""
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -116,9 +113,7 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Half the width that holds a draw of the noise nine times in ten, in the mechanism's own units; for a private
-    selection simply its noise scale.
-    """
+    """Half the width that holds a draw nine times in ten, in the mechanism's units; a selection's scale."""
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
@@ -142,6 +137,8 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
         "noise": lambda: draw_noise(release),
     }
     if is_report(release):
+        from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
+
         figures = {"evaluation": lambda: draw_evaluation(release)}
     figures["budget"] = lambda: None if account is None else draw_budget(account)
     figures["burn_down"] = lambda: None if account is None else draw_burn_down(account)

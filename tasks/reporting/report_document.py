@@ -106,7 +106,6 @@ def _of_classes(value: Figures) -> Iterator[Table]:
 
 
 def _of_groups(groups: Figures, *, is_binary: bool) -> Table:
-    """Each group's figures, and their distance from those of all other records."""
     figure = "recall" if is_binary else next(iter(next(iter(groups.values()))["gaps"]))
     rows = (
         (name, title(gap), _value(cell[gap]), *_cells(cell["gaps"][gap]))

@@ -18,7 +18,7 @@ from audit.ways import Way
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
-from dpbo_core.study.toml_file import read_study, study_digest
+from dpbo_core.study.spec import read_study, study_digest
 from dpbo_core.study.tuning import run_study
 
 CAP = 1.0

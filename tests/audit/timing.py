@@ -21,7 +21,6 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.halves import validation_table
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ def measure(spec: StudySpec, runs: int) -> list[Correlation]:
     problem = replace(public.problem, search=public.problem.search.replace(steps=10))
     for i in range(len(problem.candidates)):
         problem.train(i)  # trained models are kept, so that a step's time is its scoring, its noise and its search
-    records = validation_table(spec.data, ".")
+    records = data_split.validation_table(spec.data, ".")
     encoded, rng = public.preprocessing.transform(records), np.random.default_rng(0)
     found = []
     # a step that hides how many trials it holds lasts as long as they do: the threat model says so

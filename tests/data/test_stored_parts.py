@@ -25,7 +25,6 @@ from dpbo_core.ledger.sources import same_records
 from dpbo_core.report.evaluation import evaluate_study
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.halves import is_partitioned
 from dpbo_core.study.named_sources import named_source
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
@@ -105,7 +104,7 @@ def halves(spec, other, folder):
 
 def test_objects_add_up_to_what_files_do(here, study, store):
     (files, stored), models = halves(study("parts"), study(store[0]), here)
-    assert is_partitioned(study(store[0]), here)
+    assert data_split.is_partitioned(study(store[0]), here)
     assert sums(stored, models) == sums(files, models)
     assert [stored.evaluate(model).expose() for model in models] == sums(files, models)
     assert not [line for line in store[1] if "older" in line or "notes" in line or "days" in line]

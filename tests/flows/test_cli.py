@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-from dpbo.flows.cli.app import VERBS, WITH_A_RESULT
+from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS, WITH_A_RESULT
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo.flows.results import Tuned
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.verdict import next_step
+from dpbo.tasks.reporting.release_document import next_step
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -239,7 +239,7 @@ def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_
     first, rest = dpbo("--help")[1].split("Commands:")[1].split("Also:")
     names = re.compile(r"^  (\w+)  +\S", re.M)
     assert names.findall(first) == ["init", "plan", "tune", "evaluate", "serve", "show", "budget", "ui"]
-    assert [*names.findall(first), *names.findall(rest)] == list(VERBS)
+    assert [*names.findall(first), *names.findall(rest)] == [*OURS, *OF_FEATURES]
     assert "..." not in first + rest  # no line is cut
 
 

@@ -12,7 +12,7 @@ from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.resolve import planning_problem
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 HEADER = "visit,age,weight_kg,ward,smoker,note,outcome"

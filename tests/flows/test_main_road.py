@@ -12,8 +12,8 @@ from benchmarks import main_road
 from dpbo.flows.cli import main
 from dpbo_core import methods
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.study import preconditions, resolve, toml_file, training_set
+from dpbo_core.study import preconditions, resolve, training_set
+from dpbo_core.study import spec as study_file
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.run import Run
 
@@ -54,8 +54,8 @@ validation_share = 0.5
 ASKED_FOR = "private_trajectory"
 MOST_OF_THE_CORE, MOST_LOADED, MOST_EXECUTED = 155, 220, 170  # modules
 STATIONS = {
-    toml_file.read_study: "read", resolve.resolve: "resolve", preconditions.check_policy: "ask the policy",
-    training_set.training_table: "read the public table", PrivateTrajectory.plan: "price",
+    study_file.read_study: "read", resolve.resolve: "resolve", preconditions.check_policy: "ask the policy",
+    training_set.training_table: "read the public table",
 }  # fmt: skip
 
 
@@ -71,13 +71,14 @@ def study(here):
 
 def test_each_station_is_passed_once_and_no_other_method_is_priced(study, monkeypatch, capsys):
     codes = {function.__code__: name for function, name in STATIONS.items()}
-    others = {cls.plan.__code__: f"price {kind}" for kind, cls in methods.METHODS.items() if kind != ASKED_FOR}
+    plans = {cls.plan.__code__ for cls in methods.METHODS.values()}
     passed = Counter()
 
     def count(frame, event, _):
-        name = (codes | others).get(frame.f_code)
-        if event == "call" and name is not None:
-            passed[name] += 1
+        if event == "call" and frame.f_code in plans:
+            passed[f"price {frame.f_locals['self'].kind}"] += 1
+        elif event == "call" and frame.f_code in codes:
+            passed[codes[frame.f_code]] += 1
 
     monkeypatch.setattr(sys, "argv", ["dpbo", "tune", study.name, "--direct", "--json"])
     before = sys.getprofile()
@@ -89,7 +90,7 @@ def test_each_station_is_passed_once_and_no_other_method_is_priced(study, monkey
         sys.setprofile(before)
     assert not ended.value.code
     assert '"replayed": false' in capsys.readouterr().out
-    assert passed == dict.fromkeys(STATIONS.values(), 1)
+    assert passed == dict.fromkeys([*STATIONS.values(), f"price {ASKED_FOR}"], 1)
 
 
 UNASKED = (
@@ -127,7 +128,7 @@ def test_a_run_says_nothing_of_itself_and_stays_in_its_process(study):
 
     from dpbo_core import PrivacyLedger
 
-    run = Run.of(toml_file.read_study(study), QueryContext(PrivacyLedger("sqlite:///l.db"), Path()))
+    run = Run.of(study_file.read_study(study), QueryContext(PrivacyLedger("sqlite:///l.db"), Path()))
     assert (repr(run), str(run)) == ("<Run>", "<Run>")
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="stays in its process"):
@@ -139,7 +140,7 @@ def test_what_the_policy_was_not_asked_about_is_not_opened(study, suffix):
     """Another file is put under the public one's name in between: a dataset's records, say."""
     from dpbo_core import PrivacyLedger
 
-    folder, spec = study.parent, toml_file.read_study(study)
+    folder, spec = study.parent, study_file.read_study(study)
     if suffix == "parquet":
         for name in ("t", "v"):
             pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")

@@ -114,7 +114,7 @@ def test_nor_do_those_without_a_study(bare, dpbo):
     assert "1 column unknown" in said(dpbo, "init", "good.csv", "named.csv")
     said(dpbo, "budget", "set", "clinic", "--epsilon", "1", "--delta", "1e-6", code=0)
     said(dpbo, "budget", "allow", "clinic", "bare.csv", code=0)
-    for words, code in merged("COMMANDS_ON_A_FILE").items():
+    for words, code in merged("commands_on_a_file", bare).items():
         said(dpbo, *words, code=code)
 
 

@@ -1,6 +1,5 @@
 """`tune_privately` inside other people's flows: the example pipeline, the form, prefect.yaml, and the docs' SQL."""
 
-import dataclasses
 import importlib.util
 import json
 from pathlib import Path
@@ -15,6 +14,7 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study import StudySpec
+from dpbo_core.study.spec import KINDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,15 +39,14 @@ def test_prefects_form_has_a_field_for_everything_a_study_says():
     schema = parameter_schema(tune_privately).model_dump()
     assert schema["required"] == ["study"]
     assert set(schema["properties"]) == {"study", "folder", "register"}
-    for section in (StudySpec, StudySpec.__dataclass_fields__["search"].default_factory):
-        names = {field.name for field in dataclasses.fields(section)}
-        assert set(schema["definitions"][section.__name__]["properties"]) == names
+    for section in (StudySpec, StudySpec.model_fields["search"].default_factory, *KINDS):
+        assert set(schema["definitions"][section.__name__]["properties"]) == {*section.model_fields}
     assert "PrivacySection" in schema["definitions"]
 
 
 def test_what_the_form_sends_is_the_study(tables):
     spec = StudySpec.from_dict(tables)
-    sent = json.loads(json.dumps(dataclasses.asdict(spec)))
+    sent = json.loads(spec.model_dump_json())
     assert sent["model"]["tolerance"] is None
     assert study_of(sent) == spec
     assert study_of(tables) == spec
@@ -62,7 +61,7 @@ def test_the_deployments_name_flows_and_studies_that_exist():
     from prefect.flows import load_flow_from_entrypoint
 
     from dpbo_core.study.resolve import plan_study
-    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.spec import read_study
 
     container = ROOT / "examples" / "container" / "prefect.yaml"
     (in_container,) = yaml.safe_load(container.read_text())["deployments"]

@@ -27,7 +27,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study
 from dpbo_core.study.run import Run
-from dpbo_core.study.toml_file import read_study, study_digest
+from dpbo_core.study.spec import read_study, study_digest
 from dpbo_core.study.tuning import run_study
 
 

@@ -23,7 +23,7 @@ from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.evaluation import run_and_evaluate
-from dpbo_core.study import StudySpec, data_split, halves
+from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
@@ -217,9 +217,8 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
 def nothing_opened(monkeypatch):
     """Neither the sensitive half nor an encoding of the public one is made inside."""
     with monkeypatch.context() as watched:
-        names = {data_split: ("sensitive_half", "public_half"), halves: ("validation_table", "people_of")}
-        for module, name in ((module, name) for module, each in names.items() for name in each):
-            watched.setattr(module, name, lambda *_, **__: pytest.fail("more than the ledger was read"))
+        for name in ("sensitive_half", "validation_table", "public_half", "people_of"):
+            watched.setattr(data_split, name, lambda *_, **__: pytest.fail("more than the ledger was read"))
         watched.setattr("dpbo_core.data.preprocessing.Preprocessing.fit", lambda *_, **__: pytest.fail("fitted"))
         yield
 

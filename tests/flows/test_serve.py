@@ -35,7 +35,7 @@ from dpbo_core.ledger.name_patterns import FIELDS
 from dpbo_core.ledger.schema import SCHEMA
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)

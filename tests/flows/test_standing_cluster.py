@@ -17,17 +17,15 @@ from of_features import installed
 from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
-from dpbo.flows.cli.findings import dask_cluster
-from dpbo.flows.workers.dask_fitness import PACKAGES, problems
+from dpbo.flows.cli.doctor import dask_cluster
 from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
-from dpbo.flows.workers.standing_cluster import ADDRESS, standing_cluster
+from dpbo.flows.workers.standing_cluster import ADDRESS, PACKAGES, problems, standing_cluster
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.study import StudySpec
+from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.halves import validation_parts
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
@@ -156,7 +154,7 @@ def test_settings_of_dask_that_are_not_fit_are_refused(no_routes, monkeypatch):
     ):
         with no_routes.set({setting: value}):
             assert says in problems(Cluster())[0].what
-    monkeypatch.setattr("dpbo.flows.workers.dask_fitness.processor", iter(["AVX2", "ASIMD"]).__next__)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.processor", iter(["AVX2", "ASIMD"]).__next__)
     (problem,) = problems(Cluster())
     assert "another kind of processor" in problem.what
 
@@ -309,7 +307,7 @@ def test_a_blind_worker_is_named_before_the_charge_and_a_lost_scheduler_when_it_
     network.worker(3)
     network.worker(4, first=f"mount -t tmpfs none {network.folder / 'parts'}")
     network.wait_for_workers(2)
-    parts = validation_parts(spec, network.folder)
+    parts = data_split.validation_parts(spec, network.folder)
     blind = r"10\.88\.77\.4.* cannot read 7 of the 7 parts"
     refused(blind, parts)
     (network.folder / "study.toml").write_text(tomli_w.dumps(spec.to_dict()))

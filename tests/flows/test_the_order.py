@@ -12,7 +12,7 @@ from dpbo.flows.owner import owners_terminal
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.models import linear_trainer
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "screening.toml"

@@ -32,7 +32,6 @@ from dpbo_core.report.counting import Counter
 from dpbo_core.report.histogram_cells import WEIGHT, Grouping
 from dpbo_core.study import StudySpec, data_split, precomputed
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.halves import validation_table
 from dpbo_core.study.precomputed import (
     Precomputed,
     PublicWork,
@@ -161,7 +160,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
         public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
     )
     parts = parts_of(here / "parts")
-    table = validation_table(whole.data, here)
+    table = data_split.validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
     assert one.sum() == 500
     for where in (None, pool):

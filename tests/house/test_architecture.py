@@ -100,8 +100,6 @@ PLANTED = [
     ("dpbo_core/errors.py", "import dpbo_core.privacy.release", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
     ("dpbo_core/methods/public.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
-    ("flows/serve.py", "import dpbo.features.watch.flow", "features > flows > tasks > dpbo_core"),
-    ("features/watch/power.py", "import dpbo.features.objective.price", "features do not import one another"),
     ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
     ("dpbo_core/search/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
     ("dpbo_core/study/tuning.py", "import prefect", "the core stays free"),
@@ -172,7 +170,6 @@ def test_help_says_more_than_a_symbol():
 SLICE = ("command", "flow")  # every feature that has one calls it so
 ALIKE = {
     "certified": "what a certificate shows: how anything says it, what methods say, and what reports say",
-    "query": "any private query, and what a feature declares of its own",
     "learning": "beginning with earlier editions: the search, and what it begins with",
     "tuning": "the tuning of a study: the query, and its tasks",
     **merged("ALIKE_FILES"),

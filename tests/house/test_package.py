@@ -6,20 +6,20 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy
 import pytest
 
 from dpbo.flows.cli.tune import EXAMPLE
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 
 ROOT = Path(__file__).parents[2]
-DEPENDENCIES = sysconfig.get_path("purelib")
+DEPENDENCIES = str(Path(numpy.__file__).parents[1])
 COMMAND = "from dpbo.flows.cli import main; main()"
 BUILD = """
 import os, sys, tarfile

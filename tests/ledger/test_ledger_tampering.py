@@ -468,7 +468,7 @@ def test_the_command_says_that_a_certificate_s_entry_is_missing(dpbo, here, tabl
 
     (here / "study.toml").write_text(tomli_w.dumps(tables))
     monkeypatch.setenv("DPBO_LEDGER_URL", f"sqlite:///{here / 'ledger.db'}")
-    from dpbo_core.study.toml_file import read_study
+    from dpbo_core.study.spec import read_study
     from dpbo_core.study.tuning import run_study
 
     book = PrivacyLedger(os.environ["DPBO_LEDGER_URL"])

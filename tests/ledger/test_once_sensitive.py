@@ -1,5 +1,6 @@
 """What was once sensitive, or public, is remembered of a dataset: shares, files, rows in memory, for every door."""
 
+import itertools
 import json
 import os
 import stat
@@ -7,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 import tomli_w
+from of_features import parts
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent
 
 from benchmarks.compare.__main__ import main
@@ -171,8 +172,7 @@ DOORS = [
     ("tune", "study.toml"),
     ("plan", "study.toml"),
     ("evaluate", "study.toml", "--epsilon", "1", "--plan"),
-    ("watch", "study.toml", "--once", "--look", "today", "--drop", "0.1", "--epsilon", "1"),
-    ("watch", "study.toml", "--plan", "--drop", "0.1", "--epsilon", "1"),
+    *itertools.chain(*parts("COMMANDS_ON_A_STUDY")),
     ("init", "v.csv", "w.csv", "--out", "new.toml"),
 ]
 
@@ -334,16 +334,3 @@ def test_nobody_publishes_what_is_not_there(dpbo, write):
     dpbo("budget", "set", "clinic", "--epsilon", "1")
     assert dpbo("budget", "publish", "clinic", "misspelt.csv")[0] == 2
     assert dpbo("budget", "set", "publish", "--epsilon", "1")[0] == 2
-
-
-def test_a_published_table_says_it_too(dpbo, here, write):
-    """What the curator hands out names the assumption in the file itself."""
-    write()
-    pd.read_csv(here / "v.csv").to_csv(here / "rows.csv", index=False)
-    assert dpbo("budget", "set", "clinic", "--epsilon", "5", "--delta", "1e-5")[0] == 0
-    assert dpbo("budget", "publish", "clinic", "v.csv")[0] == 0
-    asked = "rows.csv --out z.parquet --dataset clinic --epsilon 1 --delta 1e-6 --norm-bound 9"
-    code, _, err = dpbo("curate", "publish", *asked.split())
-    assert code == 0, err
-    metadata = b" ".join(pq.read_schema(here / "z.parquet").metadata.values())
-    assert b'"assumptions": ["published_records"]' in metadata.replace(b'":[', b'": [')

@@ -18,7 +18,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import Run
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import check_first, open_study, run_study
 
 LOW, HIGH, POINTS, STEPS = 0.5, 8.0, 4, 7  # more steps than candidates: one at least comes back
@@ -194,7 +194,7 @@ def test_where_others_see_the_steps_nothing_is_charged(spec, book, trained):
 def test_a_study_that_says_otherwise_is_refused(spec, options, said):
     with pytest.raises(StudyInvalid, match=said):
         plan_study(spec["lipschitz_step"].replace(options=options))
-    assert Lipschitz("path", train="step").trains_in_steps()
+    assert Lipschitz("path", train="step").trains_in_steps
 
 
 def test_other_models_are_refused_at_the_plan(tables):

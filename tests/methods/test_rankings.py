@@ -26,11 +26,10 @@ from dpbo_core.methods.pricing import Scope
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.partitioned import PartitionedObjective
 from dpbo_core.study import data_split
-from dpbo_core.study.halves import validation_table
 from dpbo_core.study.named_score import score_on
 from dpbo_core.study.public_advice import advised_half
 from dpbo_core.study.resolve import advise_study, planning_problem
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 LARGE = 3000.0  # noise is then far below what is compared
@@ -199,33 +198,13 @@ def test_a_margin_is_ranked_as_scikit_learn_ranks_it(tmp_path):
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     release = run_study(spec, ledger=ledger, folder=tmp_path).release
     public = data_split.public_half(spec, tmp_path)
-    records = public.preprocessing.transform(validation_table(spec.data, tmp_path))
+    records = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
     exact = [
         roc_auc_score(records.labels, public.problem.train(i).margins(records.X, np.ones(284))) for i in range(5)
     ]
     assert release.value["score"] == pytest.approx(max(exact), abs=NEAR)
     assert recompute(read_certificate(release.to_json(), CERTIFIED), CERTIFIED).epsilon <= LARGE
     assert run_study(spec, ledger=ledger, folder=tmp_path).replayed
-
-
-@pytest.mark.slow
-def test_three_ways_to_score_a_record_alone_agree(tmp_path):
-    """Listed, enforced, and one record at a time: the same cell of the same class."""
-    tables = study(
-        model={"estimator": "sklearn.ensemble.RandomForestClassifier", "params": {"n_estimators": 5}},
-        space={"max_depth": {"values": [2, 4]}},
-    )
-    spec = write(tmp_path, tables)
-    assert plan_study(spec).guarantee.assumptions == ()
-    public = data_split.public_half(spec, tmp_path)
-    here = data_split.sensitive_half(spec, tmp_path, public)
-    tables["model"]["rowwise"] = "enforced"
-    apart = StudySpec.from_dict(tables)
-    alone = data_split.public_half(apart, tmp_path)
-    there = data_split.sensitive_half(apart, tmp_path, alone)
-    for i in range(2):
-        assert there.evaluate(alone.problem.train(i)).expose() == here.evaluate(public.problem.train(i)).expose()
-    assert there.pairs().expose() == here.pairs().expose()
 
 
 def test_unreadable_records_and_unknown_labels_are_in_neither_class_for_every_candidate(tmp_path):
@@ -242,7 +221,7 @@ def test_unreadable_records_and_unknown_labels_are_in_neither_class_for_every_ca
     assert before.pairs().expose() == 2 * P * Q
     assert after.pairs().expose() == 2 * (P - 1) * (Q - 1)
     kept = [i - 1 for i in range(1, len(cells)) if i not in first]
-    records = public.preprocessing.transform(validation_table(spec.data, tmp_path))
+    records = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
     for i in range(5):
         margins = public.problem.train(i).margins(records.X[kept], np.ones(len(kept)))
         exact = roc_auc_score(Y[1::2][kept], margins)

@@ -31,7 +31,6 @@ from dpbo_core.models.scoring.persons import AddedAnswers, Persons, record_steps
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.halves import validation_table
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.tuning import run_study
 
@@ -198,7 +197,7 @@ def test_it_is_the_mean_of_means_without_bias(tmp_path, end, scored):
     spec = study(40, end=end, **scored)
     public = data_split.public_half(spec, tmp_path)
     problem, model = public.problem, public.problem.train(0)
-    table = public.preprocessing.transform(validation_table(spec.data, tmp_path))
+    table = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
     score = problem.score
     exact = model.scores(table.X, table.truth, score) if scored else score.phi(model.margins(table.X, table.signs))
     means = [
@@ -329,7 +328,7 @@ def test_differences_to_another_model_are_means_of_means_too(tmp_path, scored):
     found = paired()
     assert paired(validation="validation") == found
     spec = study(60, end="parquet", **scored)
-    records = public.preprocessing.transform(validation_table(spec.data, tmp_path))
+    records = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
     one, other = (record_steps(model, records, public.problem.score) for model in (last, first))
     means = []
     for name in dict.fromkeys(ids):

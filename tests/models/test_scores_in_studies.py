@@ -12,7 +12,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from dpbo_core import Categorical, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 
 LARGE = 3000.0  # a record's noise is then below 1e-4 of the score's range

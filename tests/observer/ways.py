@@ -16,7 +16,7 @@ DPBO = "from dpbo.flows.cli import main; main()"
 PLAIN = """
 from pathlib import Path
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 Path("mlruns").mkdir(mode=0o700)
 result = run_study(read_study("study.toml"), ledger=PrivacyLedger("sqlite:///mlruns/ledger.db"))

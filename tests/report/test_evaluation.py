@@ -5,8 +5,8 @@ import json
 import shutil
 import subprocess
 import sys
-import sysconfig
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -539,7 +539,7 @@ def without_dpbo(folder, columns, *models):
     carries: classes, and what the verbs give.
     """
     shutil.copy(dpbo_served_model.__file__, folder)
-    words = [sys.executable, "-I", "-S", "-c", BARE, folder, sysconfig.get_path("purelib")]
+    words = [sys.executable, "-I", "-S", "-c", BARE, folder, Path(np.__file__).parents[1]]
     asked = json.dumps([{name: column.tolist() for name, column in columns.items()}, models])
     said = subprocess.run(words, input=asked, capture_output=True, text=True, check=True).stdout
     return map(json.loads, said.splitlines())

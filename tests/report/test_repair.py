@@ -12,7 +12,7 @@ from dpbo_core.report.histogram_cells import class_bins
 from dpbo_core.report.noised_table import NoisedTable, simulated_noise
 from dpbo_core.report.repair import BinnedLogOdds, projected, recalibration, recall_edge, repair
 from dpbo_core.report.report_kind import PublicRecords, TableSize
-from dpbo_core.study.query_sections import threshold_goal
+from dpbo_core.study.sections import threshold_goal
 
 SCALE = 2.0  # ε = 1
 

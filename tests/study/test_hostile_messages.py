@@ -184,8 +184,8 @@ def test_a_planted_fault_and_a_charge_on_refusal_are_counted(monkeypatch):
     monkeypatch.setattr(fuzz, "LONGEST", 0.05)
     for count, fault in {"traces": raises, "control": speaks, "codes": lambda _: 77, "hangs": hangs}.items():
         with monkeypatch.context() as patch:
-            patch.setitem(fuzz.TARGETS, "query", fuzz.faulty("query", fault))
-            assert getattr(fuzz.attack("query", 3), count) == 3
+            patch.setitem(fuzz.TARGETS, "CSV, sensitive", fuzz.faulty("CSV, sensitive", fault))
+            assert getattr(fuzz.attack("CSV, sensitive", 3), count) == 3
     monkeypatch.setitem(fuzz.TARGETS, "study, run", charging)
     assert fuzz.attack("study, run", 3).charged == 3
 

@@ -18,7 +18,7 @@ from dpbo_core.methods import METHODS
 from dpbo_core.search.search_space import Integer, Real
 from dpbo_core.study import EstimatorSection, StudySpec
 from dpbo_core.study.resolve import plan_study, problem_of
-from dpbo_core.study.toml_file import read_study
+from dpbo_core.study.spec import read_study
 from dpbo_core.study.training_set import study_fingerprint
 
 

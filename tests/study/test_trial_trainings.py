@@ -16,7 +16,7 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.precomputed import PublicWork
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
-from dpbo_core.study.trial_trainings import to_try_out
+from dpbo_core.study.trained_models import to_try_out
 from dpbo_core.study.tuning import StudyRun
 
 RNG = np.random.default_rng(0)

@@ -28,25 +28,18 @@ DISTRIBUTIONS = {XGBOOST: ("xgboost", "xgboost-cpu")}  # under which names a pac
 
 @dataclass(frozen=True)
 class Listed:
-    """One class that may be guaranteed without an assumption.
+    """One class that may be guaranteed without an assumption."""
 
-    Attributes:
-        because: why its predict, predict_proba, decision_function and transform are functions of the row alone.
-        only: the values that a parameter may take for this to hold; a parameter that is not named may have any
-            value that is itself plain data or on the list.
-        dense: attributes that the sentence does not hold for when they are a sparse matrix.
-        closed: it is not asked once the estimator is fitted, or it is compiled and holds numbers alone: what it
-            holds is not looked at.
-        compiled: what it holds is seen in what it pickles, not in its attributes.
-        package: whose class it is.
-    """
-
-    because: str
+    because: str  # why its predict, predict_proba, decision_function and transform are functions of the row alone
+    # the values that a parameter may take for this to hold; a parameter that is not named may have any value that
+    # is itself plain data or on the list
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    dense: tuple[str, ...] = ()
+    dense: tuple[str, ...] = ()  # attributes that the sentence does not hold for when they are a sparse matrix
+    # it is not asked once the estimator is fitted, or it is compiled and holds numbers alone: what it holds is not
+    # looked at
     closed: bool = False
-    compiled: bool = False
-    package: str = SCIKIT_LEARN
+    compiled: bool = False  # what it holds is seen in what it pickles, not in its attributes
+    package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
         """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
@@ -65,7 +58,6 @@ def _is(argument: object, value: object) -> bool:
 
 
 def _value_in_words(value: object) -> str:
-    """A plain value as Python writes it, and of anything else the name of its type."""
     return repr(value) if type(value) in (str, int, float, bool, type(None)) else f"a {type(value).__name__}"
 
 

@@ -7,7 +7,8 @@ from sklearn.tree import DecisionTreeClassifier
 from skops import io as skops_io
 
 from dpbo.features.objective.submission import digest_of
-from dpbo_core.models.final_model.storage import ESTIMATOR, loaded_estimator
+from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR
+from dpbo_core.models.final_model.storage import loaded_estimator
 
 
 @pytest.mark.parametrize("estimator", [DecisionTreeClassifier(max_depth=8), RandomForestClassifier(3)])

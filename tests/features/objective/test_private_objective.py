@@ -30,8 +30,8 @@ from dpbo_core.privacy.amounts import from_units
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.sklearn_api.search_study import TwoTables, split_of
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query_sections import ObjectiveSection
 from dpbo_core.study.resolve import planning_problem
+from dpbo_core.study.sections import ObjectiveSection
 
 RNG = np.random.default_rng(7)
 X, Z = RNG.normal(size=(120, 3)), RNG.normal(size=(90, 3))

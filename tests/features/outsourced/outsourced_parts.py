@@ -190,15 +190,15 @@ def fuzzed():
     return {name: partial(target, door=door) for name, door in doors.items()}
 
 
-# Commands on bare.csv, a table without a header line, and their exit codes
+# Tables without a header line
 
-PUBLISH = ("curate", "publish", "bare.csv", "--out", "z.parquet", "--dataset", "clinic", "--epsilon", "1")
-BOUND = ("--norm-bound", "9", "--delta", "1e-6")
-COMMANDS_ON_A_FILE = {
-    PUBLISH: 2,
-    (*PUBLISH, *BOUND): 0,
-    ("curate", "plan", "bare.csv", "--epsilon", "1", *BOUND): 0,
-}
+
+def commands_on_a_file(folder):
+    """Commands on bare.csv, which has no header line, and their exit codes."""
+    publish = ("curate", "publish", "bare.csv", "--out", "z.parquet", "--dataset", "clinic", "--epsilon", "1")
+    (folder / "exchange.toml").write_text('data = "bare.csv"\nepsilon = 1.0\ndelta = 1e-6\nnorm_bound = 9.0\n')
+    bounded = (*publish, "--norm-bound", "9", "--delta", "1e-6")
+    return {publish: 2, bounded: 0, ("curate", "plan", "exchange.toml"): 0}
 
 
 # What an observer sees

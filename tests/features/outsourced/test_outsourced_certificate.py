@@ -2,8 +2,11 @@
 
 import math
 
+import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from exchanges import world
+from test_once_sensitive import write  # noqa: F401  a fixture
 from test_standings import tight_rho
 
 from dpbo.features.outsourced.box import Outsourced
@@ -57,3 +60,16 @@ def test_the_tables_standings_are_those_of_what_is_published():
     assert near.sensitivity == pytest.approx(1.0, rel=1e-5)
     printed = Outsourced(1.0, 1e-5, transform="published").plan(100, 2).guarantee
     assert (printed.evidence.standing, printed.epsilon) == ("refuted", math.inf)
+
+
+def test_a_published_table_says_it_too(dpbo, here, write):  # noqa: F811
+    """What the curator hands out names the assumption in the file itself."""
+    write()
+    pd.read_csv(here / "v.csv").to_csv(here / "rows.csv", index=False)
+    assert dpbo("budget", "set", "clinic", "--epsilon", "5", "--delta", "1e-5")[0] == 0
+    assert dpbo("budget", "publish", "clinic", "v.csv")[0] == 0
+    asked = "rows.csv --out z.parquet --dataset clinic --epsilon 1 --delta 1e-6 --norm-bound 9"
+    code, _, err = dpbo("curate", "publish", *asked.split())
+    assert code == 0, err
+    metadata = b" ".join(pq.read_schema(here / "z.parquet").metadata.values())
+    assert b'"assumptions": ["published_records"]' in metadata.replace(b'":[', b'": [')

@@ -215,5 +215,5 @@ def bases():
 
 LISTS = {"bases": bases}
 ADDED = {"base": ("adding_a_part", "A private base algorithm")}
-CLAIMS = {("the training set is sensitive too", 1): lambda _: DpHypo.private_forms is not None}
+CLAIMS = {("the training set is sensitive too", 1): lambda _: DpHypo.trains_privately}
 OPENS_SENSITIVE = "features/private_training/hypo_search.py"

@@ -15,8 +15,7 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import public_half
-from dpbo_core.study.halves import validation_table
+from dpbo_core.study.data_split import public_half, validation_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
 N, M = 300, 250

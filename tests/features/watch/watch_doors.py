@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ def look_twice(
     """Two looks at a pool of two tables; everybody is in each day's table."""
     folder, suffix = run.folder, Path(validation).suffix
     least = n_persons or 2 * len(flat(world))
-    section = replace(SECTION, table=f"day-{{date}}{suffix}", pool=2, least_records=least)
+    section = SECTION.replace(table=f"day-{{date}}{suffix}", pool=2, least_records=least)
     place.ledger.allow("clinic", file_source(folder / section.table))
     shown = {}
     for name, days in {"2020-01-02": ("2020-01-01", "2020-01-02"), "2020-01-03": ("2020-01-03",)}.items():

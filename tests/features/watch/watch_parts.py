@@ -137,7 +137,7 @@ def _failing(folder, place, tables, pooled):
     def go(edition):
         wanted = WatchSection(drop=1.0, epsilon=9.0, edition=edition, reference=0.0)  # from which nothing falls
         if pooled:
-            wanted = replace(wanted, pool=3, table="day-{date}.csv", least_records=72)
+            wanted = wanted.replace(pool=3, table="day-{date}.csv", least_records=72)
         vaults = folder / f"watch-{place}"
         return look_once(spec, ledger=ledger, folder=folder, vaults=vaults, name="day", section=wanted)
 
@@ -147,3 +147,9 @@ def _failing(folder, place, tables, pooled):
 FAILURE_ROOMS = {
     "features.watch": (("sealed",), "comparisons with public numbers, and arithmetic on what was released"),
 }
+
+
+COMMANDS_ON_A_STUDY = [
+    ("watch", "study.toml", "--once", "--look", "today", "--drop", "0.1", "--epsilon", "1"),
+    ("watch", "study.toml", "--plan", "--drop", "0.1", "--epsilon", "1"),
+]
