@@ -17,7 +17,7 @@ FORMS = (
     (r"[+-]?\d+,\d+", "numbers with a decimal comma: write a point, or put semicolons between fields"),
     (rf"[\u2212\u2013][{SPACES}]?[\d.,]+", "numbers with a minus sign that is no hyphen: write -5"),
     (
-        r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{4}-\d{2}-\d{2}.*",
+        r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}|\d{4}-\d{2}-\d{2}.*",
         "dates: a pipeline reads them where they are written 2026-11-24",
     ),
     (

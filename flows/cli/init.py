@@ -235,7 +235,8 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
 def _identifies(table: Table, column: str) -> bool:
     """Whether a column identifies records, by its values, its order or its name, is empty or holds infinity."""
     values = table.columns[column]
-    many = len(sorted_values(values)) > CATEGORIES_AT_MOST
+    n_values = len(sorted_values(values))
+    many = n_values > CATEGORIES_AT_MOST or (is_text(values) and len(values) == n_values > MANY)
     named_so = is_text(values) or IDENTIFIER.search(column) is not None or _counts(values)
     return (many and named_so) or not present(values).any() or bool(np.isinf(numbers(values)).any())
 

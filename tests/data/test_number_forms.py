@@ -17,7 +17,10 @@ FORMS = {
     ],
     "decimal comma": [["29,4", "1,250"], ["0,125", "0,250"], ["1,25"]],
     "a minus sign": [["\u22125", "3"], ["\u20135.5"]],
-    "dates": [["05/06/2024"], ["31.12.2024"], ["2024-05-09", "2024-05-10 12:00"], ["5-6-24"]],
+    "dates": [
+        ["05/06/2024"], ["31.12.2024"], ["2024-05-09", "2024-05-10 12:00"], ["5-6-24"], ["19-Sep-03"],
+        ["1 May 2024"],
+    ],
     "a unit": [["5 mg", "7 mg"], ["$5.00"], ["12%"]],
 }  # fmt: skip
 
@@ -42,7 +45,7 @@ def test_a_comma_of_two_meanings_between_semicolons_is_told(cells, number):
 
 @pytest.mark.parametrize(("header", "sign"), [
     ("age;dose, mg;ward;out", ";"), ("age\tdose, mg\tout", "\t"), ("age,ward,out", ","), ("a, b, c", ","),
-    ('"a;b;c;d",out', ","), ("dose, mg;out", ";"), ("dose,mg;ward;out", ";"), ("a;b,c,d", ","), ("one", ","),
+    ('"a;b;c;d",out', ","), ("dose, mg, total;out", ";"), ("dose,mg;ward;out", ";"), ("a;b,c,d", ","), ("one", ","),
 ])  # fmt: skip
 def test_the_separator_is_the_sign_that_splits_the_header(header, sign):
     assert separator_of(header.encode()) == sign
