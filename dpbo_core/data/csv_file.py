@@ -110,36 +110,39 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
     return Header(names, count + (last != b"\n"))
 
 
-def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
+def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
         file: read from its first byte on.
         mode: of a sensitive file nothing but the header can raise; of a public one a broken record does.
         shown_as: what messages call the file.
+        only: the columns to read, which it has; all where None.
 
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
     file.seek(0)
-    separator, names = csv_names(file, mode=mode, shown_as=shown_as)
+    separator, header = csv_names(file, mode=mode, shown_as=shown_as)
+    names = header if only is None else only
     parts: list[list[Column]] = [[] for _ in names]
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
     truths = {*(() if mode.sensitive else names)}  # columns of true and false alone, which are numbers too
     broken: list[bool] = []
-    unread = ["nan"] * len(names)
+    unread = ["nan"] * len(header)
     while lines := list(islice(file, LINES_AT_ONCE)):
         rows = [csv_fields(line, separator) for line in lines]
         if not mode.sensitive:
-            _refuse_broken_rows(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
-        whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
+            _refuse_broken_rows(rows, len(header), separator, first_line=len(broken) + 2, shown_as=shown_as)
+        whole = [fields if fields is not None and len(fields) == len(header) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
-        for name, part, texts in zip(names, parts, zip(*whole, strict=True), strict=True):
+        texts_of = dict(zip(header, zip(*whole, strict=True), strict=True))
+        for name, part in zip(names, parts, strict=True):
+            texts = texts_of[name]
             part.append(text_column(texts, as_written=name in mode.texts))
             if name in truths and not all(text.strip().lower() in TRUTH_VALUES for text in texts):
                 truths.discard(name)
-        if mode.keeps_cells:
-            for name, texts in zip(names, zip(*whole, strict=True), strict=True):
+            if mode.keeps_cells:
                 raw[name] += map(text_cell, texts)
     columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
     raw_cells = {name: as_cells(column) for name, column in raw.items()}

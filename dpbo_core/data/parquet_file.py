@@ -102,6 +102,17 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
     return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
 
 
+def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
+    """The names of a Parquet file's columns of texts, by its footer.
+
+    Raises:
+        StudyInvalid: the file has no readable footer.
+    """
+    footer = _open_parquet(path, shown_as=shown_as)[1]
+    kinds = zip(footer.names, footer.types, strict=True)
+    return frozenset(name.strip() for name, kind in kinds if _type_in_words(kind) == "text")
+
+
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
     """Each row group of a Parquet file as a part of its own; the file itself if it has one, or cannot be read."""
     n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)

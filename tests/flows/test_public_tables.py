@@ -4,8 +4,9 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from dpbo_core.study.toml_file import read_study
 from sklearn import datasets
+
+from dpbo_core.study.spec import read_study
 
 SAMPLES = Path(matplotlib.get_data_path(), "sample_data")
 FOREST, REGRESSOR = "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.RandomForestRegressor"
