@@ -125,7 +125,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     file.seek(0)
     separator, header = csv_names(file, mode=mode, shown_as=shown_as)
     names = header if only is None else only
-    parts: list[list[Column]] = [[] for _ in names]
+    parts: dict[str, list[Column]] = {name: [] for name in names}
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
     truths = {*(() if mode.sensitive else names)}  # columns of true and false alone, which are numbers too
     broken: list[bool] = []
@@ -136,15 +136,15 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
             _refuse_broken_rows(rows, len(header), separator, first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(header) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
-        texts_of = dict(zip(header, zip(*whole, strict=True), strict=True))
-        for name, part in zip(names, parts, strict=True):
-            texts = texts_of[name]
-            part.append(text_column(texts, as_written=name in mode.texts))
+        for name, texts in zip(header, zip(*whole, strict=True), strict=True):
+            if name not in parts:
+                continue
+            parts[name].append(text_column(texts, as_written=name in mode.texts))
             if name in truths and not all(text.strip().lower() in TRUTH_VALUES for text in texts):
                 truths.discard(name)
             if mode.keeps_cells:
                 raw[name] += map(text_cell, texts)
-    columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
+    columns = {name: joined(part) for name, part in parts.items()}
     raw_cells = {name: as_cells(column) for name, column in raw.items()}
     if not mode.keeps_cells:
         raw_cells = {name: as_cells((columns[name] == 1.0).tolist()) for name in truths}
