@@ -44,7 +44,6 @@ def failed_run(error: DpboError, study: object) -> Any:
 
 
 def _in_flow_of_ours() -> bool:
-    """Whether the flow that runs is one of this package, and none of others that calls our plain function."""
     if current_flow_run() is None:
         return False
     from prefect.context import FlowRunContext

@@ -137,7 +137,6 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
 
 
 def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
-    """Charge a study and the evaluation that it asks for together; raises the refusal of a budget."""
     study = ready.run.spec
     last: tuple[PrivateQuery, ...] = ()
     if study.asks_for_evaluation:
@@ -153,7 +152,6 @@ def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
 
 
 def _run_steps(opened: StudyRun, run: Run) -> int:
-    """Run the search's steps as tasks, one each, or several of a public list in one: the number of tasks."""
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     study, deviations = run.spec, run.study.step_deviations

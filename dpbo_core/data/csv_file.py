@@ -11,15 +11,16 @@ semicolon. A comma before a space counts only where there is no other sign. Behi
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
 
+from dpbo_core.data.fetched import FileContents
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import FIELD_LIMIT, as_cells, text_cell
-from dpbo_core.data.read_mode import ReadMode
+from dpbo_core.data.read_mode import SENSITIVE_FILE, ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
@@ -110,11 +111,30 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
     return Header(names, count + (last != b"\n"))
 
 
+def header_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
+    """The header of a CSV file, by `csv_header`."""
+    with contents.open("rb") as file:
+        return csv_header(file, mode=mode, shown_as=shown_as)
+
+
+def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
+    """The records of a CSV file, by `read_csv`."""
+    with contents.open("rb") as file:
+        return read_csv(file, mode=mode, shown_as=shown_as)
+
+
+def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterator[object]:
+    """The fields of a column of a SENSITIVE file whose header was checked; None of a line that is no record."""
+    with contents.open("rb") as file:
+        table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
+    return iter(table.cells[column])
+
+
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
-        file: read from its first byte on.
+        file: positioned at its first byte.
         mode: of a sensitive file nothing but the header can raise; of a public one a broken record does.
         shown_as: what messages call the file.
         only: the columns to read, which it has; all where None.
@@ -122,7 +142,6 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
-    file.seek(0)
     separator, header = csv_names(file, mode=mode, shown_as=shown_as)
     names = header if only is None else only
     parts: dict[str, list[Column]] = {name: [] for name in names}

@@ -28,10 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.csv_file import read_csv
 from dpbo_core.data.fetched import Contents, QueryRows
-from dpbo_core.data.parquet_file import parquet_values
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.file_formats import FORMATS
 from dpbo_core.data.values import NO_VALUE, plain
 
 Person = str | None
@@ -84,11 +82,7 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return tuple(map(person_of, path.cells(column)))
-    if path.suffix.lower() == ".parquet":
-        return tuple(person_of(value) for value in parquet_values(path, column, shown_as=shown_as))
-    with path.open("rb") as file:
-        table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
-    return tuple(table.cells[column])
+    return tuple(map(person_of, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
 
 
 def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:

@@ -136,7 +136,6 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
 
 
 def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bool) -> Entry:
-    """A charge as an entry of its account: its row, the names of draws recorded so far, and who asked for it."""
     guarantee = PrivacyGuarantee.from_json(row.guarantee)
     pure = None if row.epsilon_units is None else count_of(row.epsilon_units)
     return Entry(

@@ -158,7 +158,6 @@ def _sqlite_to_read(path: Path) -> sa.Engine:
 
 
 def _changed_at(record: Path) -> int:
-    """When the rollback guard's file `record` was last changed, in nanoseconds; 0 where there is none yet."""
     try:
         return record.stat().st_mtime_ns
     except OSError:

@@ -122,7 +122,6 @@ def faulty(history: Iterable[Link]) -> Iterator[str]:
 
 
 def _check(about: str, row: Mapping[str, Any]) -> None:
-    """Raise unless a row of table `about` has right types and signs, and a charge's total is its draws' sum."""
     table = METADATA.tables.get(about)
     if table is None:  # a note, in the history alone
         return

@@ -280,7 +280,6 @@ class Writer:
         return dataset_of(about, row, reserved)
 
     def _append_entry(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
-        """Append a row to the hash chain, with the dataset's totals after it."""
         sequence, content, after = self.last.sequence + 1, canonical(row), totals.text()
         sealed = seal(self.last.hash, sequence, about, dataset, content, after)
         entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": after}

@@ -143,7 +143,6 @@ class RecordedStudies:
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
-        """The charged studies that meet the SQL conditions, in the order of their charges."""
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
         query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)

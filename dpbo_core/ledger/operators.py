@@ -12,7 +12,7 @@ stands, or by running a study that names it; `grants` says which names that cove
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -76,23 +76,17 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
             raise unallowed_score(code.path, dataset, code.key)
     if not any(cap_of(connection, name) for name in names):
         raise cannot_open(dataset)
-    sources = tuple(_sources_of(connection, dataset, references.sources))
+    sources = [  # that the dataset or its name pattern may use, fields filled
+        replace(item.source, name=filled(item.source.name, values))
+        for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED)
+        for item in sources_under(connection, heading, references.sources)
+        if (values := {} if item.dataset == dataset else values_in(item.dataset, dataset)) is not None
+    ]
     for source in references.sources:
         plain = source.kind == "file" and not is_pattern(source.name)
         unreadable = plain and not os.access(source.name, os.R_OK)
         if unreadable or not any(grants(one, source) for one in sources):
             raise not_allowed(dataset, source)
-
-
-def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
-    """The files and tables that the dataset or its name pattern may use, fields filled. `sources` leave none out:
-    files of their inodes are looked at anew.
-    """
-    for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
-        for item in sources_under(connection, heading, sources):
-            values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
-            if values is not None:
-                yield replace(item.source, name=filled(item.source.name, values))
 
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:

@@ -106,7 +106,6 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
 
 
 def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
-    """Add the entries of `copy` that `history` lacks, but not another ledger's permissions: what was added."""
     ours = copy[:1] == (history[0],)
     work = _Recovery(writer, frozenset(link.hash for link in history))
     for link in copy:

@@ -122,7 +122,6 @@ class Reservation:
             yield writer
 
     def _check_same(self, connection: sa.Connection) -> None:
-        """Refuse a ledger in whose history the query was not charged."""
         if connection.scalar(HASH, {"sequence": self._since.sequence}) != self._since.hash:
             raise LedgerDamaged(
                 "this is not the ledger in which the running query was charged",

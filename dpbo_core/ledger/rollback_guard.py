@@ -182,7 +182,6 @@ class Record:
 
 
 def _write_content(file: int, reached: Place) -> None:
-    """Write the history entry `reached` over all of a record's open file, whatever it says."""
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:

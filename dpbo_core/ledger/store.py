@@ -107,7 +107,6 @@ class LedgerStore:
         return made
 
     def _make(self) -> None:
-        """Create the tables, unless another process just did."""
         with self._transaction(reading=False) as connection:
             if sa.inspect(connection).has_table(LEDGER.name):
                 return

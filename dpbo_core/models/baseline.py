@@ -109,7 +109,6 @@ def _constants(
 
 
 def _mean_steps(score: RecordScore, answer: Any, truth: NDArray[Any], weights: NDArray[np.float64]) -> float:
-    """The weighted mean of the records' scores, in steps of the grid, where each is given this answer."""
     outcome = np.tile(answer, (len(truth), 1)) if np.ndim(answer) else np.full(len(truth), answer)
     steps = to_grid(score.of(outcome, truth), score.score_range, broken_score=0.0)
     return float(weights @ steps) / float(weights.sum())

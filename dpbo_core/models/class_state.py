@@ -81,7 +81,6 @@ def _namespace(kind: type) -> Mapping[str, Any]:
 
 
 def _module_of(kind: type) -> str:
-    """The module that a class made by Python code is of; "" where that is not said."""
     name = _namespace(kind).get("__module__")
     return name if type(name) is str else ""
 
@@ -123,7 +122,6 @@ def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
 
 
 def _parts_of_function(function: FunctionType) -> Iterator[Any]:
-    """What a function keeps between two calls: its attributes, default arguments and closure."""
     yield from (function.__dict__, *(function.__defaults__ or ()), function.__kwdefaults__)
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty
@@ -144,7 +142,9 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
     waiting = list(values)
     while waiting and len(held) < MAX_OBJECTS:
         value = waiting.pop()
-        if type(value) not in _CONTAINERS or id(value) in held or _n_bytes(value) > MAX_BYTES:
+        if type(value) not in _CONTAINERS or id(value) in held:
+            continue
+        if (value.nbytes if type(value) is np.ndarray else 8 * len(value)) > MAX_BYTES:
             continue
         held[id(value)] = (value, value.copy())
         if type(value) is dict:
@@ -152,10 +152,6 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
         elif type(value) in (list, deque):
             waiting.extend(value)
     return list(held.values())
-
-
-def _n_bytes(container: Any) -> int:
-    return int(container.nbytes) if type(container) is np.ndarray else 8 * len(container)
 
 
 def _refill(container: Any, content: Any) -> None:

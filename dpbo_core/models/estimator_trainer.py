@@ -140,7 +140,6 @@ class EstimatorTrainer:
         return numbers
 
     def _in_child_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
-        """The array that `work` computes of this trainer in a child process; refused if none could import it."""
         pickled_form(self.factory, "the estimator")
         check_importable(modules_of(self.factory))
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)

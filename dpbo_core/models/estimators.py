@@ -251,7 +251,6 @@ class FittedEstimator(ScorableModel):
         return self._scores_on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _scores_on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,), from the floats that `scores` computes."""
         if isinstance(score, MarginScore | PairScore):
             raise refusal(score, "an estimator has no margin: it is scored by what it predicts")
         numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)

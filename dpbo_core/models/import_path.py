@@ -154,7 +154,6 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Run a Python file beside a study and return it as a module; a file of the same content is run once."""
     text, failed = file.read_bytes(), ""
     name = BESIDE + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:

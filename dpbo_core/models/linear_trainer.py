@@ -89,7 +89,6 @@ class LinearTrainer:
 
     @cached_property
     def _warm_path(self) -> LogisticPath | None:
-        """Starting points of Newton's descent for every λ; None for the hinge loss or too many features."""
         return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
@@ -124,7 +123,6 @@ class LinearTrainer:
         return self._newest[1]
 
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
-        """The cross-validated AUC at point["lambda"] of the public records; pairs are formed within a fold."""
         from dpbo_core.models.baseline import fold_of, one_class
 
         folds, tables = (

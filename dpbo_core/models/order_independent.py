@@ -68,7 +68,6 @@ def _row_hash(row: NDArray[Any]) -> bytes:
 
 
 def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
-    """The place of each row in a batch, (m,), by a hash of its key alone."""
     hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
     return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
 

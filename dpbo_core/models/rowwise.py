@@ -4,7 +4,7 @@ A test, not a proof. It finds statistics of the batch, draws at prediction, and 
 where the largest row says: the ways in which one record would have a hand on the scores of the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,8 @@ def check_rowwise(
     together = model.outcome(rows, needs)
     reverse = model.outcome(rows[::-1], needs)
     n_apart = len(rows) if model.columns is None else min(len(rows), _FRAMES_TRIED)
-    pieces = list(_pieces(n_apart, min(n_apart, rows_alone)))
+    n_alone = min(n_apart, rows_alone)
+    pieces = [slice(i, i + 1) for i in range(n_alone)] + [slice(i, i + _FEW) for i in range(n_alone, n_apart, _FEW)]
     apart = [model.outcome(rows[piece], needs) for piece in pieces]
     rows_shown = np.arange(len(rows))[:, None] % 2 == 1
     beside = model.outcome(np.where(rows_shown, rows, model.stand_in), needs)
@@ -72,14 +73,7 @@ def check_rowwise(
     return together
 
 
-def _pieces(n: int, n_alone: int) -> Iterator[slice]:
-    """Slices of the first n rows to predict separately: `n_alone` single rows, then a few at once."""
-    yield from (slice(i, i + 1) for i in range(n_alone))
-    yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
-
-
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Tables (k, d) of made-up rows far from all public ones, to predict beside these."""
     d = rows.shape[1]
     axis = np.eye(d)[np.arange(len(rows)) % d]
     return [1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)]
@@ -92,7 +86,6 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model whose predictions of public rows (the mask `rows_shown`) change beside `extremes`."""
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)

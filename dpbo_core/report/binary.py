@@ -262,7 +262,6 @@ class Binary(ReportKind):
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
     def _confusions(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """The estimated confusion matrix and its metrics at every bin edge, as JSON, from noised counts."""
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [
@@ -284,7 +283,6 @@ class Binary(ReportKind):
         ]
 
     def _bin_shares(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
-        """The calibration table as JSON: for each bin its ends, predicted and observed share, and records."""
         ends = [None, *self.edges, None]
         return [
             {

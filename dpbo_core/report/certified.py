@@ -11,13 +11,13 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import (
     MEANS,
+    QUERIES,
     RECORDS,
     CertificateRules,
     Declared,
     counted_of_one,
     only_shows,
 )
-from dpbo_core.privacy.declared_query import QUERIES
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import NO_SCORE, Release

@@ -295,7 +295,6 @@ def table_of(
 
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
-    """The result with its repair and, unless nothing changes, the repaired model; from its release, at no price."""
     query = request.query
     query.check_kind(evaluated.kind)
     noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)
@@ -308,7 +307,6 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
 
 
 def _read(query: EvaluationQuery, release: Release, *, replayed: bool) -> EvaluationResult:
-    """The result of a recorded release, with the best threshold for costs or prevalence that the study states."""
     section, best = query.section, None
     if section.false_positive_cost is not None or section.prevalence is not None:
         query.check_kind(KINDS[release.value["table"].get("kind")])

@@ -199,7 +199,6 @@ class PersonCells:
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
-        """Each person's counts, with entries of the same person and cell added into one."""
         _, first, owners = np.unique(_sortable_names(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
         sums = np.zeros(pairs.shape[1], dtype=np.int64)

@@ -113,10 +113,6 @@ def _site(release: Release) -> dict[str, Any]:
     return {name: document[name] for name in names} | figures
 
 
-def _names_model(release: Release) -> bool:
-    return isinstance(release.facts.get("model_digest"), str)
-
-
 def _check(releases: Sequence[Release]) -> None:
     if len(releases) < 2 or any(r.method != KIND or r.guarantee.evidence.refuted for r in releases):
         raise StudyInvalid(
@@ -131,7 +127,8 @@ def _check(releases: Sequence[Release]) -> None:
             cause="a file was named twice, or two editions of one site",
             remedy="name one report a site: nobody's records may be counted twice",
         )
-    digests = {release.facts["model_digest"] if _names_model(release) else None for release in releases}
+    named = (release.facts.get("model_digest") for release in releases)
+    digests = {digest if isinstance(digest, str) else None for digest in named}
     if len(digests) > 1 or None in digests:  # what names no model may be of any
         raise StudyInvalid(
             "the reports are of different models",

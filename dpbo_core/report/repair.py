@@ -111,7 +111,6 @@ class BinnedLogOdds:
         return np.clip(self._binned(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
 
     def _binned(self, weights: Reals) -> Reals:
-        """The sum in each bin, (B,), of one weight per public record."""
         return np.bincount(self.bins, weights=weights, minlength=self.size).astype(np.float64)
 
 
@@ -252,7 +251,6 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, po
 
 
 def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The log loss, AUC, calibration and counts at the threshold of a report (JSON), to show before and after."""
     names = ("mean_log_loss", "calibration_error", "auc")
     return {
         "metrics": {name: value["metrics"][name] for name in names if name in value["metrics"]},

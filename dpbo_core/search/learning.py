@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `encoded` | candidates in the unit cube | (N, d) |
-| — | `past` | what earlier editions saw, each value with its own noise | `gp.drifting.Observations` |
+| — | `past` | what earlier editions saw, each value with its own noise | `drifting.Observations` |
 | w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
 | p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
 | π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |

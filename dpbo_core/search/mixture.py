@@ -128,7 +128,6 @@ class Components(ABC):
 
     @property
     def _level_variance(self) -> float:
-        """The variance of the part of a score that every candidate shares."""
         return self.prior.offset_deviation**2
 
     @abstractmethod

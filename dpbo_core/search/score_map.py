@@ -76,7 +76,6 @@ class ScoreMap:
 
 
 def _mean_inside(mean: float, deviation: float, low: float, high: float) -> float:
-    """The mean of a normal variable, given that it lies in [low, high]."""
     if deviation <= 0.0:
         return min(max(mean, low), high)
     a, b = (low - mean) / deviation, (high - mean) / deviation

@@ -102,7 +102,6 @@ def precompute(n_jobs: int, run: Run) -> Precomputed | None:
 
 
 def _trained(problem: Problem, index: int) -> Model | None:
-    """The model of a candidate; None where it cannot be trained, which the study itself finds and says."""
     try:
         return problem.train(index)
     except StudyInvalid:

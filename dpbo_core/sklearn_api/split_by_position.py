@@ -107,7 +107,6 @@ def _value_of_print(text: str) -> object:
 
 
 def _table(frame: Frame, columns: Iterable[Any]) -> Any:
-    """Columns (n,) as a data frame with the names of `frame`, or as an array (n, d) where it has none."""
     if not frame.named:
         return np.column_stack(list(columns))
     native = frame.native.to_native()
@@ -154,12 +153,12 @@ def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any
     """A pandas column of the categories that PUBLIC rows hold (n,); sorted, unless the column orders them."""
     there = {value for value in values if value == value}
     ordered = bool(hint.ordered)
-    order = dict.fromkeys(map(canonical, hint.categories.tolist())) if ordered else sorted(there, key=_order)
+    order = (
+        dict.fromkeys(map(canonical, hint.categories.tolist()))
+        if ordered
+        else sorted(there, key=lambda it: (isinstance(it, str), it))
+    )
     return pd.Categorical(values, categories=[value for value in order if value in there], ordered=ordered)
-
-
-def _order(category: float | str) -> tuple[bool, float, str]:
-    return (True, 0.0, category) if isinstance(category, str) else (False, category, "")
 
 
 def _own_target(labels: list[object]) -> NDArray[Any]:
@@ -170,14 +169,13 @@ def _own_target(labels: list[object]) -> NDArray[Any]:
     meant = [canonical(label) for label in labels]
     if any(isinstance(value, str) for value in meant):
         cells = _unprinted(map(cell_of, labels))
-        texts = [None if value != value else _text(cell) for cell, value in zip(cells, meant, strict=True)]
+        texts = [
+            None if value != value else shown(cell) if isinstance(cell, float) else str(cell)
+            for cell, value in zip(cells, meant, strict=True)
+        ]
         return as_cells(texts) if None in texts else np.array(texts)
     values = np.array(meant, dtype=np.float64)
     if np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
         whole = values.astype(np.int64)
         return whole if bool((whole == values).all()) else values
     return values
-
-
-def _text(cell: Any) -> str:
-    return shown(cell) if isinstance(cell, float) else str(cell)

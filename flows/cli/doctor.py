@@ -141,13 +141,11 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """A "fine" finding; StudyInvalid where Prefect's settings store more of a run than dpbo's policy allows."""
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
-    """A finding that the ledger is whole, or that there is none yet; LedgerDamaged where it is not whole."""
     stores = Stores()
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
@@ -302,7 +300,6 @@ def _holds_a_secret(profiles: Path) -> bool:
 
 
 def _others_reach(path: Path) -> bool:
-    """Whether other users can read or write a path, by its mode and that of each folder above it."""
     if not path.stat().st_mode & OTHERS:
         return False
     above = path.resolve().parents

@@ -131,7 +131,6 @@ def _report_ids(run: Run) -> set[str]:
 
 
 def _recorded(run: Run, before: set[str]) -> tuple[str, str] | None:
-    """A sentence about a report whose id is not in `before`, and how to go on; None if there is none."""
     new = _report_ids(run) - before
     if not new:
         return None

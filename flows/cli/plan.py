@@ -201,7 +201,6 @@ def _outcome(line: MethodAdvice) -> str:
 
 
 def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tuple[str, str]]:
-    """Rows (name, text): verdict of the study's own evaluation, what an edition costs and leaves, or a refusal."""
     if report is not None:
         expected = report.expected
         errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
@@ -214,7 +213,6 @@ def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tup
 
 
 def _beside(line: MethodAdvice) -> str:
-    """What to expect of a method that is not the one to choose, in words: its loss, or why it cannot be used."""
     if line.verdict == "refused":
         return f"[red]it cannot run[/]: {named(line.why)}"
     if line.verdict == "useless":
@@ -284,7 +282,6 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
-    """A sentence about which files were read for the advice: the public training set's at most."""
     if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]

@@ -17,7 +17,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
 from dpbo_core.ledger.name_patterns import fields_of
 from dpbo_core.privacy.atomically import replace_atomically
-from dpbo_core.privacy.declared_query import rounds_of
+from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.report import KIND
 
@@ -125,7 +125,6 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
 
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
-    """The ledger's studies of a NAME, NAME:EDITION or release's id, or none; of a study file, refused if none."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.study.spec import read_study

@@ -152,7 +152,6 @@ def replayed(run: Run) -> tuple[Tuned, Account] | None:
 
 
 def _recorded(run: Run) -> tuple[str, str] | None:
-    """What the ledger has recorded of the study's release and what to do, as two texts; None if nothing."""
     study = run.spec
     editions = run.ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
     if not any(item.release is not None for item in editions):

@@ -97,7 +97,6 @@ def check_admits(api: str) -> None:
 
 @contextmanager
 def _started(password: str, home: Path, needed: Sequence[str]) -> Iterator[PrefectProcess]:
-    """Context with a temporary server that answers; the modules `needed` are imported while it starts."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         writable = os.access(home, os.W_OK)

@@ -130,7 +130,6 @@ def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
 
 
 def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
-    """Refuse a server that answers without a password, unless it is trusted."""
     if answer == "open" and not trust:
         raise DpboError(
             f"the Prefect server at {api} asks nobody for a password",

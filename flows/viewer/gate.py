@@ -115,7 +115,6 @@ class Gate:
         return response
 
     async def _artifact(self, path: str, words: Mapping[str, str]) -> Response:
-        """The listing of a folder of artifacts, or one's content, as `path` asks; 404 where none is here."""
         try:
             location = await self._location(path, words)
             below = names_below(location, self._artifacts, self._base)
@@ -154,7 +153,6 @@ class Gate:
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
     ) -> Response:
-        """MLflow's response to a request, with few of its headers; its first page gets our style."""
         whole = path == PAGE  # never a copy that a browser kept of MLflow's own
         sent = {name: headers[name] for name in SENT_ON[: 2 if whole else None] if name in headers}
         url = httpx.URL(path=path, query=query.encode())

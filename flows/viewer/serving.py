@@ -72,7 +72,6 @@ def show(store: Store, *, base: Path, port: int) -> None:
 
 
 async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
-    """Serve MLflow's pages until stopped, with the client of MLflow's own server open."""
     async with server:
         await page.serve(sockets=[listener])
 
@@ -104,7 +103,6 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
 
 
 def _wait(path: Path, child: Leashed) -> None:
-    """Wait for the first answer of MLflow's server on the socket `path`; refused if it ends, or takes minutes."""
     end = time.monotonic() + PATIENCE
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url=f"http://{LOOPBACK}") as client:
         while True:

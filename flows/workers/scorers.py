@@ -195,7 +195,6 @@ def own_packages() -> dict[str, str]:
 
 
 def _memory(worker: Any) -> PartCache[Any]:
-    """The cache of parts (files' encoded records) of a Dask worker; it ends with it."""
     from dpbo.flows.workers.standing_cluster import MEMORY
 
     if not hasattr(worker, MEMORY):

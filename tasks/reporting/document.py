@@ -34,18 +34,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """Points (x, y), from left to right, which a screen draws, and `words` for whoever listens.
-
-    Attributes:
-        axes: names of x and y in the unit square; None for bars from the least y to the greatest.
-        caption: said beside bars.
-    """
+    """Points (x, y), from left to right, which a screen draws, and `words` for whoever listens."""
 
     name: str
     points: tuple[tuple[float, float], ...]
     words: str
+    # names of x and y in the unit square; None for bars from the least y to the greatest
     axes: tuple[str, str] | None = None
-    caption: str = ""
+    caption: str = ""  # said beside bars
 
     def height_at(self, x: float) -> float:
         """The curve's y at x from (0, 0) on, linear between points; noise may have put points out of order."""

@@ -79,7 +79,6 @@ def publishing(tracking_uri: str) -> Iterator[dict[str, Tracked]]:
 
 
 def _record(tracking_uri: str) -> Path:
-    """The path of the file beside a SQLite store that says which releases the store shows."""
     return Path(tracking_uri.removeprefix(SQLITE)).with_suffix(".published.json")
 
 

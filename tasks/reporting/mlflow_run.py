@@ -55,16 +55,7 @@ def log_release(
     registered: bool = False,
     missing: tuple[str, ...] = (),
 ) -> Tracked:
-    """Log a recorded `release`, else it raises, in its dataset's experiment, once, whole or as far as can be shown.
-
-    Args:
-        release: recorded in the ledger; an unrecorded one has no identity and is refused.
-        account: the dataset's, for what is spent and left.
-        tracking_uri: MLflow's store.
-        model: trained on the public set at what was released, if anything to train at was.
-        registered: make the run's model a version of the study's registered model.
-        missing: what belongs to it and could not be made.
-    """
+    """Log a recorded `release` in its dataset's experiment, once, whole or as far as it can be shown."""
     if not release.release_id:
         raise ValueError("only a recorded release is shown")
     with publishing(tracking_uri) as published:
@@ -122,7 +113,6 @@ def log_repaired(
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
 ) -> Iterator[str]:
-    """Put a release's files, pictures, note and model into its run; yields the names of parts it went without."""
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")

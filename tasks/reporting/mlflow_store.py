@@ -173,7 +173,6 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_credentials(uri: str) -> None:
-    """Refuse a tracking server that does not take the credentials of MLflow's settings."""
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 

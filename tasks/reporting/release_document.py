@@ -164,7 +164,6 @@ def _draws(release: Release) -> Table:
 
 
 def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterator[Note]:
-    """What the release guarantees, what was tuned, what it rests on; and in lessons what each part means."""
     promise = (release.guarantee.in_words(), meaning(release), guess(release))
     yield Note("The guarantee", tuple(filter(None, promise)), strong=True)
     yield Note(f"What was {'measured' if is_report(release) else 'tuned'}", (_study_in_words(release, model),))
@@ -185,7 +184,6 @@ def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterato
 
 
 def _study_in_words(release: Release, model: "FinalModel | None") -> str:
-    """What was tuned or measured, on which data, by which method, and what the model predicts."""
     facts, value = release.facts, release.value
     axes = ", ".join(facts.get("space", {}))
     over = f", over {axes}" if axes else ""

@@ -246,7 +246,6 @@ def _sides(before: Figures, after: Figures) -> Iterator[Table]:
 
 
 def _in_a_cell(cell: Figures, digits: int = 3) -> str:
-    """A figure with its noise interval, to `digits` decimals, as one cell; a dash where noise swamps it."""
     if cell["value"] is None or cell["noise_interval"] is None:
         return NOTHING
     low, high = cell["noise_interval"]

@@ -115,7 +115,6 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:
-    """Refuse a noise draw that claims a lower price than its noise scale and sensitivity give."""
     worth = declared.mechanisms.get(spend.mechanism)
     scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):

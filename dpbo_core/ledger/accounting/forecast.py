@@ -136,7 +136,6 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
 
 
 def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
-    """The ε spent after past charges and `expected` ones, thinned to about `DRAWN` points for a plot."""
     charges = [(entry.moment, entry, False) for entry in account.entries]
     charges += [(at, entry, True) for at, entry in expected]
     draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)

@@ -44,21 +44,14 @@ class Listed:
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
         """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
         for name, allowed in self.only.items():
-            if name in parameters and not any(_is(parameters[name], value) for value in allowed):
-                return f"{name} = {_value_in_words(parameters[name])}"
+            value = parameters.get(name)  # types are compared first, so that no foreign code is called
+            if name in parameters and not any(type(value) is type(one) and value == one for one in allowed):
+                is_plain = type(value) in (str, int, float, bool, type(None))
+                return f"{name} = {repr(value) if is_plain else f'a {type(value).__name__}'}"
         for name in self.dense:
             if hasattr(parameters.get(name), "indptr"):
                 return "sparse training rows"
         return None
-
-
-def _is(argument: object, value: object) -> bool:
-    """Whether two plain values are the same; their types are compared first, so that no foreign code is called."""
-    return type(argument) is type(value) and bool(argument == value)
-
-
-def _value_in_words(value: object) -> str:
-    return repr(value) if type(value) in (str, int, float, bool, type(None)) else f"a {type(value).__name__}"
 
 
 def _list(module: str, names: str, entry: Listed) -> dict[str, Listed]:

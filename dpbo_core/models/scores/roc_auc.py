@@ -34,7 +34,6 @@ def _squashed(t: Scores) -> Scores:
 
 
 def _cell(share: Scores) -> Integers:
-    """The histogram cell of a number from −1 to 1; the lowest for NaN."""
     places = np.floor((np.nan_to_num(share, nan=-1.0) + 1.0) * (N_CELLS / 2))
     return np.clip(places, 0, N_CELLS - 1).astype(np.int64)
 

@@ -57,14 +57,10 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Together:
-    """What many models came to in one pass over the records.
+    """What many models came to in one pass over the records."""
 
-    Attributes:
-        sums: of each model, as `evaluate` gives them.
-        differences: of each to the one they were paired with, as `paired`; none where they were not.
-    """
-
-    sums: tuple[Sensitive[int], ...]
+    sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
+    # of each to the one they were paired with, as `paired`; none where they were not
     differences: tuple[Sensitive[int], ...] = ()
 
     @property
@@ -119,11 +115,6 @@ class Half(Opaque):
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
         `paired_with` ([] for None).
-
-        Args:
-            models: of which one pass over the records is made.
-            paired_with: the model that they are compared with, if there is one.
-            models_left: how many will be scored on the same records afterwards.
 
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.

@@ -63,13 +63,6 @@ class PartCache(Opaque, Generic[T]):
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
         """What `read` gives for a file (part), cached here, if `limit` allows, until the file changes or another
         `reader` asks.
-
-        Args:
-            reader: whose it is; what was kept for another is dropped.
-            part: the file.
-            read: opens it.
-            size: its bytes, from public numbers.
-            limit: L; what would go beyond it is not kept.
         """
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}

@@ -70,7 +70,8 @@ class Persons:
         """The distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
-        hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
+        texts = (person.encode("utf-8", "surrogatepass") for person in rows)  # what Python read may be no UTF-8
+        hashed = b"".join(hashlib.blake2b(text, digest_size=NAME).digest() for text in texts)
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
@@ -209,11 +210,6 @@ def person_steps(
         yield np.stack(steps, axis=1)
 
 
-def _name_bytes(person: str) -> bytes:
-    """The bytes of a person's name, whatever it holds: a text that Python read may be no UTF-8."""
-    return person.encode("utf-8", "surrogatepass")
-
-
 Read = tuple[Encoded, Persons]
 
 
@@ -236,7 +232,12 @@ class PersonPartWorker(PartTask):
 
         def scored() -> bytes | bytearray:
             """The persons' sums of the file, as bytes; raises where it cannot be scored."""
-            read: Read = self.reader.read(part, *self._memory, make=self._records_and_persons, size=_size)
+            read: Read = self.reader.read(
+                part,
+                *self._memory,
+                make=self._records_and_persons,
+                size=lambda it: bytes_of(it[0]) + it[0].n_records * (NAME + 8),
+            )
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)
             return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
@@ -245,10 +246,6 @@ class PersonPartWorker(PartTask):
 
     def _records_and_persons(self, part: Contents) -> Read:
         return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
-
-
-def _size(read: Read) -> int:
-    return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
 
 
 class PartitionedPersons(Half):
@@ -285,7 +282,6 @@ class PartitionedPersons(Half):
         return sums, differences
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
-        """Each person's unsealed sums over all files; raises Sealed if the answer for a file is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0

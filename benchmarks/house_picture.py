@@ -1,6 +1,6 @@
 """Draw the rooms of the house on the floors of the import contract, with the imports between them.
 
-    python tests/house_picture.py [--before COMMIT]      writes docs/pictures/house.png
+    python -m benchmarks.house_picture [--before COMMIT]      writes docs/pictures/house.png
 
 A room is a layer of a contract in pyproject.toml (or a feature); its floor is that of the layer. A line is an
 import of one room by another, as wide as there are modules that import. With --before the house of that commit
