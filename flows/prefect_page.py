@@ -4,6 +4,7 @@ import math
 import re
 import time
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.tasks.reporting.budget_alert import account_line, alert_share
@@ -27,7 +28,10 @@ PAGE = 200  # what Prefect's API returns at once
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
-    """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent."""
+    """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent.
+
+    A release has one event, and one warning: the event's id is made of the release's, and Prefect is asked for it.
+    """
     if current_flow_run() is None:
         return
     from prefect.artifacts import create_markdown_artifact
@@ -43,9 +47,21 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
         markdown="\n\n".join((shown, *link)),
         description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
     )
-    emit(RELEASED, "study", release.study, _facts(release, balance))
+    event_id = uuid5(NAMESPACE_OID, f"{RELEASED} {release.release_id}")
+    if _has_event(event_id):
+        return
+    emit(RELEASED, "study", release.study, _facts(release, balance), event_id=event_id)
     if balance is not None and balance.share >= alert_share():
         _alert(release, balance)
+
+
+def _has_event(event_id: UUID) -> bool:
+    """Whether Prefect's server holds an event of this id; it keeps events for seven days, unless set otherwise."""
+    from prefect.client.orchestration import get_client
+    from prefect.events.filters import EventFilter, EventIDFilter
+
+    with get_client(sync_client=True) as client:
+        return client.read_events(EventFilter(id=EventIDFilter(id=[event_id])), limit=1).total > 0
 
 
 def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
@@ -99,14 +115,17 @@ def _alert(release: Release, balance: Balance) -> None:
     emit(NEARLY_SPENT, "dataset", release.dataset, left | {"study": release.study, "edition": release.edition})
 
 
-def emit(event: str, kind: str, name: str, payload: dict[str, Any]) -> None:
-    """Emit an event about the study or dataset (`kind`) of this name, for automations; nothing outside a run."""
+def emit(event: str, kind: str, name: str, payload: dict[str, Any], *, event_id: UUID | None = None) -> None:
+    """Emit an event about the study or dataset (`kind`) of this name, for automations; nothing outside a run.
+
+    Prefect keeps one event of an id: `event_id`, or a new one.
+    """
     if current_flow_run() is None:
         return
     from prefect.events import emit_event
 
     resource = {"prefect.resource.id": f"dpbo.{kind}.{slug(name)}", "prefect.resource.name": name}
-    emit_event(event=event, resource=resource, payload=payload)
+    emit_event(event=event, resource=resource, payload=payload, id=event_id)
 
 
 def name_run(study: StudySpec, what: str = "") -> None:

@@ -11,7 +11,7 @@ semicolon. A comma before a space counts only where there is no other sign. Behi
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import BinaryIO
 
@@ -123,18 +123,18 @@ def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
         return read_csv(file, mode=mode, shown_as=shown_as)
 
 
-def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterator[object]:
+def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterable[object]:
     """The fields of a column of a SENSITIVE file whose header was checked; None of a line that is no record."""
     with contents.open("rb") as file:
         table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
-    return iter(table.cells[column])
+    return table.cells[column]
 
 
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
-        file: positioned at its first byte.
+        file: read from its first byte on.
         mode: of a sensitive file nothing but the header can raise; of a public one a broken record does.
         shown_as: what messages call the file.
         only: the columns to read, which it has; all where None.
@@ -142,6 +142,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
+    file.seek(0)
     separator, header = csv_names(file, mode=mode, shown_as=shown_as)
     names = header if only is None else only
     parts: dict[str, list[Column]] = {name: [] for name in names}

@@ -66,8 +66,8 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
     with _errors_of_reading(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        form = FORMATS[contents.suffix.lower()]
-        return of_one_type(lambda rules: form.read_table(contents, mode=rules, shown_as=name), mode)
+        reader = FORMATS[contents.suffix.lower()]
+        return of_one_type(lambda rules: reader.read_table(contents, mode=rules, shown_as=name), mode)
 
 
 @contextmanager

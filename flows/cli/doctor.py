@@ -21,7 +21,7 @@ from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
 from dpbo.flows.prefect_runtime.run_server import DATABASE
 from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.schedule_server import standing
+from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
 from dpbo.flows.prefect_runtime.settings import (
     PROFILES,
     check_prefect_settings,
@@ -109,6 +109,7 @@ def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
 
 def _versions() -> Iterator[Finding]:
     yield Finding("python", "fine", sys.version.split()[0])
+    refuse_idle_scheduler()
     wrong, n_read = [], 0
     for line in requires("dpbo") or ():
         requirement = Requirement(line)

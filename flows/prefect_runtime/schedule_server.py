@@ -14,8 +14,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
+
+from packaging.version import Version
 
 from dpbo.flows.prefect_runtime.prefect_process import (
     PrefectProcess,
@@ -108,6 +111,20 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
         yield server
 
 
+def refuse_idle_scheduler() -> None:
+    """Refuse the releases under which a server started here would make no scheduled run, without an error.
+
+    Raises:
+        DpboError: Prefect is older than 3.9, and SQLAlchemy is 2.1 or newer.
+    """
+    if Version(version("prefect")) < Version("3.9") and Version(version("sqlalchemy")) >= Version("2.1"):
+        raise DpboError(
+            "Prefect 3.8 makes no scheduled run under SQLAlchemy 2.1, and reports no error",
+            cause="Prefect's own requirements allow the two together",
+            remedy="pip install 'prefect>=3.9', or 'sqlalchemy<2.1'",
+        )
+
+
 def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
     """The server on our port; refused unless it lets us in and, if not trusted, is ours and has a password."""
     if not trust and not ours_alone(port):
@@ -141,6 +158,7 @@ def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
 @contextmanager
 def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
     """Context with a server on the socket `held`, which nobody else can take, started again if it dies."""
+    refuse_idle_scheduler()
     auth, file = password_in(home, int(held.getsockname()[1]), is_new=True)
     closing = threading.Event()
 

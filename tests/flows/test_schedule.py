@@ -5,6 +5,7 @@ import tomli_w
 from audit import schedule
 from audit.leaks import make_world
 from canary import search
+from worlds import with_method
 
 from dpbo.flows import refusals
 from dpbo.flows.serve import MISSED
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_scheduled_day(tables, tmp_path):
     world = make_world(tables, tmp_path)
-    tables["study"] |= {"name": "nightly", "method": "private_trajectory"}
+    with_method(tables, "private_trajectory")["study"]["name"] = "nightly"
     tables["privacy"] |= {"dataset": "nights", "epsilon": 1.0}
     tables["budget"] |= {"epsilon": 2.4, "delta": 1e-5}
     (world.run / "nightly.toml").write_text(tomli_w.dumps(tables))

@@ -13,6 +13,7 @@ from answering import answering
 from intruder import NOBODY, as_nobody, family, wait_until
 from prefect.settings import get_current_settings
 
+from dpbo.flows.cli import doctor
 from dpbo.flows.prefect_runtime import prefect_process
 from dpbo.flows.prefect_runtime import run_server as run_server_module
 from dpbo.flows.prefect_runtime import schedule_server as server_module
@@ -39,6 +40,26 @@ def test_the_password_is_ours_alone_and_its_servers(tmp_path):
     assert len(first) >= 43  # 256 bits
     assert len(list((tmp_path / "home").iterdir())) == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("prefect", "sqlalchemy", "idle"), [("3.8.8", "2.1.0", True), ("3.8.8", "2.0.58", False),
+                                                             ("3.9.0", "2.1.9", False)])  # fmt: skip
+def test_a_server_that_would_make_no_scheduled_run_is_refused(tmp_path, monkeypatch, prefect, sqlalchemy, idle):
+    """Before it is started, and by the doctor."""
+    monkeypatch.setattr(server_module, "version", {"prefect": prefect, "sqlalchemy": sqlalchemy}.get)
+    started = []
+    monkeypatch.setattr(server_module, "PrefectProcess", lambda *_, **__: started.append(1) or 1 / 0)
+    with (
+        pytest.raises(DpboError if idle else ZeroDivisionError),
+        bound_socket(0) as held,
+        server_module._lasting_server(held, tmp_path, tmp_path / "log"),
+    ):
+        pass
+    assert bool(started) is not idle
+    (verdict, *_) = [
+        finding.verdict for finding in doctor._findings_of(doctor._versions) if finding.what == "versions"
+    ]
+    assert (verdict == "wrong") is idle
 
 
 @pytest.mark.parametrize("what", ["readable", "writable", "link", "short", "folder", "another's"])

@@ -301,7 +301,7 @@ def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
     monkeypatch.setattr("dpbo.tasks.reporting.mlflow_run.metrics", lambda *_: [])
     forms.append(run_note(release, account, "0", (), None))
     monkeypatch.setattr("dpbo.flows.prefect_page.current_flow_run", lambda: "a run")
-    monkeypatch.setattr("dpbo.flows.prefect_page.emit", lambda *_: None)
+    monkeypatch.setattr("dpbo.flows.prefect_page._has_event", lambda _: True)
     monkeypatch.setattr(
         "prefect.artifacts.create_markdown_artifact", lambda **artifact: forms.append(artifact["markdown"])
     )

@@ -121,6 +121,8 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
         assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
     said = []
     monkeypatch.setattr("prefect.events.emit_event", lambda **event: said.append(event))
+    kept = set()  # as Prefect keeps events: by their ids
+    monkeypatch.setattr("dpbo.flows.prefect_page._has_event", lambda one: one in kept or kept.add(one))
     shown = Tracked("people", "0", "#/experiments/1/runs/0")
     for name, made in (("publishing.train", None), ("publishing.publish", shown),
                        ("tune.wait_until_recorded", None)):  # fmt: skip
@@ -134,7 +136,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     second = fire(study, NOON + timedelta(days=1), monkeypatch)
     assert second.is_completed()
     left = [event["payload"]["left"] for event in said]
-    assert ({event["event"] for event in said}, left) == ({"dpbo.release"}, pytest.approx([2.0, 2.0, 1.0]))
+    assert ({event["event"] for event in said}, left) == ({"dpbo.release"}, pytest.approx([2.0, 1.0]))
     told = said[0]["payload"]
     assert (told["study"], told["edition"], told["low"] <= told["score"] <= told["high"]) == (
         "nightly", "2026-11-21T12:00:05Z", True

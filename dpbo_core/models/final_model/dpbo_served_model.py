@@ -119,7 +119,7 @@ def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
         name: as_cells(text_cell(value) if csv and isinstance(value, str) else cell_of(value) for value in column)
         for name, column in columns.items()
     }
-    return preprocessing.rows(replace(table_of(columns), cells=cells))
+    return preprocessing.rows(replace(table_of(columns, texts=preprocessing.text_columns), cells=cells))
 
 
 def listed(column: Any) -> list[Any]:
