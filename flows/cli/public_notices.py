@@ -9,13 +9,15 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
+import numpy as np
+
 from dpbo.flows.cli.terminal import named
 from dpbo_core.data import Table
 from dpbo_core.data.csv_file import SEPARATORS, csv_fields, csv_names
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.number_forms import ambiguous_number, form_of
 from dpbo_core.data.read_mode import PUBLIC_FILE
-from dpbo_core.data.values import Column, Value, canonical, is_text, shown, sorted_values
+from dpbo_core.data.values import Column, canonical, is_text, shown, sorted_values
 
 IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
 REPEATED = 1.2  # rows of a person
@@ -38,9 +40,9 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
                     f"{named(column)} has {rows:.1f} rows each: --person {named(column)}=N protects people, "
                     "where N is their number",
                 )
-        elif (form := form_of(values)) is not None:
+        elif is_text(values) and (form := form_of(values)) is not None:
             yield "texts", f"{named(column)} holds {form}"
-        yield from _among_numbers(column, values[present(values)].tolist())
+        yield from _among_numbers(column, values[present(values)])
 
 
 def _separator(training: Path) -> Iterator[tuple[str, str]]:
@@ -68,9 +70,9 @@ def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
         yield "positive", text + (turned if share > 0.5 and is_text(values) else "")
 
 
-def _among_numbers(column: str, values: Sequence[Value]) -> Iterator[tuple[str, str]]:
+def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
     """A notice of texts in a column of numbers, or of a number that seems to stand for a gap; none elsewhere."""
-    read = [canonical(value) for value in values]
+    read = np.unique(values).tolist() if values.dtype != object else [*map(canonical, {*values.tolist()})]
     numbers = sorted({value for value in read if isinstance(value, float) and math.isfinite(value)})
     texts = sorted({value for value in read if isinstance(value, str)})
     if len(numbers) < N_NUMBERS or form_of(texts) is not None:

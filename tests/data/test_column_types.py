@@ -11,6 +11,7 @@ from dpbo_core.data.features import Category, Number
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import written
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.final_model.dpbo_served_model import model_rows
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_half, sensitive_half
 from dpbo_core.study.training_set import training_table
@@ -92,6 +93,8 @@ def test_numbers_in_a_typed_column_are_the_texts_that_a_person_would_write(tmp_p
         parquet(tmp_path, "i.parquet", [10, 20, None]), mode=SENSITIVE_FILE.of_map(made), shown_as="s"
     )
     assert made.transform(whole).X[:, 0].tolist() == [1, 0, 0]
+    served = model_rows(made, {"ward": [10, "10", "1E1", "1e1", None], "x": [0] * 5})
+    assert served[:, 0].tolist() == [1, 1, 0, 0, 0]  # a served model reads as scoring does
     for value in (10, 10.0, np.float32(10), "10", b" 10 ", np.int8(10)):
         assert written(value) == "10"
     assert all(written(value) != written(value) for value in (None, float("inf"), object(), b"\xff", 1j, "NA"))
