@@ -17,7 +17,7 @@ from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_cou
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
-from dpbo_core.privacy.declared_query import QUERIES
+from dpbo_core.privacy.certified import QUERIES
 from dpbo_core.privacy.named_parts import load
 from dpbo_core.privacy.release import ALL_PAIRS
 from dpbo_core.study import StudySpec

@@ -70,7 +70,8 @@ def _sentence(text: str) -> str:
 class StudyInvalid(DpboError, ValueError):
     """The study, or the data it refers to, cannot be used as written. Nothing was charged.
 
-    A ValueError too, which is what scikit-learn's own tools expect of a bad argument.
+    Any function that takes a study, an argument of one or public data may raise it; `Raises:` repeats it only where
+    a caller can act on it. A ValueError too, which is what scikit-learn's own tools expect of a bad argument.
     """
 
     exit_code = 2

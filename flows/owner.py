@@ -70,7 +70,6 @@ def refuse_job_variables() -> None:
 
 
 def _parent(run: "FlowRun") -> "FlowRun | None":
-    """The flow run that started this one as a subflow; None where none did."""
     from prefect.client.orchestration import get_client
 
     if run.parent_task_run_id is None:

@@ -65,7 +65,6 @@ def _has_event(event_id: UUID) -> bool:
 
 
 def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
-    """The event's facts: names, the metric as it is shown, and the ε that is left, None for no limit."""
     metric = displayed_metric(release)
     low, high = (None, None) if metric is None or metric.interval is None else metric.interval
     return {
@@ -105,7 +104,6 @@ def slug(name: str) -> str:
 
 
 def _alert(release: Release, balance: Balance) -> None:
-    """Warn in the run's log that a budget is nearly spent, and emit an event."""
     run_logger().warning(
         "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); nothing is ever given back",
         release.dataset,
@@ -134,10 +132,6 @@ def name_run(study: StudySpec, what: str = "") -> None:
     """Name the current flow run "study · edition · what", and tag it with dataset and method; nothing outside one.
 
     Set once the run is known, since a template of Prefect's would render arguments.
-
-    Args:
-        study: the run's, with its edition.
-        what: what else is done with the study, such as "evaluation".
     """
     run = current_flow_run()
     if run is None:

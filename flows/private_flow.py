@@ -55,32 +55,17 @@ class Warnings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateFlow:
-    """One private flow under way.
+    """One private flow under way."""
 
-    Attributes:
-        context: which ledger pays, who asks, in which folder.
-        stores: where the ledger, the vaults and MLflow's store are.
-        warnings: what could not be done beside the release.
-        registers: whether the final model becomes a version of MLflow's registered model of the study's name.
-    """
-
-    context: QueryContext
-    stores: Stores
-    warnings: Warnings
+    context: QueryContext  # which ledger pays, who asks, in which folder
+    stores: Stores  # where the ledger, the vaults and MLflow's store are
+    warnings: Warnings  # what could not be done beside the release
+    # whether the final model becomes a version of MLflow's registered model of the study's name
     registers: bool = False
 
     @classmethod
     def begin(cls, folder: str | Path, *, registers: bool = False) -> Self:
-        """Check Prefect's settings and who started the run, and begin its flow; no data is opened yet.
-
-        Args:
-            folder: the folder that a study's data paths are relative to.
-            registers: as the attribute.
-
-        Raises:
-            DpboError: Prefect's settings would show what is private.
-            PolicyRefused: the run was started with job variables of its own.
-        """
+        """Check Prefect's settings and who started the run, and begin its flow; no data is opened yet."""
         check_prefect_settings()
         stores = Stores()
         stores.make_folder()
@@ -105,14 +90,6 @@ class PrivateFlow:
         """What a first charge of some queries waits for: the context in which they may be charged.
 
         Nothing is charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
-
-        Args:
-            study: which they are of.
-            context: that asks for them.
-            queries: charged together; the first one's charge may be recorded already, which asks for nothing.
-
-        Raises:
-            SpendUseless: their plans expect mostly noise, and nobody agreed. DpboError: MLflow can show nothing.
         """
         if context.ledger.reserved(queries[0].key.fingerprint) is not None:
             return context

@@ -60,13 +60,7 @@ class Progress:
         return result
 
     def show(self, released: Released | None, n: int = 1, *, deviation: float | None = None) -> None:
-        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before.
-
-        Args:
-            released: on a terminal a line of its own.
-            n: how many steps.
-            deviation: the standard deviation of the noise on the released score; None where it is not known.
-        """
+        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before."""
         self._done += n
         if released is not None and not self._bar.disable:
             self._bar.console.print(step_in_words(released, deviation), markup=False, highlight=False)
@@ -75,7 +69,6 @@ class Progress:
         self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
 
     def _say(self) -> None:
-        """Write the progress as a line where no bar is shown."""
         if self._lines:
             sys.stderr.write(f"{self._name}: {self._done} of {self._steps} {self._what}\n")
             sys.stderr.flush()

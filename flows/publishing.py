@@ -20,14 +20,7 @@ UNNAMED = "Prefect's page does not name this run"
 def publish_release(
     flow: PrivateFlow, study: StudySpec, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> Tracked | None:
-    """Show `release` in MLflow, its final model trained if need be, and Prefect: its MLflow page (None: failed).
-
-    Args:
-        flow: under way.
-        study: as written.
-        release: recorded.
-        opened: the study that released it, whose public half is at hand; it is read again where None.
-    """
+    """Show `release` in MLflow, its final model trained if need be, and Prefect: its MLflow page (None: failed)."""
     context, stores, warnings = flow.context, flow.stores, flow.warnings
     (account,) = context.ledger.accounts(study.privacy.dataset)
 

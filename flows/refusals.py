@@ -29,13 +29,6 @@ def failed_run(error: DpboError, study: object) -> Any:
     """Return the state in which a flow ends that raised an error of ours: cancelled by the budget, or failed.
 
     Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
-
-    Args:
-        error: what the ledger, the policy or the study said.
-        study: whose run it is; whatever was given as one, where it could not be read.
-
-    Raises:
-        DpboError: the error, outside of a flow run of ours.
     """
     if not _in_flow_of_ours():
         raise error
@@ -51,7 +44,6 @@ def failed_run(error: DpboError, study: object) -> Any:
 
 
 def _in_flow_of_ours() -> bool:
-    """Whether the flow that runs is one of this package, and none of others that calls our plain function."""
     if current_flow_run() is None:
         return False
     from prefect.context import FlowRunContext
@@ -80,7 +72,6 @@ def ended(state: "State[Any]") -> "State[Any]":
 
 
 def _payload(refused: BudgetRefused, study: object) -> dict[str, Any]:
-    """The facts of the event: by whom the run was refused, the message, and the study's names."""
     facts = {"by": "policy" if isinstance(refused, PolicyRefused) else "budget", "says": refused.message()}
     if not isinstance(study, StudySpec):
         return facts

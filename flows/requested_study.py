@@ -26,11 +26,7 @@ HEAD = ("name", "edition", "method", "accepts")
 
 
 def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
-    """The study in a flow's parameter: a spec, or tables read as strictly as a file.
-
-    Raises:
-        StudyInvalid: with the message that the same mistake in a file would get.
-    """
+    """The study in a flow's parameter: a spec, or tables read as strictly as a file."""
     if isinstance(form, StudySpec):
         return form
     if isinstance(form.get("study"), Mapping):
@@ -68,7 +64,6 @@ def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
 
 
 def _without_none(value: Any) -> Any:
-    """A form's table without nulls, which stand for fields left empty."""
     if isinstance(value, Mapping):
         return {key: _without_none(item) for key, item in value.items() if item is not None}
     return value
@@ -79,9 +74,6 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
     becomes the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
-
-    Raises:
-        StudyInvalid: an unknown field, or a dataset that changes without its data.
     """
     check_fields(spec)
     moment = moment.astimezone(UTC)
@@ -95,11 +87,7 @@ def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
 
 
 def check_fields(spec: StudySpec) -> None:
-    """Refuse unknown name fields (other than {date} and the like), or a dataset that changes without its file.
-
-    Raises:
-        StudyInvalid: it is not so.
-    """
+    """Refuse unknown name fields (other than {date} and the like), or a dataset that changes without its file."""
     dataset, validation = fields_of(spec.privacy.dataset), fields_of(spec.data.validation_file)
     for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(spec.data.training_file)):
         if name not in FIELDS:
@@ -116,11 +104,7 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """Refuse a study run by hand whose edition, dataset or paths hold {date} or the like, which a schedule fills.
-
-    Raises:
-        StudyInvalid: it has fields.
-    """
+    """Refuse a study run by hand whose edition, dataset or paths hold a schedule's {date} or the like."""
     texts = (spec.edition, spec.privacy.dataset, spec.data.training_file, spec.data.validation_file)
     names = [name for text in texts for name in fields_of(text) if name in FIELDS]
     if names:

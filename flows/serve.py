@@ -150,33 +150,19 @@ def in_environment(name: str, value: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Schedule:
-    """When a flow runs, and on which Prefect server.
+    """When a flow runs, and on which Prefect server."""
 
-    Attributes:
-        cron: five fields, UTC; or
-        every: seconds between two runs. One of the two is set.
-        port: where a Prefect server is looked for or started.
-        trust: whether one may be used that asks nobody for a password.
-    """
-
-    cron: str | None
-    every: float | None
-    port: int
-    trust: bool
+    cron: str | None  # five fields, UTC; or
+    every: float | None  # seconds between two runs. One of the two is set.
+    port: int  # where a Prefect server is looked for or started
+    trust: bool  # whether one may be used that asks nobody for a password
 
     def __str__(self) -> str:
         return f"cron {self.cron} (UTC)" if self.cron else f"every {self.every:g} s"
 
 
 def serve(path: Path, schedule: Schedule, *, register: bool) -> None:
-    """Tune an edition of the study at each time of `schedule`, from this machine, until it is stopped.
-
-    Raises:
-        StudyInvalid: the study cannot be planned, or its names hold fields that no run fills.
-        SpendUseless: each run's answer would be noise, and the study does not say anyway.
-        PolicyRefused: its dataset's name or a file of it is another dataset's.
-        DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
-    """
+    """Tune an edition of the study at each time of `schedule`, from this machine, until it is stopped."""
     spec = read_study(path)
     check_fields(spec)
     refuse_beside(spec, path.parent)
@@ -267,7 +253,6 @@ def wait_for_server(api: str) -> None:
 
 
 def _settings(server: ScheduleServer) -> "dict[Setting, Any]":
-    """Prefect's settings of the runner and of the flow runs it starts: the server's address and password."""
     now = prefect_settings()
     return {
         settings.PREFECT_LOGGING_SETTINGS_PATH: now.logging.config_path,  # as they are now, whatever lies in the

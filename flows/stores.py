@@ -60,11 +60,7 @@ class Stores:
         return state_folder() / "curator"
 
     def make_folder(self) -> None:
-        """Make the folder of the stores, for its owner alone; refused where a link or another user's is there.
-
-        Raises:
-            StudyInvalid: a link stands there, or another user's folder.
-        """
+        """Make the folder of the stores, for its owner alone; refused where a link or another user's is there."""
         with suppress(FileExistsError):
             FOLDER.mkdir(mode=0o700)
         folder, above = FOLDER.lstat(), Path().stat()

@@ -33,11 +33,7 @@ class Databases:
 
 
 def databases(url: str) -> Databases:
-    """The addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`.
-
-    Raises:
-        StudyInvalid: it is no PostgreSQL URL with a database.
-    """
+    """The addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`."""
     address = team_address(url)
 
     def beside(driver: str, suffix: str = "") -> str:
@@ -49,16 +45,7 @@ def databases(url: str) -> Databases:
 
 
 def prepare(url: str, *, mlflow: bool = True, prefect: bool = True) -> None:
-    """Create, where missing, MLflow's and Prefect's databases beside the ledger's at `url`, and Prefect's tables.
-
-    Args:
-        url: of the team's server, with the ledger's database.
-        mlflow: whether MLflow's runs are kept there; False where MLFLOW_TRACKING_URI names another store.
-        prefect: whether a Prefect server of ours keeps its runs there; False where one is set.
-
-    Raises:
-        DpboError: the server cannot be reached, or the role may not create databases.
-    """
+    """Create MLflow's and Prefect's missing databases beside the ledger's at `url`, and Prefect's tables."""
     address = team_address(url)
     ours = databases(url).prefect
     lead = prefect and os.environ.get(PREFECT_SETTING, ours) == ours  # else Prefect was given another database
@@ -89,7 +76,6 @@ def lead_prefect(url: str) -> None:
 
 
 def _create(connection: sa.Connection, name: str) -> None:
-    """Create the database `name` if it is missing."""
     existing = connection.scalar(sa.text("SELECT 1 FROM pg_database WHERE datname = :name"), {"name": name})
     if not existing:
         quoted = connection.dialect.identifier_preparer.quote(name)

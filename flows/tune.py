@@ -1,7 +1,13 @@
-"""The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release."""
+"""The story of a private tune: public work, reserve, a task a step, finish, train the choice, show the release.
+
+Public work goes in Prefect's tasks of this process, a chunk of Λ each. A chunk is shared with the processes that a
+study asks for, once public work took longer than they need to start.
+"""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -14,7 +20,6 @@ from dpbo.flows.prefect_runtime.liveness import alive, run_logger
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.progress import Progress, announce_release, in_short
-from dpbo.flows.public_work import prepared
 from dpbo.flows.publishing import UNNAMED, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import refuse_fields, scheduled_study, study_of
@@ -23,13 +28,14 @@ from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.tuning import finish, reserve, step
+from dpbo.tasks.tuning import cross_validate_chunk, finish, reserve, search_publicly, step, train_chunk, try_out
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import validation_parts
 from dpbo_core.study.final_training import model_is_public
+from dpbo_core.study.precomputed import Precomputed, PublicWork
 from dpbo_core.study.query import PrivateQuery
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import ReadyStudy, ReplayedStudy, StudyRun, ready_study
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from dpbo_core.report.evaluation import EvaluationResult
 
 ShownReport = tuple["EvaluationResult | None", Tracked | None]
+PIECES = "pieces of public work"
 
 
 @policies.private_flow(name="tune privately", **policies.FLOW)
@@ -130,7 +137,6 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
 
 
 def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
-    """Charge a study and the evaluation that it asks for together; raises the refusal of a budget."""
     study = ready.run.spec
     last: tuple[PrivateQuery, ...] = ()
     if study.asks_for_evaluation:
@@ -146,7 +152,6 @@ def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
 
 
 def _run_steps(opened: StudyRun, run: Run) -> int:
-    """Run the search's steps as tasks, one each, or several of a public list in one: the number of tasks."""
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     study, deviations = run.spec, run.study.step_deviations
@@ -175,3 +180,24 @@ def _last_step(flow: PrivateFlow, run: Run, tuned: StudyResult) -> tuple[ShownRe
         warning = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
         flow.warnings.add(warning.message())
     return shown, n_tasks(*shown)
+
+
+def prepared(run: Run, processes: Processes | None = None) -> tuple[Precomputed | None, int]:
+    """Train and cross-validate on public data before any charge: results (None: none needed), number of tasks.
+
+    None are needed for a sensitive training set, or a study that was released before.
+    """
+    if run.problem.training is not None or run.recorded() is not None:
+        return None, 0
+    work = PublicWork(run, processes)
+    pieces: list[Callable[[], object]] = [
+        partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
+    ]
+    pieces += [partial(search_publicly, work)] * work.searches
+    pieces += [partial(train_chunk, work, part) for part in work.to_train]
+    pieces += [partial(try_out, work, part) for part in work.to_try]
+    with Progress(run.spec.name, len(pieces), PIECES) as progress:
+        for piece in pieces:
+            piece()
+            progress.show(None)
+    return work.done(), len(pieces)

@@ -11,16 +11,7 @@ from dpbo_core.study.context import IfUseless
 
 
 def consent(study: StudySpec, useless: str, *, may_ask: bool) -> IfUseless:
-    """What becomes of a study's first charge: made if the study says `anyway`, or a person agrees when asked.
-
-    Args:
-        study: which is about to be charged.
-        useless: why its plan expects mostly noise; "" where it does not.
-        may_ask: whether the owner started this; asked is who sits at a terminal.
-
-    Raises:
-        SpendUseless: nobody agreed; nothing was charged.
-    """
+    """What becomes of a study's first charge: made if the study says `anyway`, or a person agrees when asked."""
     if study.privacy.anyway:
         return IfUseless.SPEND
     if not useless:

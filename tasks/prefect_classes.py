@@ -16,19 +16,11 @@ class Unkept(Serializer):  # its own registry takes the bare class alone
     type: str = "dpbo-unkept"
 
     def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
-        """Raise, so that Prefect stores no result of a task.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise, so that Prefect stores no result of a task."""
         raise ValueError("what a private flow returns or raises is not kept.")
 
     def loads(self, blob: bytes) -> Any:  # noqa: ARG002
-        """Raise: nothing was stored that could be loaded.
-
-        Raises:
-            ValueError: always.
-        """
+        """Raise: nothing was stored that could be loaded."""
         raise ValueError("nothing was kept")
 
 

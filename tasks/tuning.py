@@ -67,7 +67,6 @@ def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | No
 
 
 def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
-    """Rename the running Prefect task for its steps and, if it released one, its point; returns `released`."""
     if not without_prefect():
         from dpbo.tasks.prefect_classes import name_task_run
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Literal, NoReturn
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+from dpbo_core.data.file_formats import NEITHER, format_of
 from dpbo_core.errors import StudyInvalid
 
 S3, POSTGRESQL = "s3", "postgresql"
@@ -270,8 +271,8 @@ def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectA
         _refuse_address(shown_as, "goes by a folder without a name, or by . or ..")
     if key.endswith("/"):
         return FolderAddress(bucket, key, tuple(sorted(settings.items())))
-    if Path(key).suffix.lower() not in (".csv", ".parquet"):
-        _refuse_address(shown_as, "names an object that is neither .csv nor .parquet")
+    if format_of(key) is None:
+        _refuse_address(shown_as, f"names an object that is {NEITHER}")
     return ObjectAddress(bucket, key, tuple(sorted(settings.items())))
 
 

@@ -10,15 +10,16 @@ Behind semicolons "29,4" is the number 29.4, as spreadsheets of many countries w
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
 
+from dpbo_core.data.fetched import FileContents
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import FIELD_LIMIT, as_cells, text_cell
-from dpbo_core.data.read_mode import ReadMode
+from dpbo_core.data.read_mode import SENSITIVE_FILE, ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
@@ -89,6 +90,28 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
         count += block.count(b"\n")
         last = block[-1:]
     return Header(names, count + (last != b"\n"))
+
+
+def header_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
+    """The header of a CSV file, by `csv_header`."""
+    with contents.open("rb") as file:
+        return csv_header(file, mode=mode, shown_as=shown_as)
+
+
+def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
+    """The records of a CSV file, by `read_csv`."""
+    with contents.open("rb") as file:
+        return read_csv(file, mode=mode, shown_as=shown_as)
+
+
+def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterator[str | None]:
+    """The fields of a column of a SENSITIVE file whose header was checked; None of a line that is no record."""
+    with contents.open("rb") as file:
+        separator, names = csv_names(file, mode=SENSITIVE_FILE, shown_as=shown_as)
+        place = names.index(column)
+        for line in file:
+            row = csv_fields(line, separator)
+            yield row[place] if row and len(row) == len(names) else None
 
 
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:

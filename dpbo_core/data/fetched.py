@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from dpbo_core.data.addresses import POSTGRESQL, FolderAddress, ObjectAddress, Place, QueryAddress, RowGroup
+from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
@@ -75,6 +76,7 @@ class QueryRows:
         return self.columns[[name.strip() for name in self.names].index(column)]
 
 
+FileContents = Path | CheckedFile | RowGroup | StoredObject
 Contents = Path | RowGroup | StoredObject | QueryRows
 
 

@@ -1,4 +1,4 @@
-"""Tables by their suffix: .csv and .parquet, nothing that could run code when read; or the rows of a query."""
+"""Headers and tables of data files, by the format that their suffix stands for; or the rows of a query."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -6,10 +6,9 @@ from pathlib import Path
 
 from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.checked_file import CheckedFile
-from dpbo_core.data.csv_file import csv_header, read_csv
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
+from dpbo_core.data.file_formats import FORMATS, NEITHER
 from dpbo_core.data.header import Header, missing_file
-from dpbo_core.data.parquet_file import parquet_header, read_parquet
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.errors import StudyInvalid
@@ -42,10 +41,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
         raise TypeError("a query has a header of its own")
     with _errors_of_reading(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        if contents.suffix.lower() == ".parquet":
-            return parquet_header(contents, mode=mode, shown_as=name)
-        with contents.open("rb") as file:
-            return csv_header(file, mode=mode, shown_as=name)
+        return FORMATS[contents.suffix.lower()].read_header(contents, mode=mode, shown_as=name)
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
@@ -70,10 +66,7 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
     with _errors_of_reading(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        if contents.suffix.lower() == ".parquet":
-            return read_parquet(contents, mode=mode, shown_as=name)
-        with contents.open("rb") as file:
-            return read_csv(file, mode=mode, shown_as=name)
+        return FORMATS[contents.suffix.lower()].read_table(contents, mode=mode, shown_as=name)
 
 
 @contextmanager
@@ -81,9 +74,9 @@ def _errors_of_reading(path: Path | CheckedFile | RowGroup | StoredObject, shown
     """Context in which a file of another format, a missing one or one that cannot be read raises an error without
     its content; `shown_as` names it.
     """
-    if path.suffix.lower() not in (".csv", ".parquet"):
+    if path.suffix.lower() not in FORMATS:
         raise StudyInvalid(
-            f"{shown_as} is neither .csv nor .parquet",
+            f"{shown_as} is {NEITHER}",
             cause="other formats are not read; some can run code when opened",
             remedy="convert the table to CSV or Parquet",
         )

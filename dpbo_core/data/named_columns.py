@@ -12,7 +12,7 @@ alone. A value is put into it by itself, so no record says what another holds.
 """
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -207,13 +207,7 @@ def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
     cells = table.cells_of(name)
     made = kind_of(name, in_csv(cells) if table.csv else cells, hint)
     held = [made.cell(cell) for cell in cells]
-    if any(cell is CANNOT for cell in held):
-        record = next(i for i, cell in enumerate(held) if cell is CANNOT)
-        raise StudyInvalid(
-            f"column {name!r} of {table.source} holds at {table.place(record)} what a {made.kind} cannot be",
-            cause="an infinite or very large number, a time beyond its type, a duration or a list",
-            remedy="correct the value, or leave the column out",
-        )
+    refuse_unreadable(made, held, table)
     numbers = [cell for cell in held if isinstance(cell, int | float) and cell == cell]
     values = made.values
     if made.kind == "text":
@@ -221,6 +215,22 @@ def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
         values = tuple(distinct) if len(distinct) <= MOST_GROUPS else ()
     middle = float(np.median(numbers)) if numbers else None
     return NamedColumn(name, made.kind, made.dtype, values, made.ordered, middle)
+
+
+def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table) -> None:
+    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` (m,) is `CANNOT`; says where.
+
+    Raises:
+        StudyInvalid: one is.
+    """
+    record = next((i for i, cell in enumerate(held) if cell is CANNOT), None)
+    if record is not None:
+        at = f"{table.source} holds at {table.place(record)}"
+        raise StudyInvalid(
+            f"column {column.name!r} of {at} what a {column.kind} cannot be",
+            cause="an infinite or very large number, a time that is not in ISO 8601 or beyond its type, or a list",
+            remedy="correct the value, or leave the column out",
+        )
 
 
 def in_csv(cells: Cells) -> Cells:

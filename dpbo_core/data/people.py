@@ -22,18 +22,15 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.csv_file import LINES_AT_ONCE, csv_fields, csv_names
 from dpbo_core.data.fetched import Contents, QueryRows
-from dpbo_core.data.parquet_file import parquet_values
+from dpbo_core.data.file_formats import FORMATS
 from dpbo_core.data.raw_cells import NO_VALUE
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import plain
 
 Person = str | None
@@ -86,16 +83,7 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return tuple(map(person_of, path.cells(column)))
-    if path.suffix.lower() == ".parquet":
-        return tuple(person_of(value) for value in parquet_values(path, column, shown_as=shown_as))
-    people: list[Person] = []
-    with path.open("rb") as file:
-        separator, names = csv_names(file, mode=SENSITIVE_FILE, shown_as=shown_as)
-        place = names.index(column)
-        while lines := list(islice(file, LINES_AT_ONCE)):
-            rows = [csv_fields(line, separator) for line in lines]
-            people += [person_of(row[place]) if row and len(row) == len(names) else None for row in rows]
-    return tuple(people)
+    return tuple(map(person_of, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
 
 
 def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:

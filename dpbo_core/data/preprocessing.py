@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns, check_target, counted_columns
-from dpbo_core.data.named_columns import CANNOT, NamedColumn, fit_columns
+from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame, fit_columns, refuse_unreadable
 from dpbo_core.data.raw_cells import NO_VALUE
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
@@ -46,6 +46,7 @@ class Preprocessing:
         bias: b in [0, 1); 0 for no bias feature.
         radius: R > 0; 1 without `unit_ball`.
         ignored: columns that a table may have and that are no features.
+        csv: whether the table's own columns were read from lines of text, as texts to predict then are too.
     """
 
     target: str
@@ -55,6 +56,7 @@ class Preprocessing:
     bias: float
     radius: float
     ignored: frozenset[str] = frozenset()
+    csv: bool = False
 
     @classmethod
     def fit(
@@ -182,7 +184,7 @@ class Preprocessing:
             check_targets(target, table)
         classes = () if regression else class_values(target, table)
         columns = fit_columns(table, target, hints)
-        return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0)
+        return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0, csv=table.csv)
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
@@ -211,10 +213,37 @@ class Preprocessing:
         table = table.without(self.ignored)
         names = [*(feature.name for feature in self.features), self.target]
         check_columns(names, table.columns, named=(self.target,))  # a sensitive header may have named the others
-        if self.columns is not None:
-            return self._encode_named_columns(table, self.columns)
-        X = np.zeros((table.n_records, self.n_features))
+        X, broken = self._encoded(table)
+        return self._with_target(X, table, broken, 0.0 if self.columns is None else CANNOT)
+
+    def rows(self, table: Table) -> Any:
+        """Records to predict, encoded as `transform` does, as the estimator takes them: numbers (m, d), all 0 for
+        one that cannot be used, or a data frame.
+
+        Args:
+            table: has the features' columns and, where the estimator takes them as they are, their cells.
+
+        Raises:
+            StudyInvalid: a value that none of the table's own columns can hold; says where.
+        """
+        X, broken = self._encoded(table)
+        if self.columns is None:
+            X[broken] = 0.0
+            return X
+        for column, cells in zip(self.columns, X.T, strict=True):
+            refuse_unreadable(column, cells, table)
+        return data_frame(self.columns, X)
+
+    def _encoded(self, table: Table) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The rows (m, d) of a table, and a mask (m,) of those that cannot be used and mean nothing."""
         broken = table.broken.copy()
+        if self.columns is not None:
+            X = np.empty((table.n_records, len(self.columns)), dtype=object)
+            for j, column in enumerate(self.columns):
+                X[:, j] = [column.cell(cell) for cell in table.cells_of(column.name)]
+                broken |= np.array([cell is CANNOT for cell in X[:, j]], dtype=np.bool_)
+            return X, broken
+        X = np.zeros((table.n_records, self.n_features))
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
         width = self.n_features - (self.bias > 0.0)
         with np.errstate(all="ignore"):
@@ -229,7 +258,7 @@ class Preprocessing:
                 X[rows, :width] = block.T
         if self.bias > 0.0:
             X[:, -1] = self.bias
-        return self._with_target(X, table, broken, 0.0)
+        return X, broken
 
     def _with_target(self, X: NDArray[Any], table: Table, broken: NDArray[np.bool_], replaced: object) -> Encoded:
         """The encoded records with labels or targets; where one is unusable its row of X becomes `replaced`."""
@@ -243,16 +272,6 @@ class Preprocessing:
         labels[broken] = -1
         X[labels < 0] = replaced
         return Encoded(X, labels, broken, len(self.classes))
-
-    def _encode_named_columns(self, table: Table, columns: tuple[NamedColumn, ...]) -> Encoded:
-        """The records as values (m, d) of the columns' types; a row with one that does not convert is `CANNOT`."""
-        X = np.empty((table.n_records, len(columns)), dtype=object)
-        broken = table.broken.copy()
-        for j, column in enumerate(columns):
-            cells = table.cells_of(column.name)
-            X[:, j] = [column.cell(cell) for cell in cells]
-            broken |= np.array([cell is CANNOT for cell in X[:, j]], dtype=np.bool_)
-        return self._with_target(X, table, broken, CANNOT)
 
     @property
     def _encoded_features(self) -> tuple[Feature, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.privacy.json_values import is_unicode
+from dpbo_core.privacy.amounts import is_unicode
 
 Value = float | str
 Column = NDArray[Any]

@@ -33,9 +33,8 @@ from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
-from dpbo_core.privacy.amounts import from_units
+from dpbo_core.privacy.amounts import count_of, from_units, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
-from dpbo_core.privacy.json_values import count_of, text_of
 
 HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
@@ -65,27 +64,16 @@ UNRELEASED = (
 
 @dataclass(frozen=True)
 class DatasetAccount(Account):
-    """The account of a dataset with everything that its owner approved.
+    """The account of a dataset with everything that its owner approved."""
 
-    Attributes:
-        sources: what it may be scored on.
-        published: the files whose records are public on the owner's word.
-        shares: other datasets that the same people pay.
-        largest: ε in 10⁻¹² of a study that Prefect starts; None for no limit.
-        scores: import paths of the functions that its studies may be scored by.
-        readable: training files and saved models that studies which Prefect starts may read.
-        estimators: import paths that they may name.
-        a_day: ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit.
-    """
-
-    sources: tuple[Approved, ...] = ()
-    published: tuple[str, ...] = ()
-    shares: tuple[str, ...] = ()
-    largest: int | None = None
-    scores: tuple[str, ...] = ()
-    readable: tuple[str, ...] = ()
-    estimators: tuple[str, ...] = ()
-    a_day: int | None = None
+    sources: tuple[Approved, ...] = ()  # what it may be scored on
+    published: tuple[str, ...] = ()  # the files whose records are public on the owner's word
+    shares: tuple[str, ...] = ()  # other datasets that the same people pay
+    largest: int | None = None  # ε in 10⁻¹² of a study that Prefect starts; None for no limit
+    scores: tuple[str, ...] = ()  # import paths of the functions that its studies may be scored by
+    readable: tuple[str, ...] = ()  # training files and saved models that studies which Prefect starts may read
+    estimators: tuple[str, ...] = ()  # import paths that they may name
+    a_day: int | None = None  # ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit
 
 
 @row_decoding()
@@ -124,9 +112,6 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
     So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
-
-    Raises:
-        LedgerDamaged: the tables say something else, or the history since the dataset's newest entry is not whole.
     """
     sealed = writer.totals_of(dataset)
     cap = writer.connection.execute(CAP, {"dataset": dataset}).one_or_none()
@@ -151,11 +136,6 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
 
 
 def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bool) -> Entry:
-    """A charge as an entry of its account: its row, the names of draws recorded so far, and who asked for it.
-
-    Raises:
-        TypeError, ValueError, LookupError: a cell holds what was never written.
-    """
     guarantee = PrivacyGuarantee.from_json(row.guarantee)
     pure = None if row.epsilon_units is None else count_of(row.epsilon_units)
     return Entry(
@@ -178,11 +158,7 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bo
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
-    """The whole account of the dataset with this cap; call it inside `row_decoding`, as cells are checked.
-
-    Raises:
-        TypeError, ValueError, LookupError: a cell holds what was never written.
-    """
+    """The whole account of the dataset with this cap; call it inside `row_decoding`, as cells are checked."""
     dataset = budget.dataset
     query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
     rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
@@ -229,14 +205,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The dataset's cap, refused where `cap` differs; where it has none, one is opened: its name pattern's or, by
-    an owner alone, `cap`; None without these.
-
-    Raises:
-        LedgerDamaged: what the tables say of the dataset is not what the history sealed.
-        StudyInvalid: `cap` is not the cap that the dataset has.
-        PolicyRefused: an operator would open it.
-    """
+    """The dataset's cap; where it has none, its name pattern's or, opened by an owner alone, `cap`; or None."""
     check_sealed(writer, name)
     budget = cap_of(writer.connection, name)
     served = None if budget is not None else template_of(writer.connection, name, sources)

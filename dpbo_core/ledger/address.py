@@ -25,13 +25,7 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 
 
 def ledger_url(url: str | None = None) -> str:
-    """The ledger's SQLAlchemy URL: `url` unless None or empty, else DPBO_LEDGER_URL, else the team's PostgreSQL
-    (DPBO_DATABASE_URL), else that of ./mlruns/ledger.db.
-
-    Raises:
-        StudyInvalid: an open ledger instead of a URL, which no clone and no other process could share; or the
-            team's setting is no PostgreSQL URL.
-    """
+    """The SQLAlchemy URL: `url`, else DPBO_LEDGER_URL, else DPBO_DATABASE_URL, else ./mlruns/ledger.db's."""
     if url is not None and not isinstance(url, str):
         raise StudyInvalid(
             "the ledger of a PrivateSearch is not a URL",
@@ -61,11 +55,7 @@ def team_setting() -> str | None:
 
 
 def team_address(url: str) -> sa.URL:
-    """A team's PostgreSQL URL, parsed; any other database is refused.
-
-    Raises:
-        StudyInvalid: it is no PostgreSQL URL with a database.
-    """
+    """A team's PostgreSQL URL, parsed; any other database is refused."""
     try:
         address = sa.engine.make_url(url)
         fit = address.get_backend_name() == "postgresql" and bool(address.database)
@@ -81,12 +71,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database (a missing SQLite file is made; SQLite or PostgreSQL, else refused), and
-    its rollback guard's file.
-
-    Raises:
-        StudyInvalid: the URL names no database a ledger can be kept in, or its folder cannot be written.
-    """
+    """An engine on the ledger's database, a SQLite file made if missing, and its rollback guard's file."""
     try:
         address = sa.engine.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
@@ -102,7 +87,6 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
 
 
 def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
-    """An engine on a SQLite ledger, made for its owner alone, and the path of its rollback guard's file."""
     if not address.database or address.database == ":memory:":
         raise _bad_url("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
@@ -174,7 +158,6 @@ def _sqlite_to_read(path: Path) -> sa.Engine:
 
 
 def _changed_at(record: Path) -> int:
-    """When the rollback guard's file `record` was last changed, in nanoseconds; 0 where there is none yet."""
     try:
         return record.stat().st_mtime_ns
     except OSError:
@@ -182,7 +165,6 @@ def _changed_at(record: Path) -> int:
 
 
 def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
-    """An engine on a team's PostgreSQL ledger, and the path of its rollback guard's file."""
     patience.make_patient_by_name()
     try:
         engine = _postgresql_engine(address.set(drivername="postgresql+psycopg"))
@@ -196,7 +178,6 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
 
 @lru_cache(maxsize=16)  # the first connection of an engine asks the server five questions more than later ones
 def _postgresql_engine(address: sa.URL) -> sa.Engine:
-    """An engine on a team's PostgreSQL ledger that lets one writer in at a time."""
     engine = sa.create_engine(
         patience.named(address),
         isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
@@ -213,11 +194,7 @@ def _postgresql_engine(address: sa.URL) -> sa.Engine:
 
 
 def _make_private(folder: Path, file: Path | None = None) -> None:
-    """Make a folder and a file, readable by their owner alone; SQLite gives -wal and -shm the file's mode.
-
-    Raises:
-        StudyInvalid: one of them cannot be made or written.
-    """
+    """Make a folder and a file, readable by their owner alone; SQLite gives -wal and -shm the file's mode."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if file is not None:
@@ -234,7 +211,6 @@ def _make_private(folder: Path, file: Path | None = None) -> None:
 
 
 def _bad_url(problem: str) -> StudyInvalid:
-    """The error for the ledger's URL; `problem` completes the sentence "the ledger's URL …"."""
     return StudyInvalid(
         f"the ledger's URL {problem}",
         cause="DPBO_LEDGER_URL is set to something else than a writable SQLite file or a PostgreSQL database",

@@ -33,8 +33,8 @@ from dpbo_core.ledger.history import (
 from dpbo_core.ledger.schema import METADATA, RECORDED
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import unsound_takeovers
+from dpbo_core.privacy.amounts import count_of, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
-from dpbo_core.privacy.json_values import count_of, text_of
 from dpbo_core.privacy.release import Release, Spend
 
 APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
@@ -58,11 +58,7 @@ def export(url: str) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
-    """The history entries in the lines that `export` wrote; LedgerDamaged at any other line; no hash is checked.
-
-    Raises:
-        LedgerDamaged: a line is not one that `export` wrote.
-    """
+    """The history entries in the lines that `export` wrote; LedgerDamaged at any other line; no hash is checked."""
     entries: list[Link] = []
     for line in lines:
         try:
@@ -75,11 +71,7 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
 
 
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
-    """Refuse a ledger unlike its history, guards or an exported `copy`; returns its newest entry's number and hash.
-
-    Raises:
-        LedgerDamaged: says what was changed, removed, added, reordered or lost.
-    """
+    """Refuse a ledger unlike its history, guards or exported `copy`; return its newest entry's number and hash."""
     store = opened(url)
     with store.reading() as connection, row_decoding():
         history = links(connection)
@@ -100,11 +92,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
 
 
 def opened(url: str) -> LedgerStore:
-    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused.
-
-    Raises:
-        DpboError: it has another schema.
-    """
+    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused."""
     store = LedgerStore(url, restored=True)
     if store.schema != schema.SCHEMA:
         raise schema.another(store.schema)
@@ -134,11 +122,6 @@ def faulty(history: Iterable[Link]) -> Iterator[str]:
 
 
 def _check(about: str, row: Mapping[str, Any]) -> None:
-    """Raise unless a row of table `about` has right types and signs, and a charge's total is its draws' sum.
-
-    Raises:
-        ValueError, TypeError, LookupError, AttributeError: it is otherwise.
-    """
     table = METADATA.tables.get(about)
     if table is None:  # a note, in the history alone
         return
@@ -176,11 +159,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
 
 
 def _check_composed(row: Mapping[str, Any]) -> None:
-    """Raise unless the amounts of a charge are the sum of its priced draws, up to rounding of doubles.
-
-    Raises:
-        ValueError: an amount is not the sum of its spends'.
-    """
+    """Raise unless the amounts of a charge are the sum of its priced draws, up to rounding of doubles."""
     for name, summed in asdict(compose(map(Spend.from_json, row["spends"]))).items():
         if None in (row[name], summed):
             sound = row[name] is summed

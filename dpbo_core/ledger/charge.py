@@ -38,22 +38,14 @@ class WarmStart:
     """The earlier releases that an edition's search begins with, fixed in the transaction that charges it.
 
     A rerun, in another process or under another version, begins with the very same, whatever was released since.
-
-    Attributes:
-        series: which editions are of one study, one score and one space; a SHA-256 in hex.
-        releases: the ids of those it learns from, oldest first.
     """
 
-    series: str
-    releases: tuple[str, ...]
+    series: str  # which editions are of one study, one score and one space; a SHA-256 in hex
+    releases: tuple[str, ...]  # the ids of those it learns from, oldest first
 
 
 def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
-    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores.
-
-    Raises:
-        TypeError, LookupError: it is none.
-    """
+    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores."""
     series, releases = value["series"], value["releases"]
     if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
         raise TypeError(LEARNED)
@@ -62,24 +54,16 @@ def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
 
 @dataclass(frozen=True, eq=False)
 class Charge:
-    """One private query as the ledger charges it.
+    """One private query as the ledger charges it."""
 
-    Attributes:
-        key: what the ledger knows the query by.
-        plan: its price.
-        sources: of the records that it is asked of, and of what it reads as public.
-        cap: the cap to open if the dataset has none; it stays unopened if the plan is refused.
-        max_records_per_person: k, which the dataset's first spend fixes for all.
-        warm_start: what its search begins with, fixed in the same transaction.
-        until_released: whether nothing is drawn once the release is recorded.
-        resolved: what the study became beside its method's name, as JSON, for a rerun to go on with.
-    """
-
-    key: QueryKey
-    plan: PrivacyPlan
-    sources: tuple[Source, ...] = ()
+    key: QueryKey  # what the ledger knows the query by
+    plan: PrivacyPlan  # its price
+    sources: tuple[Source, ...] = ()  # of the records that it is asked of, and of what it reads as public
+    # the cap to open if the dataset has none; it stays unopened if the plan is refused
     cap: PrivacyBudget | None = None
-    max_records_per_person: int = 1
-    warm_start: WarmStart | None = None
+    max_records_per_person: int = 1  # k, which the dataset's first spend fixes for all
+    warm_start: WarmStart | None = None  # what its search begins with, fixed in the same transaction
+    # whether nothing is drawn once the release is recorded
     until_released: bool = field(default=False, kw_only=True)
+    # what the study became beside its method's name, as JSON, for a rerun to go on with
     resolved: Mapping[str, Any] = field(default_factory=dict)

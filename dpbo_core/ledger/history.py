@@ -74,11 +74,7 @@ class Link:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
-        """The history entry in a line of an export.
-
-        Raises:
-            ValueError, LookupError, TypeError: it is none.
-        """
+        """The history entry in a line of an export."""
         row, totals = canonical(data["row"]), canonical(data["totals"])
         about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
         link = cls(int(data["sequence"]), about, dataset, row, totals, last)
@@ -206,11 +202,7 @@ class Writer:
         self._facts: dict[str, list[str]] = {}
 
     def write(self, table: sa.Table, row: Mapping[str, Any]) -> int:
-        """Add a row to a table and to the history; returns the number that the database gave a charge, else 0.
-
-        Raises:
-            LedgerDamaged: what the ledger says of the row's dataset is not what its history sealed.
-        """
+        """Add a row to a table and to the history; returns the number that the database gave a charge, else 0."""
         dataset, written = self._dataset_of_row(table.name, row), dict(row)
         before, facts = self.totals_of(dataset), None
         if table is DATASET_FACTS and row["about"] not in STUDIES:
@@ -234,9 +226,6 @@ class Writer:
         """What the dataset's newest history entry says was spent, after a check that no newer one is hidden.
 
         The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
-
-        Raises:
-            LedgerDamaged: an entry is not what was written, or is gone.
         """
         if dataset not in self._totals:
             row = self.connection.execute(NEWEST, {"dataset": dataset}).one_or_none()
@@ -250,11 +239,7 @@ class Writer:
 
     @row_decoding()
     def check_whole(self) -> None:
-        """Refuse a ledger whose hash chain is broken or differs from its tables: seconds for 100,000 entries.
-
-        Raises:
-            LedgerDamaged: it is not.
-        """
+        """Refuse a ledger whose hash chain is broken or differs from its tables: seconds for 100,000 entries."""
         history = links(self.connection)
         for find in (broken_links, lambda history: unlike_tables(history, self.connection), unlike_totals):
             for problem in find(history):
@@ -288,7 +273,6 @@ class Writer:
         return self._facts[dataset]
 
     def _dataset_of_row(self, about: str, row: Mapping[str, Any]) -> str:
-        """The dataset that a row of table `about` belongs to; "" for the ledger itself."""
         reserved = {}
         if about in ("draws", "releases"):
             number = row["reservation"]
@@ -296,7 +280,6 @@ class Writer:
         return dataset_of(about, row, reserved)
 
     def _append_entry(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:
-        """Append a row to the hash chain, with the dataset's totals after it."""
         sequence, content, after = self.last.sequence + 1, canonical(row), totals.text()
         sealed = seal(self.last.hash, sequence, about, dataset, content, after)
         entry = {"sequence": sequence, "about": about, "dataset": dataset, "content": content, "totals": after}

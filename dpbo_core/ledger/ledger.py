@@ -61,11 +61,7 @@ class PrivacyLedger(OwnersLedger):
     """
 
     def check_allowed(self, dataset: str, references: References) -> None:
-        """Refuse a study, whoever runs it, that names a file or code its dataset's owner did not allow.
-
-        Raises:
-            PolicyRefused: something is not allowed, or cannot be read; nothing was opened or imported.
-        """
+        """Refuse a study, whoever runs it, that names what its dataset's owner did not allow; nothing is opened."""
         with self._store.reading() as connection:
             check_allowed(connection, dataset, references)
 
@@ -75,11 +71,7 @@ class PrivacyLedger(OwnersLedger):
             return path in facts_about(connection, dataset, SCORE)
 
     def check_public(self, source: Source) -> None:
-        """Refuse to read a source as public if a dataset is scored on it, unless its owner published it.
-
-        Raises:
-            PolicyRefused: one is.
-        """
+        """Refuse to read a source as public if a dataset is scored on it, unless its owner published it."""
         with self._store.reading() as connection:
             policy.check_public(connection, source)
 
@@ -88,9 +80,6 @@ class PrivacyLedger(OwnersLedger):
 
         To be asked before a row of the public half is looked at, which may have been sensitive. A public dataset's
         table is divided anyhow.
-
-        Raises:
-            PolicyRefused: it was divided with another, or had more rows.
         """
         budget = self.budget(dataset)
         if budget is None or not budget.public:
@@ -156,9 +145,7 @@ class PrivacyLedger(OwnersLedger):
     def _charged(
         self, writer: Writer, charge: Charge, guarantees: Sequence[PrivacyGuarantee], noise: str, caller: Caller
     ) -> int:
-        """Charge a query in the writer's transaction, refused beyond the cap or the owner's policy, unless it was
-        charged before: the number of its charge.
-        """
+        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge."""
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
@@ -217,11 +204,7 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, to turn its draws into a release; LedgerDamaged if there is none.
-
-        Raises:
-            LedgerDamaged: it made none, or the history is not what the tables say.
-        """
+        """The charge that this query made before, to turn its draws into a release; it raises without one."""
         with self._store.writing() as writer:
             writer.check_whole()
             row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()

@@ -50,9 +50,6 @@ class RecordedStudies:
 
     Attributes:
         url: of its database.
-
-    Raises:
-        LedgerDamaged: an old copy of it was restored; every method, where a row is not what was written there.
     """
 
     def __init__(self, url: str) -> None:
@@ -60,7 +57,6 @@ class RecordedStudies:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        """Context with a connection to read the ledger's rows, checked as they are decoded."""
         with self._store.reading() as connection, row_decoding():
             yield connection
 
@@ -86,16 +82,12 @@ class RecordedStudies:
         return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The ids of the earlier releases that a study's search begins with, and their series; None without, or if
-        it is not charged.
-        """
+        """The ids of the earlier releases that a study's search begins with, and their series; or None."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
     def released_in(self, dataset: str, series: str, *, most: int) -> tuple[Release, ...]:
-        """The `most` newest releases, oldest first, of studies that were charged as members of `series`, in this
-        dataset or others of its name pattern.
-        """
+        """The `most` newest releases of `series`, oldest first, in this dataset or its name pattern's others."""
         query = (
             sa.select(RELEASES.c.release, DATASET_FACTS.c.value)
             .join(RESERVATIONS)
@@ -116,11 +108,7 @@ class RecordedStudies:
 
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order; one that is missing raises.
-
-        Raises:
-            LedgerDamaged: one is not there any more.
-        """
+        """The recorded releases of these ids, in their order; one that is missing raises."""
         releases = {item.release_id: item.release for item in self._select(NAMED.in_(ids)) if item.release}
         return tuple(releases[name] for name in ids)
 
@@ -152,11 +140,9 @@ class RecordedStudies:
             return tuple(str(name) for name in connection.scalars(query))
 
     def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
-        """The release of the first charged study that meets an SQL condition; None without one."""
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
-        """The charged studies that meet the SQL conditions, in the order of their charges."""
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
         query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
@@ -165,7 +151,6 @@ class RecordedStudies:
 
 
 def _recorded_study(*cells: Any) -> Recorded:
-    """A charged study, with its release if there is one, from a row of `_select`."""
     study, edition, method, dataset, release_id, reserved_at = map(str, cells[:-1])
     release = None if cells[-1] is None else Release.from_json(cells[-1])
     return Recorded(study, edition, method, dataset, release_id, reserved_at, release)
@@ -173,9 +158,7 @@ def _recorded_study(*cells: Any) -> Recorded:
 
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
-    """The ids of the earlier releases that a study's search begins with, and their series; None without, or if it
-    is not charged.
-    """
+    """The ids of the earlier releases that a study's search begins with, and their series; or None."""
     value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 
@@ -186,9 +169,6 @@ def standing_of(release: Release, url: str) -> Standing:
     Returns:
         "held"; "accepted" where it is missing and a person answered for an older copy; "another" where the release
         is of another ledger, or of a version that named none.
-
-    Raises:
-        LedgerDamaged: it is missing, and nobody answered for that.
     """
     if not release.ledger:
         return "another"

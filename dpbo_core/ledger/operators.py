@@ -12,7 +12,7 @@ stands, or by running a study that names it; `grants` says which names that cove
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -58,15 +58,10 @@ class Code:
 
 @dataclass(frozen=True)
 class References:
-    """Everything outside itself that a study names.
+    """Everything outside itself that a study names."""
 
-    Attributes:
-        sources: files, folders, tables and bundled sets, each with its role.
-        code: import paths, without those that are trusted whoever names them.
-    """
-
-    sources: tuple[Source, ...] = ()
-    code: tuple[Code, ...] = ()
+    sources: tuple[Source, ...] = ()  # files, folders, tables and bundled sets, each with its role
+    code: tuple[Code, ...] = ()  # import paths, without those that are trusted whoever names them
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
@@ -81,23 +76,17 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
             raise unallowed_score(code.path, dataset, code.key)
     if not any(cap_of(connection, name) for name in names):
         raise cannot_open(dataset)
-    sources = tuple(_sources_of(connection, dataset, references.sources))
+    sources = [  # that the dataset or its name pattern may use, fields filled
+        replace(item.source, name=filled(item.source.name, values))
+        for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED)
+        for item in sources_under(connection, heading, references.sources)
+        if (values := {} if item.dataset == dataset else values_in(item.dataset, dataset)) is not None
+    ]
     for source in references.sources:
         plain = source.kind == "file" and not is_pattern(source.name)
         unreadable = plain and not os.access(source.name, os.R_OK)
         if unreadable or not any(grants(one, source) for one in sources):
             raise not_allowed(dataset, source)
-
-
-def _sources_of(connection: sa.Connection, dataset: str, sources: Iterable[Source]) -> Iterator[Source]:
-    """The files and tables that the dataset or its name pattern may use, fields filled. `sources` leave none out:
-    files of their inodes are looked at anew.
-    """
-    for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED):
-        for item in sources_under(connection, heading, sources):
-            values = {} if item.dataset == dataset else values_in(item.dataset, dataset)
-            if values is not None:
-                yield replace(item.source, name=filled(item.source.name, values))
 
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:
@@ -115,15 +104,6 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
     """Refuse a Prefect run whose `charges` (ε) add up to more than the owner allows a run, or whose `epsilon`, the
     part charged now, is too much for the day.
-
-    Args:
-        connection: of the transaction that will charge.
-        dataset: whose cap pays.
-        charges: ε of the study, and of what is reserved together with it.
-        epsilon: of the one that is charged now.
-
-    Raises:
-        PolicyRefused: it asks for more.
     """
     most = largest_of(connection, dataset)
     if _beyond(charges, most):

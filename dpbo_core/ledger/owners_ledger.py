@@ -51,7 +51,6 @@ class OwnersLedger(RecordedStudies):
 
     @contextmanager
     def _owner_writing(self, dataset: str | None = None) -> Iterator[Writer]:
-        """Context with the owner's write transaction; refused to others, and for a `dataset` without a cap."""
         with self._store.writing() as writer:
             if not self.is_ours:
                 raise PolicyRefused(
@@ -182,11 +181,6 @@ class OwnersLedger(RecordedStudies):
 
 
 def _allow(writer: Writer, dataset: str, source: Source) -> bool:
-    """Add a sensitive source to the dataset's; False if it was one already; another dataset's is refused.
-
-    Raises:
-        PolicyRefused: it is another dataset's.
-    """
     approved = sources_under(writer.connection, SOURCE, (source,))
     if any(item.dataset == dataset and item.source == source for item in approved):
         return False

@@ -89,14 +89,7 @@ def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Sou
 
 
 def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[str, str]) -> bool:
-    """Record a file or table under a heading, a fact for each mark (inode) of its files; True if any is new.
-
-    Args:
-        writer: of the transaction.
-        heading: of the table above.
-        item: the source under its own name, or that of the folder or the pattern that it is of.
-        files: mark → path of each of its files.
-    """
+    """Record a file or table under a heading, a fact for each mark (inode) of its files; True if any is new."""
     source = item.source
     row = {"kind": source.kind, "name": source.name, "role": source.role}
     new = False
@@ -110,11 +103,7 @@ def write_source(writer: Writer, heading: str, item: Approved, files: Mapping[st
 
 
 def check_public(connection: sa.Connection, source: Source) -> None:
-    """Refuse a source as public if it is a dataset's sensitive one and unpublished: its values could be printed.
-
-    Raises:
-        PolicyRefused: it is one's, whose owner did not publish it.
-    """
+    """Refuse a source as public if it is a dataset's sensitive one and unpublished: its values could be printed."""
     published = sources_under(connection, PUBLISHED, (source,))
     for item in sources_under(connection, SOURCE, (source,)):
         if same_records(source, item.source) and not is_published(source, published, item.dataset):
@@ -127,11 +116,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
 
 
 def _check_never_public(connection: sa.Connection, source: Source, dataset: str) -> None:
-    """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it.
-
-    Raises:
-        PolicyRefused: it was read so, and the dataset's owner did not publish it.
-    """
+    """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it."""
     published = sources_under(connection, PUBLISHED, (source,))
     if source.kind in UNCOMPARED or is_published(source, published, dataset):
         return
@@ -179,11 +164,7 @@ def check_sources(
 
 
 def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyBudget, caller: Caller) -> None:
-    """Refuse a sensitive source that the dataset was not scored on before, unless the caller may add it.
-
-    Raises:
-        PolicyRefused: it is another dataset's, another one than before, or not the owner asks.
-    """
+    """Refuse a sensitive source that the dataset was not scored on before, unless the caller may add it."""
     dataset = budget.dataset
     own = [item.source for item in approved if item.dataset == dataset]
     if any(same_records(source, other) for other in own):
@@ -201,11 +182,7 @@ def check_charged(source: Source, approved: Sequence[Approved], budget: PrivacyB
 
 
 def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -> None:
-    """Refuse a sensitive source that is another dataset's too, unless its owner allowed the sharing.
-
-    Raises:
-        PolicyRefused: it is another dataset's.
-    """
+    """Refuse a sensitive source that is another dataset's too, unless its owner allowed the sharing."""
     other = next(iter(sharing(source, approved, dataset)), None)
     if other is not None:
         raise PolicyRefused(
@@ -223,7 +200,6 @@ def sharing(source: Source, approved: Sequence[Approved], dataset: str) -> tuple
 
 
 def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefused:
-    """The error for a sensitive source that the dataset was not scored on before."""
     return PolicyRefused(
         f"dataset {dataset!r} is scored on {earlier}, and this study's {source.role} are {source}",
         cause="the study names another file than before, and whose people they are nobody said",
@@ -237,11 +213,7 @@ def is_published(source: Source, published: Sequence[Approved], dataset: str) ->
 
 
 def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dataset: str) -> None:
-    """Refuse to continue a charged study on other files or tables than it began with.
-
-    Raises:
-        PolicyRefused: it is not.
-    """
+    """Refuse to continue a charged study on other files or tables than it began with."""
     approved = [item.source for item in sources_under(connection, SOURCE, sources) if item.dataset == dataset]
     for source in sources:
         if source.role == PUBLIC:
@@ -254,11 +226,7 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
 
 @row_decoding()
 def check_division(connection: sa.Connection, dataset: str, share: float, n_rows: int) -> None:
-    """Refuse another split share for a table divided by position, or a table that lost rows.
-
-    Raises:
-        PolicyRefused: it is another share, or the table has fewer rows: what was protected would be public, or was.
-    """
+    """Refuse another split share for a table divided by position, or a table that lost rows."""
     earlier = list(facts_about(connection, dataset, VALIDATION_SIZE).values())
     other = next((float(division["share"]) for division in earlier if division["share"] != share), None)
     if other is not None:
@@ -314,5 +282,4 @@ def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefuse
 
 
 def _command(dataset: str, source: Source) -> str:
-    """The `dpbo budget allow` command that would allow a source."""
     return f"dpbo budget allow {dataset} {'memory' if source.kind == 'memory' else source.name}"

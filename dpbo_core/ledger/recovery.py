@@ -70,9 +70,6 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
     was sound; a changed one is refused.
 
     The acceptance itself becomes an entry of the history.
-
-    Raises:
-        LedgerDamaged: the ledger or the copy is not whole by itself, or the copy is another ledger's.
     """
     from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
 
@@ -96,11 +93,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
 
 def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
-    """Add an exported history's entries that the ledger at `url` lacks: what was added; a broken copy is refused.
-
-    Raises:
-        LedgerDamaged: the copy is empty, is broken or holds what cannot be; nothing was added.
-    """
+    """Add the entries of an exported history that the ledger at `url` lacks; return them. Refuses a broken copy."""
     from dpbo_core.ledger.audit import unsound_copy
 
     store = LedgerStore(url)
@@ -113,7 +106,6 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
 
 
 def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) -> Recovered:
-    """Add the entries of `copy` that `history` lacks, but not another ledger's permissions: what was added."""
     ours = copy[:1] == (history[0],)
     work = _Recovery(writer, frozenset(link.hash for link in history))
     for link in copy:
@@ -130,10 +122,6 @@ def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
     """Refuse a charge while the team's ledger at `url` lacks spends that ./mlruns/ledger.db has on this dataset.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
-
-    Raises:
-        PolicyRefused: it does not.
-        LedgerDamaged: the folder's ledger is older than it was.
     """
     place, address = STATE.resolve() / "ledger.db", sa.engine.make_url(url)
     if address.get_backend_name() == "sqlite":

@@ -33,15 +33,6 @@ class Reservation:
     A ledger may be restored or replaced while it lives, and its row's number is another query's there: every use
     asks for the entry `since`, which no other history has.
 
-    Args:
-        store: the ledger.
-        identity: the number of its row.
-        key: of the query.
-        noise: standing of the noise source that it was charged with.
-        since: the newest entry of the history when it was charged or taken over.
-        warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
-        until_released: whether nothing is drawn after its release.
-
     Attributes:
         noise: standing of the noise source that it was charged with.
         warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
@@ -78,9 +69,6 @@ class Reservation:
             spend: of the draw, whose name it has.
             draw: makes it.
             check: sees every draw of this study that was recorded before, by name, and refuses by raising.
-
-        Raises:
-            DpboError: the release was recorded, and the query draws nothing after it.
         """
         with self._writing() as writer:
             outcome = self._outcome_of(writer.connection, spend.what)
@@ -97,18 +85,12 @@ class Reservation:
         return outcome
 
     def open(self) -> None:
-        """Record durably that sensitive bytes are about to be opened under the charge, unless it was recorded.
-
-        Raises:
-            StudyInvalid: a corrected study took the charge over.
-        """
+        """Record durably that sensitive bytes are about to be opened under the charge, unless it was recorded."""
         with self._writing() as writer:
             mark_opened(writer, self._key)
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Record the finished release, with id, time and ledger added, or return the one recorded before; `check`
-        sees the draws of a new one and may refuse.
-        """
+        """Record the finished release, unless one was: that one. `check` sees a new one's draws and may refuse."""
         with self._writing() as writer:
             stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
             if stored is None:
@@ -129,24 +111,17 @@ class Reservation:
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
-        """Context with a connection that reads the history in which the query was charged."""
         with self._store.reading() as connection:
             self._check_same(connection)
             yield connection
 
     @contextmanager
     def _writing(self) -> Iterator[Writer]:
-        """Context with a writer on the history in which the query was charged."""
         with self._store.writing() as writer:
             self._check_same(writer.connection)
             yield writer
 
     def _check_same(self, connection: sa.Connection) -> None:
-        """Refuse a ledger in whose history the query was not charged.
-
-        Raises:
-            LedgerDamaged: it is another one, or was restored since.
-        """
         if connection.scalar(HASH, {"sequence": self._since.sequence}) != self._since.hash:
             raise LedgerDamaged(
                 "this is not the ledger in which the running query was charged",
@@ -156,12 +131,10 @@ class Reservation:
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        """The recorded outcome of the draw named `what`; None before it was drawn."""
         outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
         return outcome
 
     @row_decoding()
     def _draws_by_name(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
-        """The recorded outcome of each of the charge's noise draws, by the draw's name."""
         rows = connection.execute(DRAWN, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

@@ -70,11 +70,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def entries(self) -> list[tuple[Place, Path]]:
-        """The entry that each of the ledger's own records names, and the record's path.
-
-        Raises:
-            LedgerDamaged: one is unreadable.
-        """
+        """The entry that each of the ledger's own records names, and the record's path."""
         return [(record.read(), record.path) for record in self.records]
 
     def of_user(self) -> Place:
@@ -87,11 +83,7 @@ class RollbackGuard:
         return START
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the newest entry's number and hash beside the database, and for the user, where failing only warns.
-
-        Raises:
-            DpboError: the one beside the ledger cannot be written.
-        """
+        """Write the newest entry's number and hash beside the database, and for the user, where failing warns."""
         for record in self.records:
             record.keep_durably(reached, over)
         path = self.path_of_user
@@ -116,11 +108,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The history entry (number, hash) that the record names; the start without a file; refused if unreadable.
-
-        Raises:
-            LedgerDamaged: the file is not one that this class wrote.
-        """
+        """The history entry (number, hash) that the record names; the start without a file."""
         self._check_kind()
         place = None
         try:
@@ -139,12 +127,7 @@ class Record:
         return place
 
     def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
-        """Write the history entry `reached` (number, hash) over an earlier one; a crash of the machine may lose it.
-
-        Raises:
-            LedgerDamaged: the file is not one that this class wrote.
-            DpboError: it cannot be written.
-        """
+        """Write the history entry `reached` (number, hash) over an earlier one; a crash may lose it."""
         with self._locked() as file:
             self._write_if_later(file, reached, over)
 
@@ -155,9 +138,7 @@ class Record:
                 os.fsync(file)
 
     def _write_if_later(self, file: int, reached: Place, over: Over) -> bool:
-        """Write the entry `reached` over an earlier one, refused if that is damaged, or with `Over.ANYTHING` over
-        whatever is there; False where a later one stays.
-        """
+        """Write `reached` unless a later entry stands there: False. `Over.ANYTHING` overwrites damage too."""
         place = _parsed(os.pread(file, SIZE, 0))
         if place is None and over is Over.EARLIER:
             raise self._unreadable()
@@ -172,7 +153,6 @@ class Record:
             raise self._unreadable()
 
     def _unreadable(self) -> LedgerDamaged:
-        """The error for a file that is no record which this class wrote."""
         return LedgerDamaged(
             f"the ledger's generation, {self.path.name}, cannot be read",
             cause="it was edited, belongs to another user, or is a link to nothing, a folder or a device",
@@ -182,7 +162,6 @@ class Record:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """Context with the record's file open and locked, as a descriptor; made if it is missing."""
         self._check_kind()
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -203,7 +182,6 @@ class Record:
 
 
 def _write_content(file: int, reached: Place) -> None:
-    """Write the history entry `reached` over all of a record's open file, whatever it says."""
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
     os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
     if os.fstat(file).st_size > SIZE:
@@ -246,7 +224,6 @@ def older(entry: str) -> LedgerDamaged:
 
 
 def _warn_of_unwritable_record() -> None:
-    """Warn that the user's record cannot be written, so an older copy may go unnoticed."""
     warnings.warn(
         f"the newest entry of the ledger cannot be kept in your state folder ({SETTING}), so an older copy of the "
         "ledger would be noticed by its generation alone",

@@ -184,7 +184,6 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
-    """The pairs of names to compare: both names, and an object store's folder with the other's parent."""
     yield one, other
     for folder, name in ((one, other), (other, one)):
         if folder.endswith("/"):

@@ -40,11 +40,6 @@ class LedgerStore:
         identity: drawn when it was made; its copies share it.
         schema: the number of its schema.
         guard: how far it had come, as it is kept outside it.
-
-    Raises:
-        StudyInvalid: the URL names no place a ledger can be kept in.
-        LedgerDamaged: the ledger is older than it was.
-        DpboError: the database cannot be reached, or the ledger is of another schema.
     """
 
     def __init__(self, url: str, *, restored: bool = False) -> None:
@@ -81,11 +76,7 @@ class LedgerStore:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged.
-
-        Raises:
-            LedgerDamaged: the ledger is older than it was, or what was written since the last look is not chained.
-        """
+        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged."""
         if self._read_only:
             raise DpboError(
                 f"{self._name} may only be read by this user",
@@ -116,7 +107,6 @@ class LedgerStore:
         return made
 
     def _make(self) -> None:
-        """Create the tables, unless another process just did."""
         with self._transaction(reading=False) as connection:
             if sa.inspect(connection).has_table(LEDGER.name):
                 return
@@ -211,10 +201,6 @@ class LedgerStore:
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
-        """Refuse a history without the entry `reached` that the rollback guard at `path` names.
-
-        Raises:
-            LedgerDamaged: it is not.
-        """
+        """Refuse a history without the entry `reached` that the rollback guard at `path` names."""
         if reached not in (last, START) and connection.scalar(HASH, {"sequence": reached.sequence}) != reached.hash:
             raise older(f"entry {reached.sequence} (kept in {path.name})")

@@ -45,37 +45,22 @@ DOUBT = sa.select(HISTORY.c.sequence).where(HISTORY.c.about.in_((RESTORATION, RE
 
 @dataclass(frozen=True)
 class Asked:
-    """What a charge that may take over another asks for.
+    """What a charge that may take over another asks for."""
 
-    Attributes:
-        key: of the query.
-        guarantee: as it is recorded.
-        spends: of its plan, as JSON.
-        noise: standing of its noise source.
-    """
-
-    key: QueryKey
-    guarantee: PrivacyGuarantee
-    spends: Rows
-    noise: str
+    key: QueryKey  # of the query
+    guarantee: PrivacyGuarantee  # as it is recorded
+    spends: Rows  # of its plan, as JSON
+    noise: str  # standing of its noise source
 
 
 def mark_opened(writer: Writer, key: QueryKey) -> None:
-    """Record that sensitive bytes are about to be opened under a charge, refused if it was taken over.
-
-    Raises:
-        StudyInvalid: it was.
-    """
+    """Record that sensitive bytes are about to be opened under a charge, refused if it was taken over."""
     check_not_taken(writer.connection, key)
     write_fact(writer, key.dataset, OPENED, key.fingerprint, {})
 
 
 def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
-    """Refuse a study whose charge a corrected study took over.
-
-    Raises:
-        StudyInvalid: it was taken over.
-    """
+    """Refuse a study whose charge a corrected study took over."""
     if connection.scalar(FACT, {"dataset": key.dataset, "about": TAKEN_OVER, "item": key.fingerprint}) is not None:
         raise StudyInvalid(
             f"the charge of {key.study!r} (edition {key.edition}) was taken over by a corrected study",
@@ -86,16 +71,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
 
 @row_decoding()
 def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str | None:
-    """The fingerprint of the newest charge that the query may take over; None where there is none.
-
-    Args:
-        writer: whose transaction charges the query.
-        asked: what it asks for.
-        filtered: of the dataset, whose order prices are compared at.
-
-    Raises:
-        LedgerDamaged: what the tables say is not what the history sealed: a mark may be gone.
-    """
+    """The fingerprint of the newest charge that the query may take over; None where there is none."""
     connection, key = writer.connection, asked.key
     rows = connection.execute(OF_STUDY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
     fitting = [

@@ -50,7 +50,7 @@ from dpbo_core.methods.pair_draws import (
     unit_of,
 )
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
-from dpbo_core.methods.problem import USUAL_STEPS, Problem
+from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import doubt, search_on_public_data
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.methods.stated_search import stated_kernel
@@ -60,6 +60,7 @@ from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
+from dpbo_core.search import USUAL_STEPS
 from dpbo_core.search.acquisition import acquisition_named
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_DELTA = 1e-6
-USUAL_STEPS = 20  # of a search whose study does not say
 
 
 class ModelFacts(Protocol):

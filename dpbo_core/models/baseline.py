@@ -109,7 +109,6 @@ def _constants(
 
 
 def _mean_steps(score: RecordScore, answer: Any, truth: NDArray[Any], weights: NDArray[np.float64]) -> float:
-    """The weighted mean of the records' scores, in steps of the grid, where each is given this answer."""
     outcome = np.tile(answer, (len(truth), 1)) if np.ndim(answer) else np.full(len(truth), answer)
     steps = to_grid(score.of(outcome, truth), score.score_range, broken_score=0.0)
     return float(weights @ steps) / float(weights.sum())
@@ -119,15 +118,7 @@ FOLDS = 5
 
 
 def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records.
-
-    Args:
-        labels: class of each public record, (n,).
-        seed: of the search, ≥ 0.
-
-    Raises:
-        StudyInvalid: fewer than two records.
-    """
+    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records."""
     n = len(labels)
     if n < 2:
         raise StudyInvalid(

@@ -77,12 +77,10 @@ def restored(classes: tuple[type, ...]) -> Iterator[None]:
 
 
 def _namespace(kind: type) -> Mapping[str, Any]:
-    """A class's own attributes; its metaclass is not asked."""
     return cast("Mapping[str, Any]", type.__dict__["__dict__"].__get__(kind))
 
 
 def _module_of(kind: type) -> str:
-    """The module that a class made by Python code is of; "" where that is not said."""
     name = _namespace(kind).get("__module__")
     return name if type(name) is str else ""
 
@@ -124,7 +122,6 @@ def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
 
 
 def _parts_of_function(function: FunctionType) -> Iterator[Any]:
-    """What a function keeps between two calls: its attributes, default arguments and closure."""
     yield from (function.__dict__, *(function.__defaults__ or ()), function.__kwdefaults__)
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty
@@ -145,7 +142,9 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
     waiting = list(values)
     while waiting and len(held) < MAX_OBJECTS:
         value = waiting.pop()
-        if type(value) not in _CONTAINERS or id(value) in held or _n_bytes(value) > MAX_BYTES:
+        if type(value) not in _CONTAINERS or id(value) in held:
+            continue
+        if (value.nbytes if type(value) is np.ndarray else 8 * len(value)) > MAX_BYTES:
             continue
         held[id(value)] = (value, value.copy())
         if type(value) is dict:
@@ -155,13 +154,7 @@ def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
     return list(held.values())
 
 
-def _n_bytes(container: Any) -> int:
-    """The bytes of a container's own content: its numbers, or a pointer for each element."""
-    return int(container.nbytes) if type(container) is np.ndarray else 8 * len(container)
-
-
 def _refill(container: Any, content: Any) -> None:
-    """Give a container the content that it had, in place."""
     if type(container) is np.ndarray:
         container[...] = content
     elif type(container) in (list, bytearray):

@@ -54,11 +54,7 @@ class EstimatorTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch (if `enforced` in a child), checked to predict by row.
-
-        Raises:
-            StudyInvalid: it cannot be built or trained, or as `held`.
-        """
+        """The estimator at `point`, fitted from scratch (if `enforced` in a child), checked to predict by row."""
         return self.held(self.trained(point))
 
     def trained(self, point: Mapping[str, Any]) -> FittedEstimator:
@@ -71,11 +67,7 @@ class EstimatorTrainer:
         return FittedEstimator(estimator, stand_in, columns=columns)
 
     def check(self, points: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse points at which an estimator, or a part that an axis names, refuses its parameters, untrained.
-
-        Raises:
-            StudyInvalid: one does; says at which point.
-        """
+        """Refuse points at which an estimator, or a part that an axis names, refuses its parameters, untrained."""
         if self.enforced and not self.listed:
             self._in_child_process(check_parameters, {"points": points}, 0)
         else:
@@ -96,12 +88,7 @@ class EstimatorTrainer:
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
-        """The estimator, refused unless it predicts row by row; if `enforced`, each record gets a process.
-
-        Raises:
-            StudyInvalid: it does not, it is not the listed estimator that it was taken for, or the score fails on
-                public rows.
-        """
+        """The estimator, refused unless it predicts row by row; if `enforced`, each record gets a process."""
         if self.listed and not self.enforced:
             check_listed(fitted.estimator)
         scored: RecordScore
@@ -140,11 +127,7 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array `work(self, point, seed)`; computed in a child process, and `shape` checked, if `enforced`.
-
-        Raises:
-            StudyInvalid: the process gave no numbers of that shape.
-        """
+        """The array `work(self, point, seed)`; computed in a child process, and `shape` checked, if `enforced`."""
         if not self.enforced:
             return work(self, point, seed)
         numbers = self._in_child_process(work, point, seed)
@@ -157,7 +140,6 @@ class EstimatorTrainer:
         return numbers
 
     def _in_child_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
-        """The array that `work` computes of this trainer in a child process; refused if none could import it."""
         pickled_form(self.factory, "the estimator")
         check_importable(modules_of(self.factory))
         plain = EstimatorTrainer(self.X, self.truth, self.factory, self.score, weights=self.weights)
@@ -214,7 +196,6 @@ def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed
 
 
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
-    """The cross-validated area under the ROC curve of public records, (1,), computed in this process."""
     score, X, truth = trainer.score, trainer.X, trainer.truth
     if not isinstance(score, PairScore):
         raise TypeError(OF_PAIRS)
@@ -235,11 +216,7 @@ def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
 def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
 ) -> tuple[FittedEstimator, RecordScore]:
-    """The estimator with a map of decision values to histogram cells, by public rows, and that map; or refused.
-
-    Raises:
-        StudyInvalid: it gives none.
-    """
+    """The estimator with a map of decision values to histogram cells, by public rows, and that map; or refused."""
     rows = X_public[:: 1 + (len(X_public) - 1) // PUBLIC_ROWS]
 
     def asked(verb: Verb) -> NDArray[Any] | None:

@@ -67,11 +67,7 @@ class EstimatorFactory:
     decode: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def build(self, /, **hyperparameters: Any) -> Any:
-        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded.
-
-        Raises:
-            StudyInvalid: the path, a parameter's name (with the nearest valid one) or its value, or no classifier.
-        """
+        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded."""
         kind, wanted = estimator_class(self.import_path), {**self.params, **decoded(hyperparameters, self.decode)}
         try:
             signature = inspect.signature(kind).parameters
@@ -91,11 +87,7 @@ class EstimatorFactory:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> "FittedEstimator":
-        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any.
-
-        Raises:
-            StudyInvalid: anything `build` refuses, rows that are not a numeric table, or a failing fit.
-        """
+        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
         return fitted(self.build(**hyperparameters), X, y, weights, shown_as=self.import_path, columns=self.columns)
 
 
@@ -131,11 +123,7 @@ def fitted(
     shown_as: str,
     columns: tuple[NamedColumn, ...] | None = None,
 ) -> "FittedEstimator":
-    """Fit `estimator` in place on public rows (a data frame if `columns`) with `weights` (n,) if any, and wrap it.
-
-    Raises:
-        StudyInvalid: rows that are not a numeric table, or a failing fit.
-    """
+    """Fit `estimator` in place on public rows (a data frame if `columns`), with any `weights` (n,), and wrap it."""
     try:
         rows = np.array(X, dtype=np.float64 if columns is None else object)
         stand_in = rows[0].copy()
@@ -175,7 +163,6 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
 
 
 def _has_tag(kind: Any, estimator: Any) -> bool:
-    """Whether `kind`, as scikit-learn's is_regressor, holds of the estimator; False where asking raises."""
     try:
         return bool(kind(estimator))
     except Exception:  # noqa: BLE001  a class that does not say what it is, is believed to be a classifier
@@ -183,7 +170,6 @@ def _has_tag(kind: Any, estimator: Any) -> bool:
 
 
 def _hyperparameters_refused(import_path: str, what: str, error: Exception, remedy: str) -> StudyInvalid:
-    """The error saying that an estimator `what` (could not be built, say), with the first line of `error`."""
     message = (str(error).strip().splitlines() or [""])[0][:200]
     return StudyInvalid(
         f"{import_path} {what} with these hyperparameters",
@@ -194,15 +180,10 @@ def _hyperparameters_refused(import_path: str, what: str, error: Exception, reme
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PreparedRows:
-    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted.
+    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted."""
 
-    Attributes:
-        rows: (m, d), for trees in single precision.
-        sound: (m,) which rows are their own.
-    """
-
-    rows: NDArray[Any]
-    sound: NDArray[np.bool_]
+    rows: NDArray[Any]  # (m, d), for trees in single precision
+    sound: NDArray[np.bool_]  # (m,) which rows are their own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -238,17 +219,10 @@ class FittedEstimator(ScorableModel):
 
         Returns:
             (m,) float64. Element i is a function of row i, truth i and m alone.
-
-        Raises:
-            StudyInvalid: another number of columns than in training, or of labels than rows; both are public.
         """
         d, y, rows = len(self.stand_in), np.asarray(truth), np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):
-            raise StudyInvalid(
-                f"rows of shape {rows.shape} with labels of shape {y.shape} for an estimator of {d} features",
-                cause="the validation table has other columns than the training table",
-                remedy="give both tables the same features",
-            )
+            raise ValueError(f"rows of shape {rows.shape}, labels of shape {y.shape}, an estimator of {d} features")
         if self.alone is not None:
             sound = _sound(rows)
             scores = self.alone.scores(np.where(sound[:, None], rows, self.stand_in), y, score)
@@ -277,7 +251,6 @@ class FittedEstimator(ScorableModel):
         return self._scores_on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _scores_on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,), from the floats that `scores` computes."""
         if isinstance(score, MarginScore | PairScore):
             raise refusal(score, "an estimator has no margin: it is scored by what it predicts")
         numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)
@@ -405,7 +378,6 @@ class FittedEstimator(ScorableModel):
 
     @cached_property
     def _foreign(self) -> tuple[type, ...]:
-        """The classes of others in the estimator; none where other processes predict."""
         return () if self.alone is not None or self.of_trees else foreign_classes(self.estimator)
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:

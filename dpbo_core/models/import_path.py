@@ -29,11 +29,7 @@ EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = m
 
 
 def function_at(path: str) -> Callable[..., Any]:
-    """Import the score function at a path such as "ourpackage.scores.utility".
-
-    Raises:
-        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or no function.
-    """
+    """Import the score function at a path such as "ourpackage.scores.utility"."""
     function = named_object(path, "function", "ourpackage.scores.utility", "[model] score")
     if not callable(function) or inspect.isclass(function):
         raise StudyInvalid(
@@ -49,10 +45,6 @@ def estimator_class(path: str) -> type[Any]:
 
     Nothing is imported before the path is a dotted chain of public names whose first one an installed distribution
     provides: a study file cannot run a file that happens to lie beside it, nor reach into the standard library.
-
-    Raises:
-        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or an object that is
-            not a class with fit, predict, get_params and set_params.
     """
     estimator_class = named_object(path)
     check_verbs(estimator_class, path)
@@ -88,11 +80,7 @@ def named_object(
     example: str = "sklearn.ensemble.RandomForestClassifier",
     key: str = "[model] estimator",
 ) -> Any:
-    """Import the object at a path into an installed package; an error says `what` it is, `example` and `key`.
-
-    Raises:
-        StudyInvalid: a malformed path, a package that is not installed, an import that fails, or nothing there.
-    """
+    """Import the object at a path into an installed package; an error says `what` it is, `example` and `key`."""
     article = "an" if what[0] in "aeiou" else "a"
     names = path.split(".") if isinstance(path, str) else []
     if len(names) < 2 or not all(name.isidentifier() and not name.startswith("_") for name in names):
@@ -129,15 +117,7 @@ def file_beside(path: str, folder: str | Path) -> Path | None:
 
 
 def estimator_named(path: str, folder: str | Path) -> Any:
-    """The estimator object at import path `path`, of a package or of a Python file beside the study, which is run.
-
-    Args:
-        path: "module:name". The module is a file beside the study; else one of an installed package.
-        folder: of the study file.
-
-    Raises:
-        StudyInvalid: there is no such object, its module cannot be imported, or it is no estimator.
-    """
+    """The estimator object at "module:name", in a Python file beside the study, which is run, or a package."""
     module, _, name = path.partition(":")
     if not name.isidentifier() or name.startswith("_"):
         raise StudyInvalid(
@@ -174,7 +154,6 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
-    """Run a Python file beside a study and return it as a module; a file of the same content is run once."""
     text, failed = file.read_bytes(), ""
     name = BESIDE + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:
@@ -227,11 +206,7 @@ def _look_up(
 
 
 def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
-    """Refuse a hyperparameter that is no parameter of the estimator.
-
-    Raises:
-        StudyInvalid: one is not; names the nearest.
-    """
+    """Refuse a hyperparameter that is no parameter of the estimator."""
     for name in names:
         if name not in valid:
             by_case = {other.lower(): other for other in valid}

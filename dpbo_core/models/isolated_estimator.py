@@ -34,38 +34,22 @@ _VERBS = ("predict", "predict_proba", "decision_function")
 
 @dataclass(frozen=True, repr=False, eq=False)
 class IsolatedEstimator:
-    """The pickle of a fitted estimator, which child processes alone open, and what its trainer says of it. Public.
+    """The pickle of a fitted estimator, which only child processes open, and its trainer's facts. Public."""
 
-    Attributes:
-        pickled: what rows (k, d) are given to.
-        name: of its class.
-        verbs: those that it has.
-        modules: of every class and function that its pickle names.
-    """
-
-    pickled: Pickle
-    name: str
-    verbs: tuple[str, ...]
-    modules: tuple[str, ...]
+    pickled: Pickle  # what rows (k, d) are given to
+    name: str  # of its class
+    verbs: tuple[str, ...]  # those that it has
+    modules: tuple[str, ...]  # of every class and function that its pickle names
 
     def __getattr__(self, verb: str) -> Callable[[Any], NDArray[Any]]:
-        """What it predicts for PUBLIC rows, as it takes them.
-
-        Raises:
-            AttributeError: it has no such verb.
-            StudyInvalid: (of the call) it fails.
-        """
+        """What it predicts for PUBLIC rows, as it takes them."""
         if verb in _VERBS and verb in self.verbs:
             return partial(numbers_of, predictions, self.pickled, verb)
         raise AttributeError(verb)
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator as a pickle that child processes alone open, with its class name, methods and modules.
-
-        Raises:
-            StudyInvalid: it cannot be pickled.
-        """
+        """A fitted estimator as a pickle that only child processes open, with its class name, methods, modules."""
         inner, pickled = opened(estimator), Pickle(pickled_form(estimator, "the fitted estimator"))
         verbs = tuple(verb for verb in _VERBS if callable(getattr(inner, verb, None)))
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
@@ -77,11 +61,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of_bytes(cls, content: NDArray[np.uint8]) -> "IsolatedEstimator":
-        """The estimator in bytes that `to_bytes` made, its pickle still unopened; refused for other bytes.
-
-        Raises:
-            StudyInvalid: it is nothing of the kind.
-        """
+        """The estimator in bytes that `to_bytes` made, its pickle still unopened; refused for other bytes."""
         line, _, pickled = content.tobytes().partition(b"\n")
         try:
             header = json.loads(line)
@@ -187,7 +167,6 @@ def one_thread() -> Any:
 
 @cache
 def _threads() -> ThreadpoolController:
-    """The controller of the thread pools of all loaded libraries, looked up once since that is slow."""
     return ThreadpoolController()
 
 

@@ -46,11 +46,7 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """A trainer of linear models on rows with classes 0 and 1 (signs −1 and +1); refused for other classes.
-
-        Raises:
-            StudyInvalid: other than two classes.
-        """
+        """A trainer of linear models on rows with classes 0 and 1 (signs −1 and +1); refused for other classes."""
         check_two_classes(int(labels.max()) + 1, loss)
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 
@@ -85,17 +81,14 @@ class LinearTrainer:
         return LinearModel(np.zeros(self.X.shape[1]), regularization, math.inf)
 
     def _start(self, regularization: float) -> Start | None:
-        """Where Newton's descent begins at λ = `regularization`; None for a cold start."""
         return None if self._warm_path is None else self._warm_path.start(regularization)
 
     @cached_property
     def _signed_rows(self) -> SignedRows:
-        """The training rows times their signs, computed once."""
         return self.X.signed() if isinstance(self.X, StoredRows) else SignedRows.of(self.X, self.signs)
 
     @cached_property
     def _warm_path(self) -> LogisticPath | None:
-        """Starting points of Newton's descent for every λ; None for the hinge loss or too many features."""
         return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
@@ -130,7 +123,6 @@ class LinearTrainer:
         return self._newest[1]
 
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
-        """The cross-validated AUC at point["lambda"] of the public records; pairs are formed within a fold."""
         from dpbo_core.models.baseline import fold_of, one_class
 
         folds, tables = (
@@ -147,7 +139,6 @@ class LinearTrainer:
         return auc_of(np.array(tables))
 
     def _without(self, out: NDArray[np.bool_], point: Mapping[str, Any]) -> LinearModel:
-        """The model at `point` trained from scratch without the records of the mask `out`."""
         l2 = float(point["lambda"])
         if isinstance(self.X, StoredRows):
             rest = self.X.signed_where(~out)
@@ -155,7 +146,6 @@ class LinearTrainer:
         return train(self.X[~out], self.signs[~out], loss=self.loss, regularization=l2, tolerance=self.tolerance)
 
     def _margins(self, model: LinearModel, out: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The margins y·ŵᵀx of the records in the mask `out` under the model."""
         if isinstance(self.X, StoredRows):
             return np.concatenate([model.margins(X, signs) for X, signs in self.X.unsigned_where(out)])
         return model.margins(self.X[out], self.signs[out])

@@ -60,7 +60,6 @@ def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
 
 
 def _row_hash(row: NDArray[Any]) -> bytes:
-    """A 32-byte hash of the cells of one row, with their types."""
     digest = hashlib.blake2b(digest_size=32)
     for cell in row:
         text = f"{type(cell).__name__} {cell!r}".encode("utf-8", "surrogatepass")
@@ -69,13 +68,11 @@ def _row_hash(row: NDArray[Any]) -> bytes:
 
 
 def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
-    """The place of each row in a batch, (m,), by a hash of its key alone."""
     hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
     return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The row indices of each batch; no two rows of one batch have the same place in it."""
     order = np.argsort(places, kind="stable")
     arranged = places[order]
     turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place

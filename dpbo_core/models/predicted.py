@@ -27,15 +27,10 @@ from dpbo_core.models.scores.record import RecordScore
 
 @dataclass(frozen=True)
 class PredictedColumns:
-    """The verbs of an estimator, answered from a row's own cells; rows are finite in these columns.
+    """The verbs of an estimator, answered from a row's own cells; rows are finite in these columns."""
 
-    Attributes:
-        columns: of one candidate.
-        regression: whether they are numbers.
-    """
-
-    columns: tuple[int, ...]
-    regression: bool
+    columns: tuple[int, ...]  # of one candidate
+    regression: bool  # whether they are numbers
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
         """The candidate's predictions, (k,), from its columns of a table: class indices, or numbers."""
@@ -76,23 +71,14 @@ class Predicted(FittedEstimator):
 
 @dataclass(eq=False)
 class PredictionsTrainer:
-    """Candidates by name. Where there is a table of PUBLIC records too, it says what each scores there.
+    """Candidates by name. Where there is a table of PUBLIC records too, it says what each scores there."""
 
-    Attributes:
-        columns: of each candidate.
-        width: d.
-        score: what is scored.
-        regression: whether numbers were predicted.
-        X: (n, d) public predictions; n = 0 where there are none.
-        truth: (n,) class indices or targets.
-    """
-
-    columns: Mapping[str, tuple[int, ...]]
-    width: int
-    score: RecordScore | PairScore
-    regression: bool
-    X: NDArray[np.float64] = field(repr=False)
-    truth: NDArray[Any] = field(repr=False)
+    columns: Mapping[str, tuple[int, ...]]  # of each candidate
+    width: int  # d
+    score: RecordScore | PairScore  # what is scored
+    regression: bool  # whether numbers were predicted
+    X: NDArray[np.float64] = field(repr=False)  # (n, d) public predictions; n = 0 where there are none
+    truth: NDArray[Any] = field(repr=False)  # (n,) class indices or targets
 
     @property
     def n_records(self) -> int:
@@ -133,7 +119,6 @@ class PredictionsTrainer:
         return constant_score(self.score, self.truth, np.ones(self.n_records), n_classes=n_classes)
 
     def _require_public_records(self) -> None:
-        """Refuse a question about public scores where the study has no public predictions."""
         if not self.n_records:
             raise StudyInvalid(
                 "there are no public predictions, and this asks what each candidate scores in public",

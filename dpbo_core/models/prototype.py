@@ -23,20 +23,13 @@ from dpbo_core.models.import_path import check_names
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prototype:
-    """An estimator by example. `decode` gives the values that a study can only name, such as None, back.
+    """An estimator by example. `decode` gives the values that a study can only name, such as None, back."""
 
-    Attributes:
-        estimator: unfitted or not; it is cloned.
-        seed: for every `random_state` left free.
-        regression: what it must be.
-        decode: axis → (name → value).
-        columns: of the data frame that it is given; None where it is given numbers.
-    """
-
-    estimator: Any
-    seed: int
-    regression: bool
-    decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)
+    estimator: Any  # unfitted or not; it is cloned
+    seed: int  # for every `random_state` left free
+    regression: bool  # what it must be
+    decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)  # axis → (name → value)
+    # of the data frame that it is given; None where it is given numbers
     columns: tuple[NamedColumn, ...] | None = None
 
     @property
@@ -57,11 +50,7 @@ class Prototype:
         return decoded(hyperparameters, self.decode)
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """An unfitted clone with these hyperparameters, free `random_state`s seeded; names it lacks are refused.
-
-        Raises:
-            StudyInvalid: a name it does not have, or a value it refuses.
-        """
+        """An unfitted clone with these hyperparameters, free `random_state`s seeded; names it lacks are refused."""
         estimator = cloned(self.estimator)
         values = self.decoded(hyperparameters)
         for name in sorted(values, key=lambda name: name.count("__")):  # a part first, whose own are named after it
@@ -82,11 +71,7 @@ class Prototype:
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
     def identity(self) -> str:
-        """A hash of the estimator's class and parameters and of what `decode` names, the same in every process.
-
-        Raises:
-            StudyInvalid: a parameter cannot be pickled, or has no content of its own.
-        """
+        """A hash of the estimator's class and parameters and of what `decode` names, the same in every process."""
         import joblib
 
         digest, cause = "", ""
@@ -122,7 +107,6 @@ def function_name(function: Any) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
-    """The estimators and functions among these parameter values, in lists, tuples and dicts too."""
     nested = []
     for value in values:
         if isinstance(value, list | tuple):

@@ -37,11 +37,7 @@ class Pickle(bytes):
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
-    """The array that `work` returns for public arguments, computed in a child process; StudyInvalid if that fails.
-
-    Raises:
-        StudyInvalid: the work's own message, which is of public rows, or the process ended without a result.
-    """
+    """The array that `work` returns for public arguments, computed in a child process."""
     environment: Mapping[str, str] = {name: os.environ[name] for name in INHERITED if name in os.environ}
     with TemporaryFile() as result:
         process = subprocess.Popen(  # noqa: S603  this interpreter
@@ -98,7 +94,6 @@ def answer(result: int) -> None:
 
 
 def _words_of(file: Path) -> list[str]:
-    """The words in a file of /proc; none if the thread it is about has ended."""
     with contextlib.suppress(OSError):  # a thread that has ended
         return file.read_text(encoding="ascii").split()
     return []

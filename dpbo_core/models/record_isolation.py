@@ -45,11 +45,7 @@ class EnforcedPrediction(Protocol):
 
 
 def enforced_prediction() -> EnforcedPrediction:
-    """Return the installed feature.
-
-    Raises:
-        StudyInvalid: this installation has none.
-    """
+    """Return the installed feature."""
     value = declared("dpbo.rowwise").get("enforced")
     if value is None:
         raise StudyInvalid(

@@ -4,7 +4,7 @@ A test, not a proof. It finds statistics of the batch, draws at prediction, and 
 where the largest row says: the ways in which one record would have a hand on the scores of the others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -42,15 +42,13 @@ def check_rowwise(
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
-
-    Raises:
-        StudyInvalid: they disagree, or a public row cannot be predicted.
     """
     rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:ROWS_TRIED]
     together = model.outcome(rows, needs)
     reverse = model.outcome(rows[::-1], needs)
     n_apart = len(rows) if model.columns is None else min(len(rows), _FRAMES_TRIED)
-    pieces = list(_pieces(n_apart, min(n_apart, rows_alone)))
+    n_alone = min(n_apart, rows_alone)
+    pieces = [slice(i, i + 1) for i in range(n_alone)] + [slice(i, i + _FEW) for i in range(n_alone, n_apart, _FEW)]
     apart = [model.outcome(rows[piece], needs) for piece in pieces]
     rows_shown = np.arange(len(rows))[:, None] % 2 == 1
     beside = model.outcome(np.where(rows_shown, rows, model.stand_in), needs)
@@ -75,14 +73,7 @@ def check_rowwise(
     return together
 
 
-def _pieces(n: int, n_alone: int) -> Iterator[slice]:
-    """Slices of the first n rows to predict separately: `n_alone` single rows, then a few at once."""
-    yield from (slice(i, i + 1) for i in range(n_alone))
-    yield from (slice(i, i + _FEW) for i in range(n_alone, n, _FEW))
-
-
 def _extremes(rows: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Tables (k, d) of made-up rows far from all public ones, to predict beside these."""
     d = rows.shape[1]
     axis = np.eye(d)[np.arange(len(rows)) % d]
     return [1e8 * axis, 1e20 * axis, 1e6 * np.abs(rows).max(axis=0, initial=1.0) * np.ones_like(rows)]
@@ -95,11 +86,6 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model whose predictions of public rows (the mask `rows_shown`) change beside `extremes`.
-
-    Raises:
-        StudyInvalid: a row's class, number or probabilities depend on them.
-    """
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)
@@ -116,7 +102,6 @@ def _check_beside_extremes(
 
 
 def _same_rows(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Whether two arrays of outcomes are the same to the last bit, NaN being itself."""
     if a.dtype.kind == "f" and b.dtype.kind == "f":
         return bool(np.array_equal(a, b, equal_nan=True))
     return bool(equal(a.ravel(), b.ravel()).all())

@@ -32,19 +32,11 @@ class ScorableModel(ABC):
         """
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Each record's score as an integer, (m,), whatever its place among others; TypeError unless overridden.
-
-        Raises:
-            TypeError: as `steps`; or the model has none.
-        """
+        """Each record's score as an integer, (m,), whatever its place among others; TypeError unless overridden."""
         raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """The number of usable records of each class and histogram cell, (2, B); TypeError unless overridden.
-
-        Raises:
-            TypeError: the model ranks nothing.
-        """
+        """The number of usable records of each class and histogram cell, (2, B); TypeError unless overridden."""
         raise TypeError(f"a {type(self).__name__} ranks nothing")
 
     @classmethod

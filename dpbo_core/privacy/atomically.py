@@ -32,11 +32,7 @@ def create_atomically(path: Path, make: Callable[[Path], object]) -> bool:
 
 
 def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Replace the file at `path`, so that after a crash, too, it holds the old content whole or the new.
-
-    Raises:
-        OSError: the folder is missing or cannot be written.
-    """
+    """Replace the file at `path`, so that after a crash, too, it holds the old content whole or the new."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

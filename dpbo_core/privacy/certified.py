@@ -1,4 +1,7 @@
-"""What a method and a mechanism say of their own certificates, so that no list of their names is kept elsewhere.
+"""What methods, mechanisms and the private queries of features say of their own certificates.
+
+No list of their names is kept elsewhere. `DeclaredQuery` is what the core asks about a feature's query, by its
+name in the ledger.
 
 | symbol | name here | meaning |
 |---|---|---|
@@ -8,10 +11,12 @@
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.privacy.release import Release, Spend
 
 RECORDS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
@@ -61,14 +66,10 @@ class CertificateRules:
 
 @dataclass(frozen=True)
 class Worth:
-    """The privacy cost (ε, ρ) of a mechanism's noise, from a printed spend.
+    """The privacy cost (ε, ρ) of a mechanism's noise, from a printed spend."""
 
-    Attributes:
-        of: from the printed spend.
-        by_price: whether it is the printed price itself, since its noise has no formula of scale and sensitivity.
-    """
-
-    of: Callable[[Spend], tuple[float | None, float]]
+    of: Callable[[Spend], tuple[float | None, float]]  # from the printed spend
+    # whether it is the printed price itself, since its noise has no formula of scale and sensitivity
     by_price: bool = False
 
 
@@ -128,7 +129,6 @@ def stated_steps(release: Release) -> int:
 
 
 def _positive_fact(release: Release, name: str) -> int:
-    """The fact `name` of a release, refused unless a whole number from 1."""
     number = release.facts[name]
     if type(number) is not int or number < 1:
         raise ValueError(name)
@@ -147,3 +147,45 @@ def _fits_averaging(release: Release) -> bool:
 def only_shows(release: Release, *names: str) -> bool:
     """Whether the release's value has no parts but those named; a score's metric counts as its score."""
     return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)
+
+
+@dataclass(frozen=True)
+class DeclaredQuery:
+    """A kind of private query of a feature.
+
+    Attributes:
+        certificate_rules: what the certificate of one of its releases must show. Raises KeyError, TypeError,
+            ValueError where the release is none of its kind.
+        round_prefix: begins the name of each round that the ledger records before the release, for a query that
+            has many rounds at one price; "" for a query that releases once.
+        unreleased: what is said of a query of many rounds that goes on: why there is no release yet, the usual
+            cause, what to do.
+    """
+
+    certificate_rules: Callable[[Release], CertificateRules]
+    round_prefix: str = ""
+    unreleased: tuple[str, str, str] = ("", "", "")
+
+    def n_rounds(self, recorded: Iterable[str]) -> int:
+        """Return how many rounds are among what the ledger recorded of a query."""
+        return sum(name.startswith(self.round_prefix) for name in recorded)
+
+
+QUERIES: Mapping[str, DeclaredQuery] = NamedParts(__name__, {}, group="dpbo.queries")
+
+
+def rounds_of(kind: str) -> DeclaredQuery | None:
+    """Return the declared query of this kind if it has many rounds at one price, else None."""
+    query = QUERIES.get(kind)
+    return query if query is not None and query.round_prefix else None
+
+
+def check_sections(names: Iterable[str]) -> None:
+    """Refuse a study that has a section of a feature's query, by name, where no installed feature answers it."""
+    for name in names:
+        if name not in QUERIES:
+            raise StudyInvalid(
+                f"the study has [{name}], and this installation has no such feature",
+                cause="it was left out when dpbo was built",
+                remedy=f"install dpbo whole, or remove [{name}]",
+            )

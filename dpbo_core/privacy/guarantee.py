@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from dpbo_core.privacy.json_values import amount_of, list_of, text_of
+from dpbo_core.privacy.amounts import amount_of, list_of, text_of
 
 
 class PrivacyUnit(StrEnum):

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, amount_of, from_units, list_of, text_of
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
-from dpbo_core.privacy.json_values import amount_of, list_of, text_of
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,11 @@ ORDERS = tuple(1.0 + 10.0 ** (k / 24.0) for k in range(-60, 145))  # 1.003 … a
 
 @dataclass(frozen=True)
 class RenyiCurve:
-    """The Rényi cost of a mechanism at every order: pure ε, ρ-zCDP and a table of orders, which add up.
+    """The Rényi cost of a mechanism at every order: pure ε, ρ-zCDP and a table of orders, which add up."""
 
-    Attributes:
-        epsilon: of the pure part.
-        rho: of the zCDP part.
-        table: (order, cost), orders rising; between two orders the next higher one counts.
-    """
-
-    epsilon: float = 0.0
-    rho: float = 0.0
+    epsilon: float = 0.0  # of the pure part
+    rho: float = 0.0  # of the zCDP part
+    # (order, cost), orders rising; between two orders the next higher one counts
     table: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
@@ -91,7 +86,6 @@ class RenyiCurve:
 
     @cached_property
     def _costs(self) -> tuple[tuple[float, float], ...]:
-        """(α, ε(α)) at every order to try."""
         return tuple((alpha, self.at(alpha)) for alpha in self.orders)
 
     def _cost_in_table(self, alpha: float) -> float:

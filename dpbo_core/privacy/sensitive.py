@@ -40,7 +40,6 @@ class Opaque:
     __str__ = __repr__
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise TypeError: what Python calls to pickle or copy the handle."""
         raise TypeError("a handle on sensitive data stays in its process")
 
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
@@ -71,7 +70,6 @@ class Sensitive(Generic[T]):
         return "<sensitive>"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        """Raise TypeError: what Python calls to pickle, copy, compare, convert, iterate or add the value."""
         raise TypeError("a sensitive value leaves only through a mechanism")
 
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
@@ -145,11 +143,7 @@ def messages(*kinds: type[DpboError]) -> Message:
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:
-    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C.
-
-    Raises:
-        KeyboardInterrupt: the operator's own, made anew.
-    """
+    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C."""
     with _noting_interrupts() as interrupted:
         try:
             return work()
@@ -161,11 +155,7 @@ def attempted(work: Callable[[], T], otherwise: D) -> T | D:
 
 
 def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D]:
-    """The result of `work` for each item; `otherwise` where it raises anything but the operator's own Ctrl-C.
-
-    Raises:
-        KeyboardInterrupt: the operator's own, made anew.
-    """
+    """The result of `work` for each item; `otherwise` where it raises anything but the operator's own Ctrl-C."""
     done: list[T | D] = []
     with _noting_interrupts() as interrupted:
         for item in items:

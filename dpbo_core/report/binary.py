@@ -97,23 +97,15 @@ class BinaryCells(HistogramCells):
 
 @dataclass(frozen=True)
 class Binary(ReportKind):
-    """How a table of two classes is read.
+    """How a table of two classes is read."""
 
-    Attributes:
-        edges: between the bins, ascending.
-        threshold: the model's own, one of the edges.
-        ties: what public records say of pairs within a bin.
-        predicted: mean probability of the public records in each bin, as the model has it; None without one.
-        steps: how public records lie within each bin.
-        positive_class: what people call it.
-    """
-
-    edges: tuple[float, ...]
-    threshold: float
-    ties: AucTies
+    edges: tuple[float, ...]  # between the bins, ascending
+    threshold: float  # the model's own, one of the edges
+    ties: AucTies  # what public records say of pairs within a bin
+    # mean probability of the public records in each bin, as the model has it; None without one
     predicted: tuple[float | None, ...] | None
-    steps: PublicSteps
-    positive_class: str | None = None
+    steps: PublicSteps  # how public records lie within each bin
+    positive_class: str | None = None  # what people call it
 
     title = "two classes"
     metrics = (
@@ -270,7 +262,6 @@ class Binary(ReportKind):
         return cls(tuple(table["edges"]), table["threshold"], ties, predicted, steps, table["positive_class"])
 
     def _confusions(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """The estimated confusion matrix and its metrics at every bin edge, as JSON, from noised counts."""
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
         return [
@@ -292,7 +283,6 @@ class Binary(ReportKind):
         ]
 
     def _bin_shares(self, predicted: tuple[float | None, ...], estimates: Estimates) -> list[dict[str, Any]]:
-        """The calibration table as JSON: for each bin its ends, predicted and observed share, and records."""
         ends = [None, *self.edges, None]
         return [
             {
@@ -310,12 +300,6 @@ def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
     """The cheapest bin edge with its cost, as JSON (None: flag all or nobody); at `prevalence`, else the report's.
-
-    Args:
-        released: the value of a report of two classes.
-        false_positive: cost of flagging a negative.
-        false_negative: cost of missing a positive.
-        prevalence: share of positives; that of the table where None.
 
     Returns:
         The threshold (None where everybody or nobody is to be flagged) with the expected cost of one record. It was
@@ -385,7 +369,6 @@ def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str,
 
 
 def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
-    """The points of the ROC curve as JSON, from (0, 0) by every edge to (1, 1)."""
     recall, specificity = figures["at recall"].tolist(), figures["at specificity"].tolist()
     inner = [
         {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}

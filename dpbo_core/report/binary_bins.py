@@ -90,14 +90,12 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
 
 
 def _edges(values: Reals, positive: NDArray[np.bool_], threshold: float, n_bins: int) -> tuple[float, ...]:
-    """Class-balanced quantiles of the values and the model's own threshold, ascending and distinct."""
     last = values.max(initial=-math.inf)  # above the last edge there is somebody
     inner = {float(edge) for edge in _quantiles(values, positive, n_bins) if edge < last}
     return tuple(sorted(inner | {threshold}))
 
 
 def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Reals:
-    """The class-balanced quantiles that divide the values into `n_parts`; empty without records."""
     if not len(values):
         return values
     counts = np.bincount(positive, minlength=2)
@@ -145,15 +143,10 @@ def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) 
 
 @dataclass(frozen=True)
 class AucTies:
-    """What public records say of pairs within a bin.
+    """What public records say of pairs within a bin."""
 
-    Attributes:
-        ranked: c.
-        untied: υ.
-    """
-
-    ranked: float
-    untied: float
+    ranked: float  # c
+    untied: float  # υ
 
 
 def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
@@ -177,15 +170,10 @@ def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...
 
 @dataclass(frozen=True)
 class PublicSteps:
-    """How the public records of each bin lie in its steps, ascending: what average precision takes them to be like.
+    """How the public records of each bin lie in its steps, ascending; average precision assumes the same."""
 
-    Attributes:
-        positives: how many, of each bin in each of its K steps.
-        negatives: how many, of each bin in each of its K steps.
-    """
-
-    positives: tuple[tuple[int, ...], ...]
-    negatives: tuple[tuple[int, ...], ...]
+    positives: tuple[tuple[int, ...], ...]  # how many, of each bin in each of its K steps
+    negatives: tuple[tuple[int, ...], ...]  # how many, of each bin in each of its K steps
 
     @classmethod
     def of(cls, values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> "PublicSteps":

@@ -11,13 +11,13 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import (
     MEANS,
+    QUERIES,
     RECORDS,
     CertificateRules,
     Declared,
     counted_of_one,
     only_shows,
 )
-from dpbo_core.privacy.declared_query import QUERIES
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import NO_SCORE, Release
@@ -33,11 +33,7 @@ UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticErro
 
 
 def certified_table(release: Release) -> NoisedTable:
-    """The noised table of a report, whose types, lengths, size and noise scale are those that the release states.
-
-    Raises:
-        LookupError, TypeError, ValueError, AttributeError, ArithmeticError: it is no such table.
-    """
+    """The noised table of a report, refused unless its size and noise scale are those that the release states."""
     written = release.value["table"]
     table = NoisedTable.from_json(written, KINDS[written.get("kind")])
     by_person = "n_persons" in release.facts
@@ -88,7 +84,6 @@ def figures_in_words(release: Release) -> str:
 
 
 def _alike(expected: Any, shown: Any) -> bool:
-    """Whether two JSON documents are one: equal texts and keys, and numbers up to rounding."""
     if isinstance(expected, Mapping):
         return (
             isinstance(shown, Mapping)
@@ -108,11 +103,7 @@ PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "erro
 
 
 def report_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of an evaluation (one draw, its sensitivity); raises if the release shows more.
-
-    Raises:
-        KeyError, TypeError, ValueError: the release shows something else than a report, or its facts do not say.
-    """
+    """What a certificate must state of an evaluation (one draw, its sensitivity); refused if it shows more."""
     if not only_shows(release, *PARTS) or not isinstance(release.value["table"], dict):
         raise ValueError("value")
     moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)

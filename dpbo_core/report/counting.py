@@ -47,19 +47,12 @@ _SHOWN_AS = "a validation file"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counter:
-    """What counting needs, all of it public.
+    """What counting needs, all of it public."""
 
-    Attributes:
-        preprocessing: from raw columns to the model's rows.
-        model: whose decision values, classes or errors are counted.
-        cells: of the report's kind.
-        grouping: None for the whole alone.
-    """
-
-    preprocessing: Preprocessing
-    model: Scorable
-    cells: HistogramCells
-    grouping: Grouping | None = None
+    preprocessing: Preprocessing  # from raw columns to the model's rows
+    model: Scorable  # whose decision values, classes or errors are counted
+    cells: HistogramCells  # of the report's kind
+    grouping: Grouping | None = None  # None for the whole alone
 
     @property
     def n_groups(self) -> int:
@@ -81,18 +74,11 @@ class Counter:
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
 
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Each person's number of records in each histogram cell: as sensitive as the table.
-
-        Args:
-            table: m records.
-            people: the person of each, (m,).
-        """
+        """Each person's number of records in each histogram cell: as sensitive as the table."""
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """Each record's histogram cell, (m,), among those of all groups; an estimator is asked by its method
-        `scores`.
-        """
+        """Each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
@@ -147,11 +133,7 @@ def count(counter: Counter, table: Table) -> Sensitive[Integers]:
 def count_persons(
     counter: Counter, table: Table, people: Sequence[Person] | None, n_persons: int
 ) -> Sensitive[Integers]:
-    """The sealed histogram in which each person counts once; refused unless `people` has one for each record.
-
-    Raises:
-        Sealed: the persons are not those of the records.
-    """
+    """The sealed histogram in which each person counts once; refused unless `people` has one for each record."""
     if people is None or len(people) != table.n_records:
         raise Sealed  # how many records there are is not said
     return Sensitive(counter.by_person(table, people).table(counter.size, n_persons))
@@ -160,11 +142,7 @@ def count_persons(
 def count_parts(
     counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of files, refused unless they hold `n_records`; read by `workers`, or here if None.
-
-    Raises:
-        Sealed: a part could not be read, or the parts no longer hold m records.
-    """
+    """The sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
     workers = workers or SerialWorkers()
     parts = pieces_of(parts, workers)
     answers = [one for one in workers.map(PartCounter(counter), parts) if one is not None]
@@ -176,11 +154,7 @@ def count_parts(
 def count_persons_of_parts(
     counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, or here if None.
-
-    Raises:
-        Sealed: a part could not be read.
-    """
+    """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, else here."""
     workers = workers or SerialWorkers()
     parts = pieces_of(parts, workers)
     answers = [one for one in workers.answers(PersonPartCounter(counter, column), parts) if one]
@@ -209,15 +183,10 @@ class SensitiveTable(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FileTable:
-    """The validation file of a study, a folder of them, or the validation records of a bundled set.
+    """The validation file of a study, a folder of them, or the validation records of a bundled set."""
 
-    Attributes:
-        split: of the study.
-        tells: a file holds bytes, whose reader says sizes alone.
-    """
-
-    split: FileSplit
-    tells: tuple[type[DpboError], ...] = (StudyInvalid,)
+    split: FileSplit  # of the study
+    tells: tuple[type[DpboError], ...] = (StudyInvalid,)  # a file holds bytes, whose reader says sizes alone
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """The column names in the sensitive file's header; of a bundled set, those of its public half."""

@@ -57,23 +57,15 @@ KINDS: Mapping[str | None, type[ReportKind]] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EvaluatedModel:
-    """A model and what it says of the public records.
+    """A model and what it says of the public records."""
 
-    Attributes:
-        kind: of its report.
-        model: trained; not yet held to predicting row by row.
-        preprocessing: from raw columns to its rows.
-        X: the public rows, preprocessed, (n, d); of a linear model that is trained here none is needed, (n, 0).
-        public: what it says of them.
-        unlisted: what in it is not known to predict each row alone; "" for nothing.
-    """
-
-    kind: type[ReportKind]
-    model: Scorable
-    preprocessing: Preprocessing
+    kind: type[ReportKind]  # of its report
+    model: Scorable  # trained; not yet held to predicting row by row
+    preprocessing: Preprocessing  # from raw columns to its rows
+    # the public rows, preprocessed, (n, d); of a linear model that is trained here none is needed, (n, 0)
     X: NDArray[np.float64]
-    public: PublicRecords
-    unlisted: str
+    public: PublicRecords  # what it says of them
+    unlisted: str  # what in it is not known to predict each row alone; "" for nothing
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,17 +73,7 @@ class EvaluatedModel:
         return needed_columns(self.preprocessing)
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
-        """A counter of records by histogram cell under this model, which is checked here on public rows to predict
-        row by row, or made to where that is enforced; counts none.
-
-        Args:
-            edges: between the bins.
-            grouping: None for the whole alone.
-            section: the study's [model]; with rowwise = "enforced" each record is scored alone.
-
-        Raises:
-            StudyInvalid: it does not on public rows.
-        """
+        """A counter of records by histogram cell under this model, checked on public rows to predict row by row."""
         model, cells = self.model, self.kind.cells(self.public, edges)
         if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
             if section.enforced:
@@ -106,12 +88,7 @@ class EvaluatedModel:
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that the study released, refused if none: trained now on its public set, or read from a private
-    training's release.
-
-    Raises:
-        StudyInvalid: there is no such model, or it cannot be evaluated.
-    """
+    """The study's released model, trained now on its public set or read from a private training's release."""
     if public.problem.trainer is None:
         return _private_model(public, release)
     if not model_is_public(release):
@@ -143,11 +120,7 @@ def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel)
 
 
 def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> EvaluatedModel:
-    """The model at `point`, trained on the study's public set; for a private training an untrained one like it.
-
-    Raises:
-        StudyInvalid: it has too many classes, has no decision values for two, or fails on public rows.
-    """
+    """The model at `point`, trained on the study's public set; for a private training an untrained one like it."""
     trainer, fitted, unlisted = public.problem.trainer, public.preprocessing, public.problem.unlisted
     if trainer is None:  # the training set is sensitive: whichever will be released has such a shape
         return _privately_trained(fitted, LinearModel(np.zeros(fitted.n_features), 0.0, math.inf))
@@ -172,9 +145,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each public record's `verb` output, (n,), by a model at hyperparameters `point` that is trained here without
-    its fold.
-    """
+    """Each public record's `verb` output, (n,), by a model at `point` trained without the record's fold."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
@@ -184,11 +155,7 @@ def _out_of_fold(
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
-    """A saved model to evaluate, with its predictions of the study's public rows, some of which it may have seen.
-
-    Raises:
-        StudyInvalid: it does not fit the study's tables, or cannot be evaluated.
-    """
+    """A saved model to evaluate, with its predictions of the study's public rows, which it may have seen."""
     fitted, model = final.preprocessing, final.model
     if training_parts(spec, folder) is not None:
         raise StudyInvalid(
@@ -227,11 +194,7 @@ def no_model() -> StudyInvalid:
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:
-    """A saved model, from the folder dpbo or MLflow wrote, and the digest of its files.
-
-    Raises:
-        StudyInvalid: it cannot be read.
-    """
+    """A saved model, from the folder dpbo or MLflow wrote, and the digest of its files."""
     inside = Path(folder) / "data" / "data"
     home = inside if (inside / NUMBERS).exists() else Path(folder)
     final, digest = FinalModel.load(home), hashlib.sha256()

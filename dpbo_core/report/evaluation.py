@@ -167,8 +167,6 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
     """Refuse, before anything is trained, an evaluation that text, headers or budget rule out.
 
     An evaluation of that name and edition that was charged before is not asked for its room again.
-
-    Raises: as `open_evaluation`; nothing is charged.
     """
     study, problem = run.spec, run.problem
     query = EvaluationQuery.of(study, problem, epsilon)
@@ -192,8 +190,6 @@ def open_evaluation(
         run: of the study, whose [evaluation] says what is asked; begun with what `saved` says of the model.
         model: the folder of a saved final model; the model that the study released where None.
         epsilon: ε of the report, in the place of evaluation.epsilon.
-
-    Raises: as `evaluate_study`. Nothing is charged.
     """
     return open_request(request_of(run, model, epsilon), run.context)
 
@@ -201,10 +197,7 @@ def open_evaluation(
 def recorded_report(
     run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is asked for.
-
-    Args, Raises: as `open_evaluation`.
-    """
+    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is asked for."""
     study = run.spec
     if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
         return None
@@ -216,10 +209,7 @@ def recorded_report(
 
 
 def open_request(request: EvaluationRequest, context: QueryContext) -> "OpenEvaluation | EvaluationResult":
-    """Prepare a requested evaluation (model trained, nothing charged); if it is recorded already, its result.
-
-    Raises: as `open_evaluation`.
-    """
+    """Prepare a requested evaluation (model trained, nothing charged); if it is recorded already, its result."""
     query, release = request.query, replay(request.key, context)
     if release is not None:
         recorded = _read(query, release, replayed=True)
@@ -253,10 +243,7 @@ class OpenEvaluation:
         )
 
     def finish(self, context: QueryContext) -> EvaluationResult:
-        """Charge the price, count the records, add noise and record the release: the evaluation's result.
-
-        Raises: as `evaluate_study`.
-        """
+        """Charge the price, count the records, add noise and record the release: the evaluation's result."""
         request, query, cells = self.request, self.request.query, self.counter.cells
         priced, edges = self.query, json.dumps(cells.edges)
         charge = charged(priced, context)
@@ -308,7 +295,6 @@ def table_of(
 
 
 def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: EvaluationResult) -> EvaluationResult:
-    """The result with its repair and, unless nothing changes, the repaired model; from its release, at no price."""
     query = request.query
     query.check_kind(evaluated.kind)
     noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)
@@ -321,7 +307,6 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
 
 
 def _read(query: EvaluationQuery, release: Release, *, replayed: bool) -> EvaluationResult:
-    """The result of a recorded release, with the best threshold for costs or prevalence that the study states."""
     section, best = query.section, None
     if section.false_positive_cost is not None or section.prevalence is not None:
         query.check_kind(KINDS[release.value["table"].get("kind")])

@@ -75,13 +75,9 @@ class Grouping:
 
 @dataclass(frozen=True)
 class HistogramCells(RecordScore):
-    """A record scored by the number of its cell, so that whatever scores an estimator's records can count them.
+    """A record scored by the number of its cell, so that whatever scores an estimator's records can count them."""
 
-    Attributes:
-        edges: between the bins, public and ascending; none where no values are cut.
-    """
-
-    edges: tuple[float, ...]
+    edges: tuple[float, ...]  # between the bins, public and ascending; none where no values are cut
 
     @property
     @abstractmethod
@@ -162,17 +158,12 @@ def only_needed(table: Table, fitted: Preprocessing) -> Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonCells:
-    """How many records of each person lie in each cell: as sensitive as the records.
+    """How many records of each person lie in each cell: as sensitive as the records."""
 
-    Attributes:
-        names: (E, 32) bytes of the persons, one row an entry; a person has an entry for each cell with records.
-        cells: (E,).
-        numbers: (E,) at least 1.
-    """
-
+    # (E, 32) bytes of the persons, one row an entry; a person has an entry for each cell with records
     names: NDArray[np.uint8]
-    cells: Integers
-    numbers: Integers
+    cells: Integers  # (E,)
+    numbers: Integers  # (E,) at least 1
 
     @classmethod
     def of(cls, people: Persons, cells: Integers) -> "PersonCells":
@@ -197,14 +188,7 @@ class PersonCells:
         return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
 
     def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
-        """The exact histogram of `size` cells, each person's `weight` shared among the cells of that person's
-        records; of the absent ones of `n_persons`, all in cell 0.
-
-        Args:
-            size: C, cells.
-            n_persons: n_p.
-            weight: W.
-        """
+        """The histogram of `size` cells, each person's `weight` shared among that person's; absent ones in 0."""
         _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(records, owners, self.numbers)
@@ -215,7 +199,6 @@ class PersonCells:
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
-        """Each person's counts, with entries of the same person and cell added into one."""
         _, first, owners = np.unique(_sortable_names(names), return_index=True, return_inverse=True)
         pairs, entries = np.unique(np.stack([owners, cells]), axis=1, return_inverse=True)
         sums = np.zeros(pairs.shape[1], dtype=np.int64)
@@ -224,5 +207,4 @@ class PersonCells:
 
 
 def _sortable_names(names: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Persons' names (n, bytes) as one item each, (n,), which NumPy can sort."""
     return np.ascontiguousarray(names).view(np.dtype((np.void, NAME))).ravel()

@@ -78,13 +78,9 @@ class ClassCells(HistogramCells):
 
 @dataclass(frozen=True)
 class Multiclass(ReportKind):
-    """How a confusion matrix is read.
+    """How a confusion matrix is read."""
 
-    Attributes:
-        classes: their names, in the order of the cells.
-    """
-
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # their names, in the order of the cells
 
     title = "several classes"
     metrics = (*OF_CLASSES, "unread_share")
@@ -196,7 +192,6 @@ class Multiclass(ReportKind):
         return cls(tuple(table["classes"]))
 
     def _matrix(self, estimates: Estimates) -> list[dict[str, Any]]:
-        """The confusion matrix as JSON: each count with its noise interval and its sampling interval."""
         M, m = estimates.cells.sum(axis=0), estimates.n_records
         noise = [end - estimates.values["cell"] for end in estimates.noise["cell"]]
         variance = ((noise[1] - noise[0]) / (2.0 * Z)) ** 2

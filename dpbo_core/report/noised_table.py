@@ -73,23 +73,15 @@ Draws = Callable[[np.random.Generator, int], Reals]
 
 @dataclass(frozen=True)
 class NoisedTable:
-    """A released histogram with the public facts it is read by.
+    """A released histogram with the public facts it is read by."""
 
-    Attributes:
-        n_records: m.
-        scale: b.
-        kind: how its cells are read.
-        groups: names of the groups, the last for all other values; empty where there is the whole alone.
-        drawn: (C,): what cannot be read, then group by group the cells of the kind.
-        weight: W.
-    """
-
-    n_records: int
-    scale: float
-    kind: ReportKind
+    n_records: int  # m
+    scale: float  # b
+    kind: ReportKind  # how its cells are read
+    # names of the groups, the last for all other values; empty where there is the whole alone
     groups: tuple[str, ...]
-    drawn: tuple[int, ...]
-    weight: int = 1
+    drawn: tuple[int, ...]  # (C,): what cannot be read, then group by group the cells of the kind
+    weight: int = 1  # W
 
     @property
     def counts(self) -> Reals:
@@ -131,9 +123,7 @@ class NoisedTable:
         return simulated_noise(rng, self.scale, shape, self.weight)
 
     def estimates(self) -> Estimates:
-        """Every metric of the released table, with a 90% interval for the noise alone and one for noise and
-        sampling together.
-        """
+        """Every metric of the table, with 90% intervals for the noise alone and for noise with sampling."""
         kind, counts = self.kind, self.shifted(self.counts)
         positive = np.maximum(counts, 0.0)
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
@@ -292,9 +282,7 @@ def report(table: NoisedTable) -> dict[str, Any]:
 
 
 def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
-    """Simulated discrete Laplace noise of this scale in steps of 1/`weight`; where it is very wide, rounded Laplace
-    noise.
-    """
+    """Simulated discrete Laplace noise of this scale in steps of 1/`weight`; rounded Laplace if very wide."""
     if scale * weight > LARGE:
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
@@ -302,9 +290,7 @@ def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ..
 
 
 def _batches(draws: Draws, width: int) -> Iterator[Reals]:
-    """Simulated tables of `width` cells, made by `draws` from a fixed seed, in batches that fit in memory; two for
-    each of PAIRS noises in all.
-    """
+    """Simulated tables of `width` cells by `draws`, two for each of PAIRS noises, in batches that fit memory."""
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
         size = max(1, min(left, AT_ONCE // (2 * width)))

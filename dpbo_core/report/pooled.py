@@ -38,13 +38,9 @@ SITES_OWN = ("n_records", "n_persons", "noise_scale", "drawn")  # of a table; al
 
 @dataclass(frozen=True, kw_only=True)
 class PooledTable(NoisedTable):
-    """The sum of several sites' tables.
+    """The sum of several sites' tables."""
 
-    Attributes:
-        scales: b_i, one a site.
-    """
-
-    scales: tuple[float, ...]
+    scales: tuple[float, ...]  # b_i, one a site
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Reals:
         """Simulated noise of the sites' added-up table, of the given shape: the sum of a draw for every site."""
@@ -52,13 +48,7 @@ class PooledTable(NoisedTable):
 
 
 def pool(releases: Sequence[Release]) -> dict[str, Any]:
-    """One report, as JSON, of several sites' releases of one model in the same cells (others are refused), and
-    whether the sites disagree.
-
-    Raises:
-        StudyInvalid: they cannot be summed: fewer than two, another model or other bins, one site twice.
-        CertificateFalse: a site's numbers do not support its guarantee, or its figures are not those of its table.
-    """
+    """One report, as JSON, of several sites' releases of one model, and whether the sites disagree."""
     _check(releases)
     written = [release.value["table"] for release in releases]
     tables = [NoisedTable.from_json(table, KINDS[table.get("kind")]) for table in written]
@@ -117,24 +107,13 @@ def _distance(shares: Reals, variances: Reals) -> Reals:
 
 
 def _site(release: Release) -> dict[str, Any]:
-    """A site's entry in the pooled report, as JSON: its release's names, guarantee and metrics, no table."""
     names = ("release_id", "released_at", "study", "edition", "dataset", "guarantee")
     document = release.to_json()
     figures = {"metrics": dict(release.value["metrics"]), "figures": figures_in_words(release)}
     return {name: document[name] for name in names} | figures
 
 
-def _names_model(release: Release) -> bool:
-    """Whether a release's facts name its model, by a text."""
-    return isinstance(release.facts.get("model_digest"), str)
-
-
 def _check(releases: Sequence[Release]) -> None:
-    """Refuse releases that cannot be pooled: too few, of one dataset twice, of different models or of other cells.
-
-    Raises:
-        StudyInvalid: as `pool`.
-    """
     if len(releases) < 2 or any(r.method != KIND or r.guarantee.evidence.refuted for r in releases):
         raise StudyInvalid(
             "a pool needs private reports of two sites or more",
@@ -148,7 +127,8 @@ def _check(releases: Sequence[Release]) -> None:
             cause="a file was named twice, or two editions of one site",
             remedy="name one report a site: nobody's records may be counted twice",
         )
-    digests = {release.facts["model_digest"] if _names_model(release) else None for release in releases}
+    named = (release.facts.get("model_digest") for release in releases)
+    digests = {digest if isinstance(digest, str) else None for digest in named}
     if len(digests) > 1 or None in digests:  # what names no model may be of any
         raise StudyInvalid(
             "the reports are of different models",

@@ -82,19 +82,13 @@ class PublicBins:
 
 @dataclass(frozen=True)
 class Regression(ReportKind):
-    """How a histogram of errors is read.
+    """How a histogram of errors is read."""
 
-    Attributes:
-        edges: between the bins, ascending, 0 among them, each with its negative; in the target's unit.
-        bound: E.
-        bins: what public errors say of each.
-        variance: V.
-    """
-
+    # between the bins, ascending, 0 among them, each with its negative; in the target's unit
     edges: tuple[float, ...]
-    bound: float
-    bins: PublicBins
-    variance: float
+    bound: float  # E
+    bins: PublicBins  # what public errors say of each
+    variance: float  # V
 
     title = "a regression"
     metrics = ("mae", *ABSOLUTE, "bias", "rmse", "r2_public_baseline", *QUANTILES, "unread_share")
@@ -193,9 +187,7 @@ class Regression(ReportKind):
         return (-E if "bias" in name or name in QUANTILES else 0.0), E
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report's parts beside its metrics, as JSON by name: each bin's count, and how far binning can move
-        the mean error.
-        """
+        """The report's parts beside its metrics, as JSON: each bin's count, and the error that binning may add."""
         ends = [None, *self.edges, None]
         return {
             "errors": [
@@ -224,9 +216,7 @@ class Regression(ReportKind):
         return float((n * off).sum() / n.sum()) if n.sum() > 0.0 else math.nan
 
     def to_json(self) -> dict[str, Any]:
-        """The public facts of this kind of report, as JSON without any counts of sensitive records: edges, bound,
-        and the public records' errors in each bin.
-        """
+        """This report's public facts, as JSON: edges, bound, and the public records' errors in each bin."""
         bins = {name: list(values) for name, values in asdict(self.bins).items()}
         facts = {"edges": list(self.edges), "bound": self.bound, "bins": bins, "variance": self.variance}
         return {"kind": "errors", **facts}
@@ -279,9 +269,7 @@ def _clipped(public: PublicRecords) -> tuple[Reals, float]:
 
 
 def _quantile(name: str, n: Reals, ends: Reals, share: float) -> dict[str, Reals]:
-    """The `share` quantile of errors with counts `n` in bins, interpolated, as `name`; and its bin's ends, as "low
-    …" and "high …".
-    """
+    """The interpolated `share` quantile of errors with counts `n` in bins, and its bin's ends, by name."""
     reached, sought = n.cumsum(axis=-1), share * n.sum(axis=-1)
     at = (reached[..., :-1] < sought[..., None]).sum(axis=-1)
     inside = np.take_along_axis(n, at[..., None], axis=-1)[..., 0]

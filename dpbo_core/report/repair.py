@@ -59,25 +59,16 @@ THESE = "recall is kept for these records in 90% of draws of the noise; for othe
 
 @dataclass(frozen=True)
 class Repair:
-    """A recalibration and a threshold, with the report before and after.
+    """A recalibration and a threshold, with the report before and after."""
 
-    Attributes:
-        slope: a; 1 where the probabilities are left.
-        intercept: b; 0 where they are left.
-        threshold: in the model's own decision values; the model's own where none is stated or none can keep it.
-        probability: the same as a probability of the repaired model; None of a model without probabilities.
-        why: what was done, and what was left as it is.
-        before: metrics, calibration and confusion at the threshold, of the model as it was.
-        after: the same of the repaired one.
-    """
-
-    slope: float
-    intercept: float
-    threshold: float
+    slope: float  # a; 1 where the probabilities are left
+    intercept: float  # b; 0 where they are left
+    threshold: float  # in the model's own decision values; the model's own where none is stated or none can keep it
+    # the same as a probability of the repaired model; None of a model without probabilities
     probability: float | None
-    why: tuple[str, ...]
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
+    why: tuple[str, ...]  # what was done, and what was left as it is
+    before: Mapping[str, Any]  # metrics, calibration and confusion at the threshold, of the model as it was
+    after: Mapping[str, Any]  # the same of the repaired one
 
     @property
     def terms(self) -> dict[str, float]:
@@ -111,9 +102,7 @@ class BinnedLogOdds:
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """The recalibrated share p of positives in each bin, (B,), and its gradient by slope and
-        intercept, (2, B).
-        """
+        """The recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
         records = np.maximum(self._binned(np.ones(len(p))), 1.0)
         empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)
@@ -122,7 +111,6 @@ class BinnedLogOdds:
         return np.clip(self._binned(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
 
     def _binned(self, weights: Reals) -> Reals:
-        """The sum in each bin, (B,), of one weight per public record."""
         return np.bincount(self.bins, weights=weights, minlength=self.size).astype(np.float64)
 
 
@@ -137,14 +125,6 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
     """The repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal, "recall=0.9",
     or None for its own.
-
-    Args:
-        table: as it was released.
-        public: what the model says of public records.
-        threshold: "cost=10:1", "recall=0.9", or None for the model's own.
-
-    Raises:
-        StudyInvalid: a report of another kind, which has no threshold and no probabilities of one class.
     """
     kind = table.kind
     if not isinstance(kind, Binary):
@@ -271,7 +251,6 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, po
 
 
 def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The log loss, AUC, calibration and counts at the threshold of a report (JSON), to show before and after."""
     names = ("mean_log_loss", "calibration_error", "auc")
     return {
         "metrics": {name: value["metrics"][name] for name in names if name in value["metrics"]},
@@ -284,13 +263,7 @@ WITHOUT_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
-    """The evaluated model with the repair applied, fit to be saved; `loss`: of a linear model, by name, else None.
-
-    Args:
-        evaluated: trained on the public set, or read.
-        repair: of its report.
-        loss: of a linear model; None of any other.
-    """
+    """The evaluated model with the repair applied, fit to be saved; `loss` is a linear model's, else None."""
     fitted, model, public = evaluated.preprocessing, evaluated.model, evaluated.public
     how = {"verb": public.verb, "logistic": public.logistic}
     if isinstance(model, FittedEstimator):

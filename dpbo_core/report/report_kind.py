@@ -31,40 +31,24 @@ MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicRecords:
-    """What a public model says of the public records, each as trained without that record's fold where it can be.
+    """What a public model says of the public records, each trained without that record's fold if possible."""
 
-    Attributes:
-        truth: class indices, or targets, (n,).
-        outcome: decision values, predicted classes (−1 for none), or predicted targets, (n,).
-        verb: of the estimator, whose outcome it is.
-        classes: what people call the classes; none of a regression.
-        logistic: whether the logistic function of a decision value is the model's probability.
-        error_bound: E, where the study states one.
-    """
-
-    truth: NDArray[Any]
-    outcome: NDArray[Any]
-    verb: Verb = "predict"
-    classes: tuple[str, ...] = ()
-    logistic: bool = False
-    error_bound: float | None = None
+    truth: NDArray[Any]  # class indices, or targets, (n,)
+    outcome: NDArray[Any]  # decision values, predicted classes (−1 for none), or predicted targets, (n,)
+    verb: Verb = "predict"  # of the estimator, whose outcome it is
+    classes: tuple[str, ...] = ()  # what people call the classes; none of a regression
+    logistic: bool = False  # whether the logistic function of a decision value is the model's probability
+    error_bound: float | None = None  # E, where the study states one
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """How much is counted, and how noisily.
+    """How much is counted, and how noisily."""
 
-    Attributes:
-        n_records: m.
-        scale: b of the noise in each cell.
-        n_groups: G; the whole is the sum of the groups, so that its noise grows with them.
-        counted: "records" or "persons".
-    """
-
-    n_records: int
-    scale: float
-    n_groups: int = 1
-    counted: str = "records"
+    n_records: int  # m
+    scale: float  # b of the noise in each cell
+    n_groups: int = 1  # G; the whole is the sum of the groups, so that its noise grows with them
+    counted: str = "records"  # "records" or "persons"
 
     def __str__(self) -> str:
         return f"{self.n_records:,} {self.counted}"
@@ -77,23 +61,14 @@ TELLS_NOTHING = 0.25 * MEAN_ABSOLUTE / 1.645  # 1.645: of a normal, its 95% quan
 
 @dataclass(frozen=True)
 class ExpectedErrors:
-    """What to expect of a report's noise, from public facts alone.
+    """What to expect of a report's noise, from public facts alone."""
 
-    Attributes:
-        edges: between the bins, ascending; none where there are no bins.
-        errors: mean |error| of figures, by name.
-        n_cells: how many cells are noised.
-        verdict: "good", "poor" or "useless".
-        why: one sentence for the person who pays.
-        facts: what public records say beside it, by name.
-    """
-
-    edges: tuple[float, ...]
-    errors: Mapping[str, float]
-    n_cells: int
-    verdict: str
-    why: str
-    facts: Mapping[str, float]
+    edges: tuple[float, ...]  # between the bins, ascending; none where there are no bins
+    errors: Mapping[str, float]  # mean |error| of figures, by name
+    n_cells: int  # how many cells are noised
+    verdict: str  # "good", "poor" or "useless"
+    why: str  # one sentence for the person who pays
+    facts: Mapping[str, float]  # what public records say beside it, by name
 
     @property
     def warning(self) -> str:
@@ -104,9 +79,7 @@ class ExpectedErrors:
 
 
 def verdict(*errors: tuple[float, float, float]) -> str:
-    """The verdict, "good", "poor" or "useless", on the worst of errors, each as (expected, largest good, largest
-    usable).
-    """
+    """The verdict "good", "poor" or "useless" by the worst error: (expected, largest good, largest usable)."""
     for place, word in enumerate(("good", "poor"), start=1):
         if all(one[0] <= one[place] for one in errors):
             return word
@@ -141,21 +114,13 @@ def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.
 
 @dataclass(frozen=True)
 class Estimates:
-    """Figures of a released table with both intervals; NaN where nothing can be said.
+    """Figures of a released table with both intervals; NaN where nothing can be said."""
 
-    Attributes:
-        values: the figures, by name.
-        noise: their noise intervals.
-        sampling: their sampling intervals.
-        cells: of the table, shifted to sum to m: those that could be read, (G, *shape).
-        n_records: m.
-    """
-
-    values: Figures
-    noise: Mapping[str, Interval]
-    sampling: Mapping[str, Interval]
-    cells: Reals
-    n_records: int
+    values: Figures  # the figures, by name
+    noise: Mapping[str, Interval]  # their noise intervals
+    sampling: Mapping[str, Interval]  # their sampling intervals
+    cells: Reals  # of the table, shifted to sum to m: those that could be read, (G, *shape)
+    n_records: int  # m
 
     def figure(self, name: str, at: int | None = None) -> dict[str, Any]:
         """The metric `name`, or its element `at`, as JSON: value and both intervals."""
@@ -179,32 +144,21 @@ def plain(value: Any) -> float | None:
 
 
 class ReportKind(Protocol):
-    """The public facts by which the cells of one kind of report are read; a kind says what is not as here.
+    """The public facts by which the cells of one kind of report are read; a kind says what is not as here."""
 
-    Attributes:
-        title: what people call it.
-        metrics: figures of the whole report, in their order.
-        of_a_group: figures that each group has, and its distance from all other records.
-        raised: figures that are sums of absolute values, which noise raises.
-        has_threshold: whether costs and a prevalence choose a threshold of it.
-        has_bins: whether a number of bins can be asked for.
-        divided: figures that are shares of the records of a class, by name, and which: its place, or None for each
-            of all. Where the table has too few of that class, nothing is said of them.
-    """
-
-    title: ClassVar[str]
-    metrics: ClassVar[tuple[str, ...]]
-    of_a_group: ClassVar[tuple[str, ...]]
-    raised: ClassVar[tuple[str, ...]] = ()
-    has_threshold: ClassVar[bool] = False
-    has_bins: ClassVar[bool] = True
+    title: ClassVar[str]  # what people call it
+    metrics: ClassVar[tuple[str, ...]]  # figures of the whole report, in their order
+    of_a_group: ClassVar[tuple[str, ...]]  # figures that each group has, and its distance from all other records
+    raised: ClassVar[tuple[str, ...]] = ()  # figures that are sums of absolute values, which noise raises
+    has_threshold: ClassVar[bool] = False  # whether costs and a prevalence choose a threshold of it
+    has_bins: ClassVar[bool] = True  # whether a number of bins can be asked for
+    # figures that are shares of the records of a class, by name, and which: its place, or None for each of all.
+    # Where the table has too few of that class, nothing is said of them.
     divided: ClassVar[Mapping[str, int | None]] = {}
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
-        """The bin edges for `n_bins` bins (None: the kind's own number), and the errors that noise will leave in a
-        report of `size`, with a verdict.
-        """
+        """The edges for `n_bins` bins (None: usual), and the errors that noise leaves in a report of `size`."""
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
@@ -252,9 +206,7 @@ class ReportKind(Protocol):
         """The report's parts beside metrics and groups, as JSON by name."""
 
     def to_json(self) -> dict[str, Any]:
-        """The public facts by which this kind of report reads its cells, without any counts, as they stand in a
-        table's JSON.
-        """
+        """The public facts by which this kind of report reads its cells, as they stand in a table's JSON."""
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Self:

@@ -65,25 +65,17 @@ class EvaluationQuery:
     """One evaluation, before any model is trained.
 
     Attributes:
-        spec: the study.
-        problem: its public facts.
-        epsilon: ε of the report.
-        section: [evaluation], or its defaults.
         data: the study's, with a validation set.
     """
 
-    spec: StudySpec
-    problem: Problem
-    epsilon: float
-    section: EvaluationSection
+    spec: StudySpec  # the study
+    problem: Problem  # its public facts
+    epsilon: float  # ε of the report
+    section: EvaluationSection  # [evaluation], or its defaults
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
-        """The evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set.
-
-        Raises:
-            StudyInvalid: no ε is stated, or one that is no privacy level, or what is asked is not there yet.
-        """
+        """The evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set."""
         section = spec.evaluation or EvaluationSection()
         section = section if epsilon is None else section.replace(epsilon=float(epsilon))
         if section.epsilon is None:
@@ -107,11 +99,7 @@ class EvaluationQuery:
         return cls(spec, problem, section.epsilon, section)
 
     def check_kind(self, kind: type[ReportKind]) -> None:
-        """Refuse an evaluation that asks for what this kind of report does not have, as bins of a multiclass one.
-
-        Raises:
-            StudyInvalid: something is.
-        """
+        """Refuse an evaluation that asks for what this kind of report lacks, as bins of a multiclass one."""
         section, title = self.section, kind.title
         if self.spec.data.sensitive_training:
             title = "a privately trained model"
@@ -192,11 +180,7 @@ class EvaluationQuery:
         )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
-        """The column of groups and its values, which must be public or it is refused; None where none is asked for.
-
-        Raises:
-            StudyInvalid: the column cannot be one of groups, or nothing public says its categories.
-        """
+        """The column of groups and its public values; None where none is asked for."""
         column = self.section.group
         if column is None:
             return None
@@ -242,27 +226,16 @@ class EvaluationQuery:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EvaluationRequest:
-    """A query with the public half of what it is about, before any model is trained.
+    """A query with the public half of what it is about, before any model is trained."""
 
-    Attributes:
-        query: what is asked.
-        table: the sensitive records.
-        public: what was read of them.
-        grouping: None for the whole alone.
-        key: under which the ledger keeps the release.
-        model: a saved one, or the release whose model will be trained.
-        digest: of that model, which is public.
-        folder: the folder that the study's data paths are relative to.
-    """
-
-    query: EvaluationQuery
-    table: SensitiveTable
-    public: PublicHalf
-    grouping: Grouping | None
-    key: QueryKey
-    model: Release | FinalModel
-    digest: str
-    folder: str | Path = "."
+    query: EvaluationQuery  # what is asked
+    table: SensitiveTable  # the sensitive records
+    public: PublicHalf  # what was read of them
+    grouping: Grouping | None  # None for the whole alone
+    key: QueryKey  # under which the ledger keeps the release
+    model: Release | FinalModel  # a saved one, or the release whose model will be trained
+    digest: str  # of that model, which is public
+    folder: str | Path = "."  # the folder that the study's data paths are relative to
 
     def evaluated_model(self) -> EvaluatedModel:
         """The model to evaluate, read if saved, else trained now, with its predictions of the public records."""
@@ -272,11 +245,7 @@ class EvaluationRequest:
 
 
 def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None) -> ExpectedErrors:
-    """The bin edges and the errors noise will leave in the report; settings its kind does not have are refused.
-
-    Raises:
-        StudyInvalid: the section asks for what a report of this kind does not have.
-    """
+    """The bin edges and the errors noise will leave in the report; settings its kind does not have are refused."""
     query.check_kind(evaluated.kind)
     return evaluated.kind.expected(evaluated.public, query.size(grouping), query.section.bins)
 
@@ -287,13 +256,7 @@ def saved(model: str | Path | None) -> tuple[Source, ...]:
 
 
 def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
-    """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read.
-
-    Args:
-        run: the study's, begun with what `saved` says of the model.
-        model: the folder of a saved final model, or None.
-        epsilon: ε of the report, in the place of evaluation.epsilon.
-    """
+    """Evaluation of a saved `model` or (None) the released one, refused if none is; only public data are read."""
     spec, public = run.spec, run.public
     query = EvaluationQuery.of(spec, run.problem, epsilon)
     if not isinstance(run.data, FileSplit):
@@ -315,11 +278,7 @@ def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> Eva
 def request_of_released(
     run: Run, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable
 ) -> EvaluationRequest:
-    """The evaluation of the model that a study released (refused before it has), on `table`, with its ledger key.
-
-    Raises:
-        StudyInvalid: it released nothing yet.
-    """
+    """The evaluation of the model that a study released, on `table`, with its ledger key."""
     tuned, digest = replay(run.key, run.context), digest_of_released(run.key)
     if tuned is None:
         raise not_released(run.spec, run.ledger)
@@ -364,11 +323,7 @@ def check_header(
     grouping: Grouping | None,
     needed: tuple[str, ...],
 ) -> None:
-    """Refuse a sensitive table without the column of groups or a column that the model needs.
-
-    Raises:
-        StudyInvalid: it has not.
-    """
+    """Refuse a sensitive table without the column of groups or a column that the model needs."""
     columns = table.columns(public)
     if grouping is not None and grouping.column not in columns:
         raise StudyInvalid(
@@ -393,12 +348,7 @@ def check_header(
 def of_a_candidate(
     resolved: ResolvedStudy, public: PublicHalf
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
-    """A study's evaluation before tuning: the query, the first candidate's model, trained now to stand for any, and
-    the groups.
-
-    Raises:
-        StudyInvalid: there will be no model, or it cannot be evaluated so.
-    """
+    """A study's evaluation before tuning: the query, the first candidate's model as a sample, and the groups."""
     query = EvaluationQuery.of(resolved.spec, public.problem, None)
     if not resolved.method.releases_hyperparameters:
         raise StudyInvalid(
@@ -413,9 +363,6 @@ def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
     """The evaluation that a study asks for in its [evaluation], to be charged together with the study.
 
     It is checked on the model of one candidate, trained on the public half.
-
-    Raises:
-        StudyInvalid, AssumptionNotAccepted: it cannot be evaluated so; nothing is charged here.
     """
     run, public = ready.run, ready.public
     query, evaluated, grouping = of_a_candidate(run.study, public)

@@ -7,15 +7,7 @@ from dpbo_core.study.resolve import ResolvedStudy
 
 
 def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
-    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it.
-
-    Args:
-        study: resolved.
-        ledger: where its dataset's account is; None for none yet, and then its [budget] pays.
-
-    Raises:
-        StudyInvalid: the study cannot run as written.
-    """
+    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it."""
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:
         from dpbo_core.report.request import EvaluationQuery

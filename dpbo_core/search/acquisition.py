@@ -29,7 +29,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems import srinivas_2010
 
@@ -57,21 +56,16 @@ class Acquisition(Protocol):
 
 @dataclass(frozen=True)
 class UCB:
-    """Upper confidence bound μ + √β_t·σ. Source: Srinivas et al. (2010), Algorithm 1.
+    """Upper confidence bound μ + √β_t·σ. Source: Srinivas et al. (2010), Algorithm 1."""
 
-    Attributes:
-        beta: β, the same at every step; None for β_t = 2 log(N t² π²/(6 δ′)).
-        delta: δ′, used when `beta` is None.
-    """
-
-    beta: float | None = None
-    delta: float = 0.1
+    beta: float | None = None  # β, the same at every step; None for β_t = 2 log(N t² π²/(6 δ′))
+    delta: float = 0.1  # δ′, used when `beta` is None
 
     def __post_init__(self) -> None:
         if self.beta is not None and not 0.0 <= self.beta < math.inf:
-            raise StudyInvalid(f"UCB with beta = {self.beta}", remedy="give a finite number of at least 0, or none")
+            raise ValueError(f"UCB with beta = {self.beta}, and not a finite number of at least 0")
         if not 0.0 < self.delta < 1.0:
-            raise StudyInvalid(f"UCB with delta = {self.delta}", remedy="give a probability between 0 and 1")
+            raise ValueError(f"UCB with delta = {self.delta}, and not a probability between 0 and 1")
 
     def beta_at(self, n_candidates: int, step: int) -> float:
         """The β_t of the bound μ + √β_t·σ at step t ≥ 1: `beta`, or that of Srinivas et al. (2010) for None."""
@@ -116,25 +110,10 @@ class ExpectedImprovement:
         return improvement
 
 
-ACQUISITIONS: dict[str, type[UCB] | type[ExpectedImprovement]] = {
-    "ucb": UCB,
-    "ei": ExpectedImprovement,
-}
-
-
 def acquisition_named(name: str, *, beta: float | None = None) -> Acquisition:
-    """The acquisition that a study calls `name`, another name refused; `beta` has an effect on "ucb" alone.
-
-    Raises:
-        StudyInvalid: an unknown name, with the nearest valid one, or an impossible β.
-    """
-    if name not in ACQUISITIONS:
-        raise StudyInvalid(
-            f"acquisition {name!r} is not known{suggestion(name, ACQUISITIONS)}",
-            cause="a misspelt name",
-            remedy=f"choose one of {', '.join(ACQUISITIONS)}",
-        )
-    return UCB(beta) if name == "ucb" else ACQUISITIONS[name]()
+    """The acquisition that a study calls `name`; `beta` has an effect on "ucb" alone."""
+    acquisitions: dict[str, Acquisition] = {"ucb": UCB(beta), "ei": ExpectedImprovement()}
+    return acquisitions[name]
 
 
 class BayesianSearch:
@@ -144,12 +123,7 @@ class BayesianSearch:
     """
 
     def __init__(self, posterior: Posterior, acquisition: Acquisition) -> None:
-        """A search before its first value.
-
-        Args:
-            posterior: nothing observed yet; it is this search's own, which adds what it is told.
-            acquisition: how the next candidate is chosen.
-        """
+        """A search before its first value."""
         self._posterior = posterior
         self._acquisition = acquisition
         self._visited: list[int] = []

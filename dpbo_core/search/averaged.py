@@ -83,7 +83,6 @@ class AveragedSearch:
         )
 
     def _with_fixed_kernel(self, lengthscale: float, variance: float, mean: NDArray[np.float64]) -> BayesianSearch:
-        """A search over all candidates by one kernel, which has been told no value yet."""
         domain, kernel = self.domain, kernel_named(self.domain.prior.kernel, lengthscale, variance)
         posterior = Posterior(domain.encoded, kernel, domain.noise_variance, mean)
         return BayesianSearch(posterior, self._acquisition)

@@ -56,12 +56,7 @@ class BranchAndBound:
     """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
     def __init__(self, encoded: NDArray[np.float64], kernel: Kernel) -> None:
-        """A search before the first evaluation.
-
-        Args:
-            encoded: Λ in the unit cube, shape (N, d).
-            kernel: prior covariance.
-        """
+        """A search before the first evaluation."""
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)
@@ -103,7 +98,6 @@ class BranchAndBound:
             self._n_evaluated += 1
 
     def _deviation_bound(self) -> NDArray[np.float64]:
-        """√β_t times each candidate's posterior standard deviation, (N,)."""
         t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE))
         return np.asarray(math.sqrt(beta) * self._posterior.std)

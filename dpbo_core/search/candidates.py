@@ -49,25 +49,15 @@ class ReleasedScore:
 
 @dataclass(frozen=True)
 class EarlierEdition:
-    """The release of one earlier edition, as far as a later edition's search begins with it.
+    """The release of one earlier edition, as far as a later edition's search begins with it."""
 
-    Attributes:
-        edition: what people tell it by.
-        release_id: the ledger's name of its release.
-        scores: what it released of candidates of Λ.
-    """
-
-    edition: str
-    release_id: str
-    scores: tuple[ReleasedScore, ...]
+    edition: str  # what people tell it by
+    release_id: str  # the ledger's name of its release
+    scores: tuple[ReleasedScore, ...]  # what it released of candidates of Λ
 
 
 def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
-    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis.
-
-    Raises:
-        StudyInvalid: 0 points on an axis, or more candidates than memory holds.
-    """
+    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis."""
     for name in space.axes:
         if points.get(name, 1) < 1:
             raise StudyInvalid(
@@ -124,7 +114,6 @@ def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.flo
 
 
 def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> CandidateSet:
-    """The candidate set of these points, with their places in the unit cube."""
     encoded = np.array([space.encode(point) for point in points], dtype=float)
     encoded = encoded.reshape(len(points), space.dimensions)
     encoded.flags.writeable = False
@@ -157,14 +146,12 @@ def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
 
 
 def _values(axis: Axis, points: int) -> int:
-    """The number of values that an axis will list, without listing them."""
     if isinstance(axis, Categorical):
         return len(axis.values)
     return min(points, axis.high - axis.low + 1) if isinstance(axis, Integer) else points
 
 
 def _refuse_too_many(count: int) -> None:
-    """Refuse a candidate set of more than `LARGEST` points."""
     if count > LARGEST:
         raise StudyInvalid(
             f"the candidate set would have {count:,} points; this machine's memory is planned for {LARGEST:,}",

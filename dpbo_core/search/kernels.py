@@ -33,7 +33,12 @@ class StationaryKernel(ABC):
     variance: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_kernel(self.lengthscale, self.variance)
+        for name in ("lengthscale", "variance"):
+            if not 1e-100 <= getattr(self, name) <= 1e100:  # squares stay finite; NaN fails too
+                raise StudyInvalid(
+                    f"kernel {name} = {getattr(self, name)}",
+                    remedy="choose a lengthscale between 0.05 and 2 in the unit cube, and variance 1",
+                )
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
         """The covariances k(λ, point) of every candidate with a point: (N, d), (d,) → (N,)."""
@@ -160,13 +165,3 @@ def squared_distance(
         difference *= difference
         total += difference
     return total
-
-
-def _check_kernel(lengthscale: float, variance: float) -> None:
-    for name, value in (("lengthscale", lengthscale), ("variance", variance)):
-        if not 1e-100 <= value <= 1e100:  # squares stay finite; NaN fails too
-            raise StudyInvalid(
-                f"kernel {name} = {value}",
-                cause=f"a {name} is a positive finite number",
-                remedy="choose a lengthscale between 0.05 and 2 in the unit cube, and variance 1",
-            )

@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `encoded` | candidates in the unit cube | (N, d) |
-| — | `past` | what earlier editions saw, each value with its own noise | `gp.drifting.Observations` |
+| — | `past` | what earlier editions saw, each value with its own noise | `drifting.Observations` |
 | w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
 | p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
 | π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |
@@ -33,17 +33,11 @@ Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of i
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """The posterior of the present score: components that follow from the past, and fresh ones, weighed together.
+    """The posterior of the present score: components that follow from the past, and fresh ones, weighted."""
 
-    Attributes:
-        learned: what follows from the past and the present.
-        fresh: what follows from the present alone; None before there is any.
-        weights: of all of them, (C,).
-    """
-
-    learned: Drifting
-    fresh: KernelMixture | None
-    weights: NDArray[np.float64]
+    learned: Drifting  # what follows from the past and the present
+    fresh: KernelMixture | None  # what follows from the present alone; None before there is any
+    weights: NDArray[np.float64]  # of all of them, (C,)
 
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
@@ -86,13 +80,7 @@ class LearningSearch:
     """
 
     def __init__(self, domain: SearchDomain, acquisition: Acquisition, *, past: Sequence[Edition]) -> None:
-        """Begin a search that was told no value of this edition.
-
-        Args:
-            domain: candidates, guess, the prior of a fresh start, and the noise of this edition's values.
-            acquisition: how the next candidate is chosen.
-            past: the editions before this one, oldest first; at least one value in all.
-        """
+        """Begin a search that was told no value of this edition."""
         self.domain, self._acquisition = domain, acquisition
         self._past = of_the_past(self._past_observations(past), domain.prior)
         self._observations: list[tuple[int, float]] = []

@@ -79,9 +79,6 @@ def fit(
         values: y, shape (t,), finite, on the prior's scale.
         noise_variance: σ², known; below 1e-10 it is raised to that.
         kernel_name: "matern52" or "se".
-
-    Raises:
-        ValueError: nothing observed, shapes that differ, or a number that is not finite.
     """
     X, y = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if X.ndim != 2 or y.shape != X.shape[:1] or len(y) == 0:

@@ -38,25 +38,15 @@ TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 @dataclass(frozen=True)
 class Prior:
-    """The public prior of a score: what is believed of its kernel and its mean before anything is observed.
+    """The public prior of a score: what is believed of its kernel and its mean before anything is observed."""
 
-    Attributes:
-        kernel: "matern52" or "se".
-        lengthscale: median of ℓ; log ℓ has standard deviation `lengthscale_spread`.
-        lengthscale_spread: ≥ 0; 0 fixes ℓ.
-        deviation: median of s; log s has standard deviation `deviation_spread`.
-        deviation_spread: ≥ 0.
-        offset_deviation: τ.
-        guessed: whether there is a guess whose trust is to be found.
-    """
-
-    kernel: str
-    lengthscale: float
-    lengthscale_spread: float = 1.0
-    deviation: float = 0.4
-    deviation_spread: float = 1.0
-    offset_deviation: float = 1.2
-    guessed: bool = False
+    kernel: str  # "matern52" or "se"
+    lengthscale: float  # median of ℓ; log ℓ has standard deviation `lengthscale_spread`
+    lengthscale_spread: float = 1.0  # ≥ 0; 0 fixes ℓ
+    deviation: float = 0.4  # median of s; log s has standard deviation `deviation_spread`
+    deviation_spread: float = 1.0  # ≥ 0
+    offset_deviation: float = 1.2  # τ
+    guessed: bool = False  # whether there is a guess whose trust is to be found
 
 
 class Mixture(Protocol):
@@ -69,9 +59,7 @@ class Mixture(Protocol):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at (n, d) candidates, whose guessed scores are
-        `guess`, (n,): (C, n) twice.
-        """
+        """Each component's mean and deviation of the score of (n, d) candidates, `guess`, (n,): (C, n) twice."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,7 +128,6 @@ class Components(ABC):
 
     @property
     def _level_variance(self) -> float:
-        """The variance of the part of a score that every candidate shares."""
         return self.prior.offset_deviation**2
 
     @abstractmethod

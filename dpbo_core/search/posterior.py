@@ -86,7 +86,6 @@ class GrowingCholesky:
         return row, pivot
 
     def _new_row(self) -> NDArray[np.float64]:
-        """An uninitialised array, (N,), that will hold the next row of V = L⁻¹k."""
         t = len(self)
         if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
             self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
@@ -119,9 +118,6 @@ class Posterior:
             noise_variance: σ² ≥ 0 on the prior's scale; below `cholesky.JITTER` = 1e-10 it is raised to that.
             prior_mean: m, finite, a number or one for each candidate.
             expected: how many observations to make room for at once; there may be more or fewer.
-
-        Raises:
-            ValueError: an argument out of its range.
         """
         self.candidates = np.asarray(candidates, dtype=np.float64)
         if self.candidates.ndim != 2 or len(self.candidates) == 0 or not np.isfinite(self.candidates).all():

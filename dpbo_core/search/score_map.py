@@ -47,14 +47,7 @@ class ScoreMap:
     def posterior(
         self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
     ) -> ScoreInterval:
-        """One candidate's score, where it must lie in [0, G]: its mean and central 90% interval, as scores, from
-        `means` and `deviations` in the prior's units.
-
-        Args:
-            mixture: the posterior over kernels.
-            means: of the score under each, in the prior's units, (C,).
-            deviations: likewise.
-        """
+        """The mean and central 90% interval of one candidate's score, which lies in [0, G], as scores."""
         ends = (self.mapped(0.0), self.mapped(self.top))
         mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
@@ -83,7 +76,6 @@ class ScoreMap:
 
 
 def _mean_inside(mean: float, deviation: float, low: float, high: float) -> float:
-    """The mean of a normal variable, given that it lies in [low, high]."""
     if deviation <= 0.0:
         return min(max(mean, low), high)
     a, b = (low - mean) / deviation, (high - mean) / deviation

@@ -25,7 +25,6 @@ Value = float | int | str | bool
 
 
 def _check_ends(low: float, high: float, *, log: bool) -> None:
-    """Refuse the ends of an axis unless they are finite and low < high, and 0 < low if it is logarithmic."""
     try:
         finite = math.isfinite(low) and math.isfinite(high)
     except (TypeError, OverflowError):
@@ -240,7 +239,11 @@ class SearchSpace:
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
         """The coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
-        return np.array([u for name, axis in self.axes.items() for u in _cube(axis, name, point)], dtype=float)
+        places = (
+            axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
+            for name, axis in self.axes.items()
+        )
+        return np.array([u for place in places for u in place], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
         """The axes, without their conditions, as plain tables: low, high, log and integer, or values."""
@@ -260,7 +263,6 @@ class SearchSpace:
         return point
 
     def _check_condition(self, name: str, parent: str, values: tuple[Value, ...]) -> None:
-        """Refuse a condition on `name` unless `parent` is a categorical axis before it with these `values`."""
         before = list(self.axes)[: list(self.axes).index(name)]
         axis = self.axes.get(parent)
         if parent not in before or not isinstance(axis, Categorical):
@@ -276,11 +278,6 @@ class SearchSpace:
                 cause="a misspelt value",
                 remedy=f"choose among {', '.join(map(str, axis.values))}",
             )
-
-
-def _cube(axis: Axis, name: str, point: Mapping[str, Value]) -> tuple[float, ...]:
-    """The point's coordinates on one axis; ½ where the axis does not exist at the point."""
-    return axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
 
 
 def same(value: Value, other: Value) -> bool:

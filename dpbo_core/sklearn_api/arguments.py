@@ -1,18 +1,23 @@
-"""The numbers among the arguments of a Python call: whatever is a number there, as a plain one."""
+"""The arguments of a Python call: numbers of any type as plain ones, and a search space as a study has it."""
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
+from dpbo_core.data.content import key_of, shown
+from dpbo_core.errors import StudyInvalid
+from dpbo_core.search.search_space import Axis, Categorical, Integer, Real
+from dpbo_core.study import AxisSection
 from dpbo_core.study.section import no_number
+
+REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
 
 
 def number_of(key: str, value: Any) -> float:
-    """The argument `key` of a Python call as a float; refused where it is none, or too large for one.
-
-    Raises:
-        StudyInvalid: it is no number that can be computed with.
-    """
+    """The argument `key` of a Python call as a float; refused where it is none, or too large for one."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -21,11 +26,7 @@ def number_of(key: str, value: Any) -> float:
 
 
 def whole_number_of(key: str, value: Any) -> int:
-    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it.
-
-    Raises:
-        StudyInvalid: it is no number that can be computed with.
-    """
+    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it."""
     with suppress(TypeError, ValueError, ArithmeticError):
         if abs(float(value)) < math.inf and int(value) == value:
             return int(value)
@@ -35,3 +36,89 @@ def whole_number_of(key: str, value: Any) -> int:
 def number_or_none(key: str, value: Any) -> float | None:
     """As `number_of`; None where the argument `key` is left out."""
     return None if value is None else number_of(key, value)
+
+
+def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
+    """The `Axis` under each name of a user's search space; (axis, {parent: values}) where it is conditional."""
+    return {
+        name: (axis_of(name, item[0]), item[1]) if conditional(item) else axis_of(name, item)
+        for name, item in space.items()
+    }
+
+
+def conditional(item: Any) -> bool:
+    """Whether an item of a search space is a conditional axis: (axis, {parent: values})."""
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
+
+
+def axis_of(name: str, axis: Any) -> Axis:
+    """A user's axis as an `Axis`: ours, a list or array, or an even scipy distribution's range; refused if another.
+
+    scipy's `uniform` is a `Real` of the same ends, `loguniform` one with log = True, `randint` an `Integer` without
+    its upper end, as scipy has it. What is searched is the range: points are spread evenly over it, none is drawn.
+    """
+    if isinstance(axis, Real | Integer | Categorical):
+        return axis
+    if isinstance(axis, np.ndarray) and axis.ndim == 1:
+        axis = axis.tolist()
+    if isinstance(axis, list | tuple):
+        return Categorical(axis)
+    family, support = getattr(getattr(axis, "dist", None), "name", None), getattr(axis, "support", None)
+    if not isinstance(family, str) or not callable(support):
+        raise StudyInvalid(
+            f"axis {name!r} of the search space is a {type(axis).__name__}",
+            cause="an axis of another library",
+            remedy=f"{REMEDY}, a list of values, or scipy's uniform, loguniform or randint",
+        )
+    low, high = map(float, support())
+    if family == "randint":
+        return Integer(low, high)
+    if family not in ("uniform", "loguniform", "reciprocal") or not math.isfinite(high - low):
+        raise StudyInvalid(
+            f"axis {name!r} of the search space is scipy's {family}",
+            cause="a search spreads its points evenly over a range with two ends; this distribution weights",
+            remedy=REMEDY,
+        )
+    return Real(low, high, log=family != "uniform")
+
+
+def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[str, Any]]]:
+    """The axes as a study's [space]; and, by axis and name, the values that a study can only name."""
+    sections: dict[str, AxisSection] = {}
+    decode: dict[str, dict[str, Any]] = {}
+    axes: dict[str, Axis] = {}
+    if not isinstance(space, Mapping):
+        raise StudyInvalid("the search space is not a dict", remedy='write {"C": Real(1e-3, 1e3, log=True)}')
+    for name, item in space.items():
+        axis, when = item if conditional(item) else (item, None)
+        axes[name] = axis_of(name, axis)
+        sections[name], names = _section(name, axes[name])
+        if names:
+            decode[name] = names
+        if when is not None:
+            sections[name] = sections[name].replace(when={key: _names(axes, key, of) for key, of in when.items()})
+    return sections, decode
+
+
+def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
+    """An axis as a study's [space]; and its values by their names, where one is no text, number or truth value."""
+    if not isinstance(axis, Categorical):
+        integer = isinstance(axis, Integer)
+        return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
+    for value in axis.values:
+        try:
+            key_of(value)
+        except StudyInvalid as error:
+            what = f"the axis {name!r} has the value {shown(value)}, and {error.what}"
+            raise StudyInvalid(what, cause=error.cause, remedy=error.remedy) from None
+    return AxisSection(values=axis.names), dict(axis.meant)
+
+
+def _names(axes: Mapping[str, Axis], parent: str, values: Any) -> Any:
+    """The values of a condition on the axis `parent`, one or a list of them, as a study names them."""
+    axis = axes.get(parent)
+    if not isinstance(axis, Categorical):
+        return values
+    if isinstance(values, list | tuple) and not axis.has(values):
+        return tuple(map(axis.name_of, values))
+    return axis.name_of(values)

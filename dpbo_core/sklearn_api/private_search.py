@@ -28,11 +28,9 @@ from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.privacy.sensitive import attempted, without_frames
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.sklearn_api.arguments import number_of, number_or_none, whole_number_of
-from dpbo_core.sklearn_api.axes import axes_of, sections_of
-from dpbo_core.sklearn_api.callbacks import set_callbacks, step_shown
+from dpbo_core.sklearn_api.arguments import axes_of, number_of, number_or_none, sections_of, whole_number_of
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
-from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search
+from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search, set_callbacks, step_shown
 from dpbo_core.sklearn_api.search_study import (
     check_settings,
     public_positives,
@@ -408,31 +406,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _best(self, X: Any) -> Any:
-        """Check X against the columns of the training, and give the fitted best estimator."""
         check_is_fitted(self)
         frame_of(X, None, shown_as="X")
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.best_estimator_
 
     def _points(self) -> list[dict[str, Any]]:
-        """The hyperparameters of every step that released something, as the estimator takes them."""
         decode = sections_of(self.search_space)[1]
         return [decoded(step["hyperparameters"], decode) for step in getattr(self, "trajectory_", None) or ()]
 
 
 def _trained(model: Any, rows: Any, y: Any, weights: Any) -> Any:
-    """The model, fitted on the public rows."""
     model.fit(rows, y, **weight_parameters(model, weights))
     return model
 
 
 def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
-    """scikit-learn's `cv_results_` of released scores; `param_…` is masked where a point lacks it.
-
-    Args:
-        points: hyperparameters of each step, (T,).
-        scores: their private scores as released, (T,).
-    """
     names = sorted({name for point in points for name in point})
     columns = {f"param_{name}": _masked([point.get(name, ABSENT) for point in points]) for name in names}
     released = np.array(scores, dtype=np.float64)
@@ -441,7 +430,6 @@ def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) ->
 
 
 def _masked(values: list[Any]) -> Any:
-    """An array of `values`, (T,), masked where one is ABSENT."""
     column: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
     for i, value in enumerate(values):
         if value is not ABSENT:

@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
-from dpbo_core.data.named_columns import CANNOT, data_frame
 from dpbo_core.errors import StudyInvalid
 
 
@@ -38,11 +37,7 @@ class PublicEncoder(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """X (r, d) as numbers, (r, features), by the public means and categories; too large a number is refused.
-
-        Raises:
-            StudyInvalid: a record holds a number too large to compute with.
-        """
+        """X (r, d) as numbers, (r, features), by the public means and categories; too large a number is refused."""
         check_is_fitted(self, "_fitted")
         validate_data(self, X, reset=False, skip_check_array=True)
         frame = frame_of(X, None, shown_as="X")
@@ -72,27 +67,11 @@ class PublicColumns(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> Any:
-        """X (r, d) as a data frame with the public types; a value that none of them holds is refused.
-
-        Raises:
-            StudyInvalid: a record holds a value that cannot be put into them.
-        """
+        """X (r, d) as a data frame with the public types; a value that none of them holds is refused."""
         check_is_fitted(self, "_fitted")
         validate_data(self, X, reset=False, skip_check_array=True)
-        columns = self._fitted.columns or ()
         frame = frame_of(X, None, shown_as="X")
-        table = frame.table_with_cells(target_name=self._target, source="X")
-        rows = np.empty((frame.n_records, len(columns)), dtype=object)
-        for j, column in enumerate(columns):
-            rows[:, j] = [column.cell(cell) for cell in table.cells_of(column.name)]
-            bad = next((i for i, cell in enumerate(rows[:, j]) if cell is CANNOT), None)
-            if bad is not None:
-                raise StudyInvalid(
-                    f"column {column.name!r} holds at {table.place(bad)} of X what a {column.kind} cannot be",
-                    cause="in the public table every value of the column is one",
-                    remedy="correct it",
-                )
-        return data_frame(columns, rows)
+        return self._fitted.rows(frame.table_with_cells(target_name=self._target, source="X"))
 
     def set_output(self, *, transform: Any = None) -> Self:  # noqa: ARG002  scikit-learn's own signature
         """Change nothing: the model behind this transformer was trained on a data frame and needs one."""

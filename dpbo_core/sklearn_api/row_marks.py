@@ -56,17 +56,7 @@ class RowMarks:
         return cls(state_folder() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
-        """Refuse a PUBLIC table over a tenth of whose rows was sensitive before; a table of repeated rows passes.
-
-        Args:
-            public: the table, its target among its columns.
-            names: of the columns that say which row it is.
-            shown_as: what the message calls it.
-
-        Raises:
-            StudyInvalid: it is such a table.
-            DpboError: the vault cannot be read.
-        """
+        """Refuse a PUBLIC table if over a tenth of its rows was sensitive before; repeated rows pass."""
         key, earlier = self._read()
         marks, n_records = np.unique(_marks(key, public, names)), public.n_records
         if len(marks) >= DISTINCT * n_records and np.isin(marks, earlier).sum() > MOVED * n_records:
@@ -77,12 +67,7 @@ class RowMarks:
             )
 
     def remember(self, sensitive: Table, names: Collection[str]) -> None:
-        """Store the marks (keyed hashes) of a SENSITIVE table's rows, durably; nothing that a record holds raises.
-
-        Raises:
-            DpboError: the vault cannot be read.
-            OSError: it cannot be written.
-        """
+        """Store the marks (keyed hashes) of a SENSITIVE table's rows durably, whatever a record holds."""
         with locked_folder(self.folder):
             key, earlier = self._read()
             marks = np.union1d(earlier, _marks(key, sensitive, names))
@@ -91,11 +76,9 @@ class RowMarks:
 
     @property
     def _file(self) -> Path:
-        """The path of the file that holds the secret key and the row marks."""
         return self.folder / "sensitive_rows"
 
     def _read(self) -> tuple[bytes, Marks]:
-        """The secret key and the sorted row marks (n,) in the file; a new key and no marks at first."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:

@@ -2,12 +2,15 @@
 
 What is said is public or released, on the standard error. The number of steps is the method's public number: one
 where it hides how many trials there were. In a notebook and in a terminal one line is written again and again,
-elsewhere one after the other.
+elsewhere one after the other. Of scikit-learn's callbacks (1.9 and later) only its `ProgressBar` is admitted: any
+other is handed fitted estimators and scores at every step, or could look for them.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from joblib import Parallel, delayed
 
@@ -30,22 +33,21 @@ from dpbo_core.study.resolve import ResolvedStudy, planning_problem
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
 
+try:
+    from sklearn.callback import CallbackSupportMixin, ProgressBar
+    from sklearn.callback._callback_support import callback_management_context
+except ImportError:  # before 1.9
+    ProgressBar = None
+
 
 @dataclass
 class Progress:
-    """The progress of a search on standard error; silent unless `loud`.
+    """The progress of a search on standard error; silent unless `loud`."""
 
-    Attributes:
-        loud: whether anything is said.
-        n_steps: how many steps there will be; public.
-        shown: is called after each step.
-        width: of what was written last, to be written over.
-    """
-
-    loud: bool
-    shown: Callable[[], None]
-    n_steps: int = 1
-    width: int = 0
+    loud: bool  # whether anything is said
+    shown: Callable[[], None]  # is called after each step
+    n_steps: int = 1  # how many steps there will be; public
+    width: int = 0  # of what was written last, to be written over
 
     def say(self, text: str) -> None:
         """Write one line of progress on standard error, over the last one on a terminal; nothing unless `loud`."""
@@ -78,16 +80,7 @@ def can_overwrite() -> bool:
 
 
 def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResult:
-    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before.
-
-    Args:
-        run: of the study, on its tables.
-        n_jobs: processes for the public work that is known beforehand, −1 for all processors; None for this one.
-        progress: is told how far the search is.
-
-    Raises:
-        StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
-    """
+    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before."""
     progress.say(f"{run.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), run)
     opened = open_study(run, precomputed=precomputed)
@@ -96,15 +89,7 @@ def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResu
 
 
 def precompute(n_jobs: int, run: Run) -> Precomputed | None:
-    """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released.
-
-    Args:
-        n_jobs: processes, −1 for all processors.
-        run: of the study; the public half of its data alone is looked at.
-
-    Raises:
-        StudyInvalid: a candidate cannot be trained.
-    """
+    """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released."""
     problem = run.public.problem
     if run.ledger.release_of(run.key.fingerprint) is not None:
         return None
@@ -117,7 +102,6 @@ def precompute(n_jobs: int, run: Run) -> Precomputed | None:
 
 
 def _trained(problem: Problem, index: int) -> Model | None:
-    """The model of a candidate; None where it cannot be trained, which the study itself finds and says."""
     try:
         return problem.train(index)
     except StudyInvalid:
@@ -126,15 +110,10 @@ def _trained(problem: Problem, index: int) -> Model | None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameTable:
-    """The validation table of a search.
+    """The validation table of a search."""
 
-    Attributes:
-        split: both tables.
-        tells: nothing, since an object in a table may raise any message.
-    """
-
-    split: FrameSplit
-    tells: tuple[type[DpboError], ...] = ()
+    split: FrameSplit  # both tables
+    tells: tuple[type[DpboError], ...] = ()  # nothing, since an object in a table may raise any message
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """The names of the validation table's columns, the target's last."""
@@ -147,17 +126,43 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:
-    """The private report on the model that a search released, for one spend; a recorded report at no price.
-
-    Args:
-        study: of the search, as it was released.
-        split: both tables, with a study that asks by [evaluation]; its records may be others than were searched on.
-        context: who asks, of which ledger.
-
-    Raises: as `evaluate_study`.
-    """
+    """The private report on the model that a search released, for one spend; a recorded report at no price."""
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
     run = Run(study, context, split, public)
     opened = open_request(request_of_released(run, query, public, FrameTable(split)), context)
     return opened if isinstance(opened, EvaluationResult) else opened.finish(context)
+
+
+def set_callbacks(search: Any, callbacks: tuple[Any, ...]) -> None:
+    """Set a search's `ProgressBar`s in place of earlier ones (an empty tuple removes them); others are refused."""
+    strange = [type(one).__name__ for one in callbacks if type(one) is not ProgressBar]
+    if strange:
+        has = ProgressBar is not None
+        raise StudyInvalid(
+            f"a private search takes no callback {strange[0]}",
+            cause="it is handed what is fitted and scored at every step"
+            if has
+            else "scikit-learn before 1.9 has none",
+            remedy="verbose=1 writes the steps" + ("; sklearn.callback.ProgressBar works" if has else ""),
+        )
+    if ProgressBar is not None:
+        CallbackSupportMixin.set_callbacks(search, *callbacks)
+
+
+@contextmanager
+def step_shown(search: Any, n_steps: int) -> Iterator[Callable[[], None]]:
+    """Context with a function to call after each of `n_steps` steps: it moves the search's progress bar, if any."""
+    if not getattr(search, "_skl_callbacks", None):
+        yield lambda: None
+        return
+    with callback_management_context(search):
+        fit = CallbackSupportMixin._init_callback_context(search, max_subtasks=n_steps)
+        fit.call_on_fit_task_begin(estimator=search)
+
+        def step() -> None:
+            """Move the progress bar by one step."""
+            fit.subcontext("step").call_on_fit_task_begin(estimator=search).call_on_fit_task_end(estimator=search)
+
+        yield step
+        fit.call_on_fit_task_end(estimator=search)

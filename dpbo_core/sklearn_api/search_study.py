@@ -25,8 +25,7 @@ from dpbo_core.methods import method_named
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
-from dpbo_core.sklearn_api.axes import sections_of
+from dpbo_core.sklearn_api.arguments import number_of, sections_of, whole_number_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.split_by_position import halves, validated_on
@@ -50,11 +49,7 @@ PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 
 
 def check_settings(search: Any) -> None:
-    """Refuse an empty space, and a `refit`, `error_score`, `n_jobs`, `random_state` or `verbose` not supported.
-
-    Raises:
-        StudyInvalid: one is not; says what there is instead.
-    """
+    """Refuse an empty space, and a `refit`, `error_score`, `n_jobs`, `random_state` or `verbose` not supported."""
     if search.search_space == {}:
         raise StudyInvalid("the search space has no axis", remedy='name at least one: {"C": Real(1e-3, 1e3)}')
     if not isinstance(search.refit, bool):
@@ -87,16 +82,11 @@ def check_settings(search: Any) -> None:
 
 
 def _whole(value: Any) -> bool:
-    """Whether `value` is a whole number and not a bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def public_target(estimator: Any, y: Any) -> NDArray[Any]:
-    """The PUBLIC classes or targets, (n,), checked to fit the estimator's task.
-
-    Raises:
-        StudyInvalid: there are none, or what is to be tuned predicts nothing.
-    """
+    """The PUBLIC classes or targets, (n,), checked to fit the estimator's task."""
     if y is None:
         raise StudyInvalid(
             "This PrivateSearch estimator requires y to be passed, but the target y is None",
@@ -112,11 +102,7 @@ def public_target(estimator: Any, y: Any) -> NDArray[Any]:
 
 
 def check_predicts(estimator: Any) -> None:
-    """Refuse what is not an instance of an estimator that predicts: a class, a list of steps, a scaler alone.
-
-    Raises:
-        StudyInvalid: it is something else.
-    """
+    """Refuse what is not an instance of an estimator that predicts: a class, a list of steps, a scaler alone."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         what = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
         raise StudyInvalid(
@@ -134,24 +120,16 @@ def check_predicts(estimator: Any) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TwoTables:
-    """The PUBLIC table and the SENSITIVE one of a call, each as records and their classes or targets.
+    """The PUBLIC table and the SENSITIVE one of a call, each as records and their classes or targets."""
 
-    Attributes:
-        X: PUBLIC records.
-        y: their classes or targets.
-        X_validation: SENSITIVE records.
-        y_validation: their classes or targets.
-        rows: positions of the sensitive rows in the one table that was divided; None where two were passed.
-        share: of that table's rows that are sensitive; None where two were passed.
-        weights: (n,) of the PUBLIC records, where they count differently in training.
-    """
-
-    X: Any
-    y: Any
-    X_validation: Any
-    y_validation: Any
+    X: Any  # PUBLIC records
+    y: Any  # their classes or targets
+    X_validation: Any  # SENSITIVE records
+    y_validation: Any  # their classes or targets
+    # positions of the sensitive rows in the one table that was divided; None where two were passed
     rows: NDArray[np.int64] | None = None
-    share: float | None = None
+    share: float | None = None  # of that table's rows that are sensitive; None where two were passed
+    # (n,) of the PUBLIC records, where they count differently in training
     weights: NDArray[np.float64] | None = None
 
 
@@ -164,20 +142,7 @@ def two_tables(
     *,
     ledger: PrivacyLedger,
 ) -> TwoTables:
-    """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused.
-
-    Args:
-        search: with `person` and `dataset`.
-        public: X, y.
-        sensitive: X_validation, y_validation, each None where `validation_size` is not.
-        validation_size: share of X, y that is sensitive.
-        sample_weight: (n,) of X, y.
-        ledger: which remembers how the dataset's table was divided.
-
-    Raises:
-        StudyInvalid: there is no sensitive table, or it is said twice.
-        PolicyRefused: the dataset's table was divided with another share, or had more rows.
-    """
+    """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused."""
     if validation_size is not None:
         if any(part is not None for part in sensitive):
             raise StudyInvalid(
@@ -215,11 +180,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """The training weights of n rows, without those at the positions `but`; None where none are passed.
-
-    Raises:
-        StudyInvalid: they are not n numbers, or a public row's is not finite or below 0.
-    """
+    """The training weights of n rows, without those at the positions `but`; None where none are passed."""
     if sample_weight is None:
         return None
     if _num_samples(sample_weight) != n:
@@ -235,14 +196,7 @@ def checked_weights(
 
 
 def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str | None = None) -> FrameSplit:
-    """The public and the sensitive table as frames, their study, and the row marks of the ledger.
-
-    Args:
-        search: the `PrivateSearch`.
-        tables: of the call; the sensitive one with the column `group`, where that is stated.
-        ledger: of the search.
-        group: a column that a report is also given by.
-    """
+    """The public and the sensitive table as frames, their study, and the row marks of the ledger."""
     marks = RowMarks.of(ledger, search.dataset)
     share = tables.share
     training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
@@ -275,11 +229,7 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
 
 
 def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
-    """The study that the search's parameters describe, and the estimator to clone for each candidate.
-
-    Raises:
-        StudyInvalid: no study follows from the parameters.
-    """
+    """The study that the search's parameters describe, and the estimator to clone for each candidate."""
     axes, decode = sections_of(search.search_space)
     model = model_section(search, training)
     spec = described(
@@ -299,11 +249,7 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
 
 
 def public_positives(spec: StudySpec, training: Frame) -> float | None:
-    """The share of the second class in the PUBLIC table; None unless the score counts pairs, as ROC AUC does.
-
-    Raises:
-        StudyInvalid: there are other than two classes.
-    """
+    """The share of the second class in the PUBLIC table; None unless the score counts pairs, as ROC AUC does."""
     if not isinstance(score_of(spec.model), PairScore):
         return None
     target = target_name(training.names)
@@ -334,19 +280,7 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """The study of these sections and `estimator`'s name, price and cap; refused if it releases no choice.
-
-    Args:
-        estimator: ours, whose parameters say the rest.
-        data: [data].
-        model: [model].
-        space: [space].
-        search: [search].
-        choice: what is to be released, for the message: "hyperparameters".
-
-    Raises:
-        StudyInvalid: a parameter no study can have, or a method that releases no choice.
-    """
+    """The study of these sections and `estimator`'s name, price and cap; refused if it releases no choice."""
     cap = estimator.budget
     spec = StudySpec(
         name=estimator.study,

@@ -48,11 +48,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1).
-
-    Raises:
-        StudyInvalid: the share is none, or a half has no row.
-    """
+    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < share < 1.0:
         raise StudyInvalid(
             f"validation_size = {share!r}",
@@ -72,9 +68,6 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
     Each X is a pandas data frame where X is a table with names, else an array (rows, d). The sensitive half holds
     its cells as they were read, y as a list. A row of another length than the public rows' has no cell.
-
-    Raises:
-        StudyInvalid: as `validated_on`, X and y differ in length, or the public rows are no table.
     """
     n = _num_samples(X)
     if _num_samples(y) != n:
@@ -113,7 +106,6 @@ def _value_of_print(text: str) -> object:
 
 
 def _table(frame: Frame, columns: Iterable[Any]) -> Any:
-    """Columns (n,) as a data frame with the names of `frame`, or as an array (n, d) where it has none."""
     if not frame.named:
         return np.column_stack(list(columns))
     native = frame.native.to_native()
@@ -151,7 +143,6 @@ def _own_column(name: str, cells: Cells, hint: Any) -> Any:
 
 
 def _number_of_truth(cell: object) -> object:
-    """A truth value as 1.0 or 0.0, and no number as a gap; anything else as it is."""
     if isinstance(cell, bool):
         return float(cell)
     return None if cell != cell else cell
@@ -161,13 +152,12 @@ def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any
     """A pandas column of the categories that PUBLIC rows hold (n,); sorted, unless the column orders them."""
     there = {value for value in values if value == value}
     ordered = bool(hint.ordered)
-    order = dict.fromkeys(map(canonical, hint.categories.tolist())) if ordered else sorted(there, key=_order)
+    order = (
+        dict.fromkeys(map(canonical, hint.categories.tolist()))
+        if ordered
+        else sorted(there, key=lambda it: (isinstance(it, str), it))
+    )
     return pd.Categorical(values, categories=[value for value in order if value in there], ordered=ordered)
-
-
-def _order(category: float | str) -> tuple[bool, float, str]:
-    """A sorting key for a column's categories: numbers in their order before texts in theirs."""
-    return (True, 0.0, category) if isinstance(category, str) else (False, category, "")
 
 
 def _own_target(labels: list[object]) -> NDArray[Any]:
@@ -178,15 +168,13 @@ def _own_target(labels: list[object]) -> NDArray[Any]:
     meant = [canonical(label) for label in labels]
     if any(isinstance(value, str) for value in meant):
         cells = _unprinted(map(cell_of, labels))
-        texts = [None if value != value else _text(cell) for cell, value in zip(cells, meant, strict=True)]
+        texts = [
+            None if value != value else shown(cell) if isinstance(cell, float) else str(cell)
+            for cell, value in zip(cells, meant, strict=True)
+        ]
         return as_cells(texts) if None in texts else np.array(texts)
     values = np.array(meant, dtype=np.float64)
     if np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
         whole = values.astype(np.int64)
         return whole if bool((whole == values).all()) else values
     return values
-
-
-def _text(cell: Any) -> str:
-    """A text, truth value or number as the text that it is among texts."""
-    return shown(cell) if isinstance(cell, float) else str(cell)

@@ -34,33 +34,19 @@ PAIR = 2  # classes, of which pairs can be counted
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameSplit:
-    """Public and sensitive table in memory; before payment only the outside of `validation` is looked at.
+    """Public and sensitive table in memory; before payment only the outside of `validation` is looked at."""
 
-    Attributes:
-        spec: the study.
-        training: public.
-        validation: sensitive.
-        prototype: the estimator.
-        target: the target's name in the study.
-        score: the user's score function, if there is one.
-        aliased: whether the call gave one table, or part of it, as both.
-        beside: columns of the validation table alone, which are no features.
-        division: how one table was divided into the two; None where two were given.
-        marks: of rows that were sensitive before; None for a dataset that was declared public.
-        weights: (n,) of the public rows, where they count differently in training.
-    """
-
-    spec: StudySpec
-    training: Frame
-    validation: Frame
-    prototype: Prototype
-    target: str
-    score: Any = None
-    aliased: bool = False
-    beside: tuple[str, ...] = ()
-    division: Division | None = None
-    marks: RowMarks | None = None
-    weights: NDArray[np.float64] | None = None
+    spec: StudySpec  # the study
+    training: Frame  # public
+    validation: Frame  # sensitive
+    prototype: Prototype  # the estimator
+    target: str  # the target's name in the study
+    score: Any = None  # the user's score function, if there is one
+    aliased: bool = False  # whether the call gave one table, or part of it, as both
+    beside: tuple[str, ...] = ()  # columns of the validation table alone, which are no features
+    division: Division | None = None  # how one table was divided into the two; None where two were given
+    marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
+    weights: NDArray[np.float64] | None = None  # (n,) of the public rows, where they count differently in training
 
     @property
     def takes_columns(self) -> bool:
@@ -135,7 +121,6 @@ class FrameSplit:
 
     @property
     def _row_names(self) -> tuple[str, ...]:
-        """The names of the columns that both the public and the sensitive table have."""
         return (*self.training.names, self.target)
 
 
@@ -150,12 +135,7 @@ def person_in_memory(value: object) -> Person:
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The error to raise where one table was passed as both the sensitive and the public one.
-
-    Args:
-        sensitive: what the sensitive table is called.
-        beside: what the public one is called.
-    """
+    """The error to raise where one table was passed as both the sensitive and the public one."""
     return StudyInvalid(
         f"{sensitive} is, or shares its memory with, {beside}",
         cause="the same table was passed twice, and a record in both is protected in neither",
@@ -164,15 +144,7 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 
 def model_section(search: Any, training: Frame) -> ModelSection:
-    """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares.
-
-    Args:
-        search: the search.
-        training: its public table.
-
-    Raises:
-        StudyInvalid: a score function without bounds, or one that cannot be found again by its name.
-    """
+    """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares."""
     several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None

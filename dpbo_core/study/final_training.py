@@ -5,7 +5,7 @@ hold no code (`storage`), and MLflow opens them by `dpbo_served_model`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import Preprocessing, table_of
+from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category, Feature
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.data.raw_cells import time_in_words
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.final_model import storage
-from dpbo_core.models.final_model.dpbo_served_model import Linear, data_frame
+from dpbo_core.models.final_model.dpbo_served_model import Linear, listed, model_rows
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
 from dpbo_core.study import StudySpec
@@ -111,16 +111,7 @@ class FinalModel:
 
     def _encoded(self, table: Any) -> Any:
         """The rows of a table for the model: numbers (m, d), 0 in an unusable row, or a data frame, checked."""
-        columns = columns_of(table, self.columns)
-        if self.preprocessing.columns is not None:
-            columns_as_dicts = [asdict(column) for column in self.preprocessing.columns]
-            try:
-                return data_frame(columns_as_dicts, columns)
-            except ValueError as error:
-                raise StudyInvalid(str(error), cause="in the training table every value is one") from None
-        stand_in = self.classes[0] if self.classes else 0.0
-        columns[self.preprocessing.target] = [stand_in] * len(columns[self.columns[0]])  # not used
-        return self.preprocessing.transform(table_of(columns)).X
+        return model_rows(self.preprocessing, columns_of(table, self.columns))
 
     @classmethod
     def load(cls, folder: str | Path) -> "FinalModel":
@@ -237,7 +228,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
         )
     if isinstance(rows, Mapping) and all(isinstance(rows[name], SINGLE) for name in names):
         return {name: [rows[name]] for name in names}
-    columns = {name: list(rows[name]) for name in names}
+    columns = {name: listed(rows[name]) for name in names}
     if len({len(column) for column in columns.values()}) > 1:
         raise StudyInvalid("the columns differ in length", remedy="give one value of each column for every row")
     return columns

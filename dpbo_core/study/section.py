@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.privacy.json_values import is_unicode
+from dpbo_core.privacy.amounts import is_unicode
 from dpbo_core.search.search_space import Value
 
 LARGEST_NUMBER = int(sys.float_info.max)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.methods.problem import USUAL_STEPS
+from dpbo_core.search import USUAL_STEPS
 from dpbo_core.study.section import Name, PlainList, Section, StatedList, StatedTable, checked, limited, require
 
 LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Union
 from pydantic import BeforeValidator, Field, PlainValidator, SerializeAsAny
 
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.privacy.declared_query import check_sections
+from dpbo_core.privacy.certified import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace

@@ -40,8 +40,7 @@ from dpbo_core.methods.pair_draws import (
 from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import split_units
-from dpbo_core.privacy.certified import CertificateRules, only_shows, stated_steps
-from dpbo_core.privacy.declared_query import DeclaredQuery
+from dpbo_core.privacy.certified import CertificateRules, DeclaredQuery, only_shows, stated_steps
 from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, PrivacyPlan, Release, Spend
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval

@@ -38,8 +38,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring.in_memory import Scorer, shifted
 from dpbo_core.privacy.amounts import allowed_units
-from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
-from dpbo_core.privacy.declared_query import DeclaredQuery
+from dpbo_core.privacy.certified import MEANS, CertificateRules, DeclaredQuery, only_shows
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, WatchSection

@@ -8,15 +8,17 @@ and never a sensitive value.
 
 import os
 import sys
+import tomllib
 import traceback
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.interrupted import CODE, stopped
 from dpbo.flows.cli.terminal import Screen, lenient, print_message
 from dpbo.flows.cli.words import (
     Plain,
@@ -27,6 +29,7 @@ from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.privacy.named_parts import NamedParts, load
 
 if TYPE_CHECKING:
+    from dpbo_core.ledger.accounting.account import Entry
     from dpbo_core.study import StudySpec
 
 COMMANDS = (
@@ -54,6 +57,8 @@ FIRST = 8  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {"show", "tune", "evaluate", "plan", "verify", *OF_FEATURES}
+CODE = 130  # of a process that an interrupt ended
+AGAIN = "run the same command again"
 
 
 class Verbs(TyperGroup):
@@ -135,11 +140,7 @@ def print_first() -> None:
 
 
 def _refuse_unprintable(words: list[str]) -> None:
-    """Refuse words that hold a terminal's escape codes: usage errors would repeat a file's name as it is.
-
-    Raises:
-        StudyInvalid: a word does.
-    """
+    """Refuse words that hold a terminal's escape codes: usage errors would repeat a file's name as it is."""
     for word in words:
         if not word.isprintable():
             raise StudyInvalid(
@@ -190,3 +191,44 @@ def plain_first(words: list[str]) -> list[str]:
     rest = [word for word in words[1:end] if word != "--plain"]
     option = ["--plain"] if len(rest) < end - 1 else []
     return [words[0], *option, *rest, *words[end:]]
+
+
+def stopped(words: Sequence[str]) -> DpboError:
+    """The error of an interrupted command: what the ledger charged its study, and whether it released."""
+    error = DpboError("stopped", remedy=f"{AGAIN}; it continues, and nothing is paid twice")
+    with suppress(Exception, KeyboardInterrupt):  # whatever cannot be looked up is not said
+        error = _study_stopped(next(Path(word) for word in words if word.endswith(".toml")))
+    error.exit_code = CODE
+    return error
+
+
+def _study_stopped(path: Path) -> DpboError:
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
+    entries = _entries(tables["privacy"]["dataset"], name, edition)
+    if not entries:
+        return DpboError(f"stopped; nothing was charged for {name!r}", remedy=f"{AGAIN} whenever you like")
+    unfinished = [entry for entry in entries if entry.released_at is None]
+    if unfinished:
+        paid = ", ".join(f"{entry.study} (ε = {entry.epsilon:g})" for entry in unfinished)
+        return DpboError(
+            f"stopped; charged and not released yet: {paid}",
+            remedy=f"{AGAIN}: it continues, and pays nothing twice",
+        )
+    return DpboError(
+        f"stopped; what {name!r} was charged for is released",
+        remedy=f"dpbo show {path} prints it; {AGAIN} to publish what is not shown yet, at no price",
+    )
+
+
+def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
+    if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
+        return []
+    from dpbo.flows.cli.running import accounts_here
+
+    return [
+        entry
+        for account in accounts_here(dataset)
+        for entry in account.entries
+        if entry.study.partition("/")[0] == name and entry.edition.partition(".")[0] == edition.partition(".")[0]
+    ]

@@ -15,10 +15,11 @@ from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
 from dpbo_core.ledger.accounting.edition_price import CLOSE, room_in_words
-from dpbo_core.ledger.accounting.forecast import Forecast, Stream, forecast
+from dpbo_core.ledger.accounting.forecast import Forecast, Stream
+from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.declared_query import rounds_of
+from dpbo_core.privacy.certified import rounds_of
 
 SHOWN_STUDIES = 3  # whose room is said: those that were charged last
 NEWEST = 20  # entries of a dataset that are shown; --json has all
@@ -67,22 +68,14 @@ def show_accounts(
             remedy="run dpbo budget to see them all",
         )
     if forecast or every is not None:
-        burn_downs = _forecasts(accounts, every)
+        rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
+        burn_downs = tuple((account, forecast_of(account, now, rhythm)) for account in accounts)
         print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
         return
     print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts)
 
 
-def _forecasts(
-    accounts: tuple[DatasetAccount, ...], every: str | None
-) -> tuple[tuple[DatasetAccount, Forecast | None], ...]:
-    """Each account with its forecast, None where there is none; studies go on `every` so long, or as they did."""
-    rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
-    return tuple((account, forecast(account, now, rhythm)) for account in accounts)
-
-
 def _why_less(account: Account) -> str:
-    """Why less is spent than the entries' ε come to, in words; "" where it is as much."""
     total = account.sum_of_entries
     if account.spent_epsilon[0] > (1.0 - CLOSE) * total:
         return ""
@@ -162,8 +155,10 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
             if len(entries) < len(account.entries):
                 screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json has every one")
             screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
-            for line in (*_unfinished(entries), *_askers(entries)):
+            for line in _unfinished(entries):
                 screen.say(f"  {line}")
+            for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
+                screen.say(f"  {count:,} charged by {named(asker)}")
         else:
             screen.say("  nothing was spent on it yet")
 
@@ -174,12 +169,6 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
             yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
-
-
-def _askers(entries: Sequence[Entry]) -> Iterator[str]:
-    """A line for each user who charged some of the entries, with their number."""
-    for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
-        yield f"{count:,} charged by {named(asker)}"
 
 
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
@@ -203,21 +192,18 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    """How many more editions of each study the budget admits, at its newest price, in words."""
     newest = list(account.editions.items())[-SHOWN_STUDIES:]
     studies = [f"{named(study)}: {room_in_words(count)}" for study, count in reversed(newest)]
     return f"{'; or '.join(studies)}, each at what its newest cost with its report"
 
 
 def _bar(account: Account, screen: Screen) -> str:
-    """A bar of the share that is spent; "" where there is no limit."""
     numbers = _amounts(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
     return "" if spent is None or not limit else screen.bar(spent / limit)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
-    """An entry's cells in the table of `dpbo budget`, in the order of HEADER."""
     n = n_looks(entry)
     unfinished = "taken over" if entry.taken_over else "not finished"
     unreleased = unfinished if n is None else f"open, {looks(n)}"

@@ -1,28 +1,34 @@
 """The other words of `dpbo budget`: `set`, `allow`, `publish` and `keys`, the owner's; and the ledger's history.
 
-`export`, `verify` and `recover` say whether it is whole, and make it so.
+`export`, `verify` and `recover` say whether it is whole, and make it so. `status` says what runs here, what ran
+last and what is left, from locks and the ledger.
 """
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dpbo.flows.cli import status as status  # a word of this group too
-from dpbo.flows.cli.budget import budget_app
-from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.terminal import print_sentence
-from dpbo.flows.cli.words import lines_of, writing
+from dpbo.flows.cli.budget import account_json, budget_app, looks, n_looks
+from dpbo.flows.cli.running import accounts_here, own_ledger
+from dpbo.flows.cli.terminal import Screen, named, print_json, print_sentence
+from dpbo.flows.cli.words import AsJson, lines_of, writing
+from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.stores import Stores
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
+from dpbo_core.ledger.accounting.account import Entry
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
+
+LINES = 5  # of what ran last
 
 
 @budget_app.command("set")
@@ -67,11 +73,6 @@ def set_cap(
 def _budget(
     dataset: str, epsilon: float | None, delta: float, relation: str, accepts: tuple[str, ...], *, public: bool
 ) -> PrivacyBudget:
-    """The cap that the options of `dpbo budget set` describe; refused where they contradict or misname.
-
-    Raises:
-        StudyInvalid: impossible numbers or names.
-    """
     from dpbo_core.study.sections import BudgetSection
 
     if public:
@@ -154,9 +155,7 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pa
 
 
 def _source(text: str) -> Source:
-    """The source that "memory", a bundled set's name, an address or URL#table stands for; any other text is a
-    file's path, there or not.
-    """
+    """The source that "memory", a bundled set's name, an address or URL#table, else a file's path, stands for."""
     from dpbo_core.data.bundled import SIZES
     from dpbo_core.study.named_sources import named_source
 
@@ -206,7 +205,6 @@ def recover(
 
 
 def _added(added: recovery.Recovered) -> str:
-    """The entries recovered from an export, in a sentence or two."""
     if added == recovery.Recovered():
         return "The ledger has everything that the export has; nothing was added."
     summary = f"{added.charges} lost charges were added, with {added.draws} draws and {added.releases} releases."
@@ -217,7 +215,68 @@ def _added(added: recovery.Recovered) -> str:
 
 
 def _stores() -> Stores:
-    """The addresses of the stores, whose folder is made now, its owner's alone."""
     stores = Stores()
     stores.make_folder()
     return stores
+
+
+@budget_app.command()
+def status(json: AsJson = False) -> None:
+    """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
+    alive, accounts = n_alive(Stores().running), accounts_here()
+    print_json(status_json(alive, accounts)) if json else print_status(alive, accounts)
+
+
+def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
+    """The newest five entries of these accounts, by release or charge, newest first, each with its dataset."""
+    entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
+    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:LINES]
+
+
+def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
+    """The object of `dpbo budget status --json`; each account under `left` is shortened."""
+    left = ("name", "public", "limit", "spent", "remaining")
+    return {
+        "alive_here": alive,
+        "last": [
+            {
+                "dataset": dataset,
+                "study": entry.study,
+                "edition": entry.edition,
+                "method": entry.method,
+                "reserved_at": entry.reserved_at,
+                "released_at": entry.released_at,
+            }
+            for dataset, entry in newest(accounts)
+        ],
+        "left": [{key: account_json(account)[key] for key in left} for account in accounts],
+    }
+
+
+def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
+    """Print how many runs are alive here, what ran last and the budgets left."""
+    screen = Screen()
+    here = f"{alive} on this machine" if alive else "nothing on this machine"
+    screen.say(f"[bold]Runs[/]: {here}; Prefect's page shows those of other machines, and what is due.")
+    if not accounts:
+        screen.say("Nothing was charged here yet: dpbo tune --example, or dpbo init for your own two files.")
+        return
+    screen.say("\n[bold]Ran last[/]")
+    rows = []
+    for dataset, entry in newest(accounts):
+        what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
+        rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
+    screen.facts(rows)
+    screen.say("\n[bold]Left[/]")
+    for account in accounts:
+        screen.say(f"  {named(account_line(account))}")
+    screen.say("\ndpbo show STUDY:EDITION prints a release; dpbo budget has every entry; dpbo ui the pages.")
+
+
+def _time_in_words(entry: Entry) -> str:
+    moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
+    if entry.released_at is not None:
+        return f"released {moment}"
+    if (n := n_looks(entry)) is not None:
+        return f"open since {moment}, {looks(n)}"
+    return f"charged {moment}, not released (at work, or to be run again)"

@@ -2,38 +2,62 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 from packaging.requirements import Requirement
 
 from dpbo.flows.cli.budget import n_looks
-from dpbo.flows.cli.findings import Finding, Verdict, dask_cluster, files
 from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
+from dpbo.flows.prefect_runtime.run_server import DATABASE
+from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
 from dpbo.flows.prefect_runtime.settings import (
+    PROFILES,
     check_prefect_settings,
     configured_api,
     prefect_home,
+    prefect_is_configured,
+    prefect_settings,
     quiet_environment,
 )
 from dpbo.flows.stores import FOLDER, Stores
+from dpbo.flows.workers.standing_cluster import problems, standing_cluster
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.mlflow_lookup import published_in
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import Account, balances
+from dpbo_core.ledger.accounts import DatasetAccount
 
 LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
 MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+SECRETS = ("AUTH_STRING", "API_KEY", "CONNECTION_URL")
+
+
+Verdict = Literal["fine", "note", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding of `dpbo doctor`: subject, verdict, observation, and the remedy where something is wrong."""
+
+    what: str
+    verdict: Verdict
+    observed: str
+    remedy: str = ""
 
 
 def doctor(
@@ -53,11 +77,7 @@ def doctor(
 
 
 def examine() -> tuple[Finding, ...]:
-    """All findings of `dpbo doctor`, in the order in which they are printed.
-
-    Raises:
-        StudyInvalid: the current folder holds settings of Prefect's.
-    """
+    """All findings of `dpbo doctor`, in the order in which they are printed."""
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions, _disk, _settings, _files, _ledger,
@@ -67,11 +87,7 @@ def examine() -> tuple[Finding, ...]:
 
 
 def prepare_machine() -> str:
-    """Set up Prefect's database, once, for which the first study would wait; returns one sentence about it.
-
-    Raises:
-        StudyInvalid: the current folder holds settings of Prefect's.
-    """
+    """Set up Prefect's database, once, for which the first study would wait; returns one sentence about it."""
     quiet_environment()
     os.umask(0o077)
     command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
@@ -82,7 +98,6 @@ def prepare_machine() -> str:
 
 
 def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
-    """The findings of one check; an error of the check is a finding itself."""
     name = look.__name__.strip("_").replace("_", " ")
     try:
         yield from look()
@@ -127,13 +142,11 @@ def _disk() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """A "fine" finding; StudyInvalid where Prefect's settings store more of a run than dpbo's policy allows."""
     check_prefect_settings()
     yield Finding("prefect's settings", "fine", "nothing of a run is kept beyond its policy")
 
 
 def _ledger() -> Iterator[Finding]:
-    """A finding that the ledger is whole, or that there is none yet; LedgerDamaged where it is not whole."""
     stores = Stores()
     if not is_there(stores.ledger):
         yield Finding("ledger", "note", "none yet; the first study or dpbo budget set makes it")
@@ -216,3 +229,93 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
         screen.facts((f"{what}, {verdict}", text) for _, verdict, what, text in rows)
     else:
         screen.facts((f"{mark}  {what}", text) for mark, _, what, text in rows)
+
+
+def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
+    """A finding: whether others can read the stores, vaults, passwords or sensitive files; none if none exists."""
+    home, profiles = _of_prefect()
+    database = home / DATABASE
+    if database.exists() and _others_reach(database):
+        others = f"Other users of this machine can read {database}"
+        yield Finding("prefect's folder", "note", others, f"chmod 700 {home}")
+    private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db")]
+    private_paths += sorted(home.glob(f"{PASSWORD_FILE}*"))
+    private_paths += [profiles] if _holds_a_secret(profiles) else []
+    approved = [item.source for account in accounts if not account.budget.public for item in account.sources]
+    private_paths += [Path(source.name) for source in approved if source.kind == "file"]
+    there = [path for path in private_paths if path.exists()]
+    read = [str(path) for path in there if _others_reach(path)]
+    if read:
+        yield Finding(
+            "files", "wrong", f"others can read {', '.join(read)}", "chmod go-rwx, or a folder of your own"
+        )
+    elif there:
+        yield Finding("files", "fine", f"{len(there)} files and folders are yours alone")
+
+
+def dask_cluster() -> Iterator[Finding]:
+    """Findings about the configured Dask cluster, one "fine" if it is fit; none without one."""
+    cluster = standing_cluster()
+    if cluster is None:
+        return
+    from dpbo.flows.workers.scorers import blind_workers_here
+
+    yield from _dask_key()
+    with ExitStack() as running:
+        client = cluster.client(running)
+        wrong = problems(client)
+        if wrong:
+            yield from (Finding("dask cluster", "wrong", problem.what, problem.remedy) for problem in wrong)
+            return
+        n = len(client.nthreads())
+        workers = "worker" if n == 1 else "workers"
+        yield Finding(
+            "dask cluster",
+            "fine",
+            f"{cluster.address}: {n} {workers} with these versions, TLS alone, no pages, nothing spilt or packed",
+        )
+        for blind in blind_workers_here(client):
+            yield Finding("dask cluster", "wrong", blind, "mount the folder on every worker's host, readable")
+        others = client.run_on_scheduler(n_clients) - 1
+        if others:
+            yield Finding(
+                "dask clients",
+                "note",
+                f"{others} beside this one",
+                "whoever holds a certificate can read what the workers read",
+            )
+
+
+def _of_prefect() -> tuple[Path, Path]:
+    if not prefect_is_configured():
+        return prefect_home(), prefect_home() / PROFILES
+    return prefect_home(), prefect_settings().profiles_path
+
+
+def _holds_a_secret(profiles: Path) -> bool:
+    try:
+        text = profiles.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(secret in text for secret in SECRETS)
+
+
+def _others_reach(path: Path) -> bool:
+    if not path.stat().st_mode & OTHERS:
+        return False
+    above = path.resolve().parents
+    return all(folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for folder in above)
+
+
+def n_clients(dask_scheduler: Any) -> int:
+    """How many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
+    return sum(name.startswith("Client") for name in dask_scheduler.clients)
+
+
+def _dask_key() -> Iterator[Finding]:
+    import dask
+
+    tls = dask.config.get("distributed.comm.tls.client")
+    path = Path(tls["key"] or tls["cert"] or "")
+    if path.is_file() and path.stat().st_mode & 0o077:
+        yield Finding("dask key", "wrong", f"others can read {path}", f"chmod 600 {path}")

@@ -74,9 +74,6 @@ def run(
 
     `mend` asks for the model's repair too, and states its threshold.
     What could not be published is told on standard error; the report stands.
-
-    Raises:
-        DpboError: as a message. StudyInvalid: the study is not tuned yet, among others.
     """
     study, folder = _read(path, model, anyway=anyway)
     if mend is not None:
@@ -110,12 +107,7 @@ def planned(path: Path, *, epsilon: float | None = None, model: Path | None = No
 def reported(
     run: Run, *, epsilon: float | None = None, model: Path | None = None
 ) -> tuple[Evaluated, Account] | None:
-    """The recorded report of an evaluation that MLflow shows already, and its dataset's account; None without.
-
-    Raises:
-        StudyInvalid: it cannot be asked so, or public data cannot be read.
-        LedgerDamaged: the ledger cannot be read.
-    """
+    """The recorded report of an evaluation that MLflow shows already, and its dataset's account; None without."""
     result = recorded_report(run, model=model, epsilon=epsilon)
     tracked = None if result is None else mlflow_lookup(result.release)
     if result is None or tracked is None:
@@ -125,11 +117,6 @@ def reported(
 
 
 def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[StudySpec, str]:
-    """The study in `path` and its folder; without a saved `model` refused where there is no ledger here.
-
-    Raises:
-        StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
-    """
     remedy = "run dpbo tune first, change to the folder that holds mlruns, or name a saved model (--model)"
     if model is None:
         study = released_study(path, remedy=remedy, anyway=anyway)
@@ -144,7 +131,6 @@ def _report_ids(run: Run) -> set[str]:
 
 
 def _recorded(run: Run, before: set[str]) -> tuple[str, str] | None:
-    """A sentence about a report whose id is not in `before`, and how to go on; None if there is none."""
     new = _report_ids(run) - before
     if not new:
         return None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpbo_core.data.addresses import place_of
+from dpbo_core.data.file_formats import format_of
 from dpbo_core.data.header import missing_file
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.study import StudySpec
@@ -55,7 +56,7 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
     if section is not None and "{" not in section.training + section.validation:
         for name in (section.training,) if verb == "plan" else (section.training, section.validation):
             place = place_of(folder, name)
-            if isinstance(place, Path) and place.suffix.lower() in (".csv", ".parquet") and not place.exists():
+            if isinstance(place, Path) and format_of(place) is not None and not place.exists():
                 raise missing_file(name)  # before the readers of tables are imported
         from dpbo_core.study.headers import check_validation, public_header
 

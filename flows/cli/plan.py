@@ -182,14 +182,11 @@ def _expectations(
 
 
 def _score_alone(spec: StudySpec) -> bool:
-    """Whether the study names a method that releases a score and no hyperparameters."""
     return spec.method in METHODS and not method_named(spec.method, spec.options).releases_hyperparameters
 
 
 def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) -> MethodAdvice | None:
-    """The line of the method that the study names, if it is not `best`, and runs or releases a score alone; else
-    None.
-    """
+    """The line of the method that the study names, if not `best` and it runs or releases a score alone."""
     if spec.method not in METHODS or (best is not None and best.kind == spec.method):
         return None
     own = next(line for line in advice.methods if line.kind == spec.method)
@@ -197,7 +194,6 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 
 
 def _outcome(line: MethodAdvice) -> str:
-    """The expected loss of a method's choice, and the error to expect of its released score, in words."""
     error = f"error {line.expected_error:.1g}"
     if line.regret_caption == UNKNOWN:
         return f"{error}; how near the best its choice is, is not known"
@@ -205,7 +201,6 @@ def _outcome(line: MethodAdvice) -> str:
 
 
 def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tuple[str, str]]:
-    """Rows (name, text): verdict of the study's own evaluation, what an edition costs and leaves, or a refusal."""
     if report is not None:
         expected = report.expected
         errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
@@ -218,7 +213,6 @@ def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tup
 
 
 def _beside(line: MethodAdvice) -> str:
-    """What to expect of a method that is not the one to choose, in words: its loss, or why it cannot be used."""
     if line.verdict == "refused":
         return f"[red]it cannot run[/]: {named(line.why)}"
     if line.verdict == "useless":
@@ -233,7 +227,6 @@ def _verdict(line: MethodAdvice) -> str:
 
 
 def _price(line: MethodAdvice, price: Price | None) -> str:
-    """What a method spends, how many models it trains, its seconds if estimated, and what is left of the budget."""
     seconds = "" if line.seconds is None else f"; {_in_processes(line.seconds)}"
     left = "" if price is None or not price.afterwards else f"; {price.afterwards}"
     sums = f"ε = {line.epsilon:g}, δ = {line.delta:g}"
@@ -251,12 +244,10 @@ def _in_processes(seconds: float) -> str:
 
 
 def _is_all_noise(advice: Advice) -> bool:
-    """Whether every method is useless on the study, or refused."""
     return all(line.verdict in ("useless", "refused") for line in advice.methods)
 
 
 def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
-    """Print the method to choose and the study's lines for it; or that every method would be noise."""
     choice = advice.choice
     if choice is None:
         screen.say("No method can run on this study.")
@@ -291,7 +282,6 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
-    """A sentence about which files were read for the advice: the public training set's at most."""
     if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
         return "Nothing was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]

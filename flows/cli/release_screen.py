@@ -52,7 +52,6 @@ def _cell(table: Table, place: int, text: str) -> str:
 
 
 def _drawn(screen: Screen, figure: Figure) -> str:
-    """A figure in characters, bars or a curve that is filled below; its words on a plain screen."""
     after = f"   {named(figure.caption)}" if figure.caption else ""
     if screen.plain:
         return named(figure.words) + after

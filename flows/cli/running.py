@@ -65,11 +65,7 @@ def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
 
 
 def own_ledger() -> PrivacyLedger:
-    """The ledger of this folder, made if there is none; a read-only one is left as it is.
-
-    Raises:
-        StudyInvalid: a link stands where its folder belongs, or another user's folder.
-    """
+    """The ledger of this folder, made if there is none; a read-only one is left as it is."""
     stores = Stores()
     if not only_readable(Path(stores.ledger.removeprefix("sqlite:///"))):
         stores.make_folder()
@@ -119,12 +115,7 @@ def flows_here(name: str) -> Iterator[None]:
 
 
 def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Exception:
-    """The error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded.
-
-    Args:
-        error: what Prefect raised.
-        recorded: a sentence about the release that is recorded all the same, and what to do; None without one.
-    """
+    """The error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded."""
     if recorded is None or isinstance(error, DpboError):
         return error
     return DpboError(
@@ -144,17 +135,7 @@ def account_after(study: "StudySpec", warnings: Iterable[str]) -> Account:
 def serve_schedule(
     story: Callable[[float | None], None], *, cron: str | None, every: str | None, example: str
 ) -> None:
-    """Serve a schedule until stopped, by calling `story`; one that cannot be read is refused, with the `example`.
-
-    Args:
-        story: serves it; takes the seconds between two runs, None where `cron` says when they are.
-        cron: five fields, UTC; or
-        every: a duration. One of the two is given.
-        example: of five fields, for the message.
-
-    Raises:
-        StudyInvalid: the schedule cannot be read.
-    """
+    """Serve a schedule until stopped, by calling `story`; refused with the `example` if unreadable."""
     interval = None if every is None else seconds(every)
     gc.set_threshold(GC_THRESHOLD)
     quiet_environment()
@@ -170,7 +151,6 @@ def serve_schedule(
 
 
 def _prepare_stores() -> None:
-    """Make files written from now on their owner's alone, and create a team's databases if they are missing."""
     os.umask(OWNER_ALONE)
     team = team_setting()
     if team is not None:

@@ -17,7 +17,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
 from dpbo_core.ledger.name_patterns import fields_of
 from dpbo_core.privacy.atomically import replace_atomically
-from dpbo_core.privacy.declared_query import rounds_of
+from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.report import KIND
 
@@ -65,7 +65,7 @@ def show(
         with writing(f"the file {str(out)!r}"):
             write_release(release, out)
     if form == "registry":
-        from dpbo.tasks.reporting.registry_entry import registry_entry
+        from dpbo.tasks.reporting.certificate_words import registry_entry
 
         print_json(registry_entry(release))
         return
@@ -82,11 +82,7 @@ def show(
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:
-    """The one release that `word` names, and its dataset's account; StudyInvalid where there is none, or several.
-
-    Raises:
-        StudyInvalid: there is none, it is not finished, or there are several.
-    """
+    """The one release that `word` names, and its dataset's account; refused if none or several."""
     ledger = ledger_here()
     if ledger is None:
         raise StudyInvalid(
@@ -106,12 +102,7 @@ def recorded_release(word: str) -> tuple[Release, Account]:
 
 
 def pooled_reports(files: list[str]) -> dict[str, Any]:
-    """The sum of the noised tables in release.json files, one a site, as a report and whether the sites disagree.
-
-    Raises:
-        StudyInvalid: a file is no release, or they are not reports of one model.
-        LedgerDamaged: the ledger here recorded one of them, and is older than it was.
-    """
+    """The sum of the noised tables in release.json files, one a site, as a report; whether the sites disagree."""
     from dpbo.flows.cli.verify import ledger_remark, release_of
     from dpbo_core.report.pooled import pool
 
@@ -122,11 +113,7 @@ def pooled_reports(files: list[str]) -> dict[str, Any]:
 
 
 def save_page(release: Release, account: Account, file: Path) -> None:
-    """Write a release's certificate as one HTML page, with every picture that can be drawn.
-
-    Raises:
-        StudyInvalid: the file cannot be written.
-    """
+    """Write a release's certificate as one HTML page, with every picture that can be drawn."""
     from dpbo.tasks.reporting.pictures import save_pictures
     from dpbo.tasks.reporting.release_page import page
 
@@ -138,7 +125,6 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
 
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
-    """The ledger's studies of a NAME, NAME:EDITION or release's id, or none; of a study file, refused if none."""
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
     from dpbo_core.study.spec import read_study

@@ -14,11 +14,7 @@ from dpbo_core.study.spec import read_study
 
 
 def check_public_here(sources: Iterable[Source]) -> None:
-    """Refuse to read as public a sensitive file of this folder's ledger; nothing is refused without a ledger.
-
-    Raises:
-        PolicyRefused: it is one.
-    """
+    """Refuse to read as public a sensitive file of this folder's ledger; nothing is refused without a ledger."""
     ledger = ledger_here()
     if ledger is not None:
         check_public_sources(sources, ledger)
@@ -28,9 +24,6 @@ def study_of_one_run(path: Path, *, anyway: bool = False, read: StudySpec | None
     """The study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
 
     `read` is that study where it was read already.
-
-    Raises:
-        StudyInvalid: it cannot be read, or they do.
     """
     study = read or read_study(path)
     refuse_fields(study)
@@ -43,11 +36,7 @@ def released_study(
     remedy: str = "run dpbo tune first, or change to the folder that holds mlruns",
     anyway: bool = False,
 ) -> StudySpec:
-    """The study in `path`, refused where there is no ledger here; whether it released anything is not looked up.
-
-    Raises:
-        StudyInvalid: it cannot be read; or there is no ledger here, so that it has released nothing.
-    """
+    """The study in `path`, refused where there is no ledger here; whether it released anything is not looked up."""
     study = study_of_one_run(path, anyway=anyway)
     if not is_there(Stores().ledger):
         raise StudyInvalid(

@@ -109,9 +109,7 @@ class Screen:
             self._show(markup)
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print rows (name, text), both rich's markup: in two columns, a long name above its text, `name: text` on
-        a plain screen.
-        """
+        """Print rows (name, text) of rich's markup in two columns; as `name: text` on a plain screen."""
         lines = list(rows)
         if self.plain or not lines:
             for name, text in lines:

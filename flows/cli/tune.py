@@ -100,9 +100,6 @@ def run(
     """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
 
     What could not be published is told on standard error; the result stands. `read` is the study, if it was read.
-
-    Raises:
-        DpboError: as a message; whatever Prefect wraps around it is taken off. Prefect failed after the release.
     """
     study = study_of_one_run(path, anyway=anyway, read=read)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
@@ -134,10 +131,6 @@ def replayed(run: Run) -> tuple[Tuned, Account] | None:
     The ledger is read, and nothing is run: neither Prefect nor MLflow is loaded, no sensitive file is opened.
     Whatever is not known to be shown whole is no replay: then the flow runs as ever, and publishes what is missing.
     Where the study's [evaluation] states a price, with the report of its last step, or not at all.
-
-    Raises:
-        StudyInvalid: the study's public data cannot be read.
-        LedgerDamaged: the ledger cannot be read.
     """
     study, release = run.spec, run.recorded()
     tracked = mlflow_lookup(release)
@@ -159,7 +152,6 @@ def replayed(run: Run) -> tuple[Tuned, Account] | None:
 
 
 def _recorded(run: Run) -> tuple[str, str] | None:
-    """What the ledger has recorded of the study's release and what to do, as two texts; None if nothing."""
     study = run.spec
     editions = run.ledger.editions(study.name, edition=study.edition, dataset=study.privacy.dataset)
     if not any(item.release is not None for item in editions):

@@ -35,12 +35,7 @@ def verify(
 
 
 def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = ()) -> str:
-    """Who signed a release, in a sentence; raises if no receipt is beside it, or no trusted key signed it.
-
-    Raises:
-        StudyInvalid: there is no receipt, or a file holds no keys.
-        CertificateFalse: no key signed it that is not revoked, or it is another release's.
-    """
+    """Who signed a release, in a sentence; raises if no receipt is beside it, or no trusted key signed it."""
     from dpbo.tasks.reporting.receipt import check_receipt, public_keys
 
     text_of(file)  # that it can be read
@@ -51,28 +46,15 @@ def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = 
 
 @dataclass(frozen=True)
 class Checked:
-    """A release whose numbers support its guarantee.
+    """A release whose numbers support its guarantee."""
 
-    Attributes:
-        release: as the file has it.
-        price: as its draws cost, computed anew.
-        ledger: what there is to say of it in the ledger here; "" for nothing.
-    """
-
-    release: Release
-    price: Recomputed
-    ledger: str
+    release: Release  # as the file has it
+    price: Recomputed  # as its draws cost, computed anew
+    ledger: str  # what there is to say of it in the ledger here; "" for nothing
 
     @classmethod
     def of(cls, file: Path) -> Self:
-        """Recompute the ε and δ of a release in `file`; raises CertificateFalse where its numbers do not support
-        them, LedgerDamaged where the ledger here lost it.
-
-        Raises:
-            StudyInvalid: the file is no release.
-            CertificateFalse: its numbers do not support its guarantee.
-            LedgerDamaged: the ledger here recorded it, and is older than it was.
-        """
+        """The ε and δ of a release in `file`, recomputed; refused if its numbers do not support them."""
         release = release_of(file)
         return cls(release, recompute(release, CERTIFIED), ledger_remark(release))
 
@@ -126,9 +108,6 @@ def release_of(file: Path) -> Release:
 def ledger_remark(release: Release) -> str:
     """A sentence if the ledger here lost the release to an accepted older copy, or cannot be asked; "" if it has
     it, is another one or is not here; LedgerDamaged if it lost it otherwise.
-
-    Raises:
-        LedgerDamaged: it lost the release, and nobody accepted that.
     """
     url = Stores().ledger
     try:

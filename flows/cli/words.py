@@ -28,7 +28,6 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _set_json(ctx: typer.Context, value: bool) -> None:
-    """Switch `print_result` to JSON, or back, until the command ends."""
     before = PRINTS_JSON.set(value)
     ctx.call_on_close(lambda: PRINTS_JSON.reset(before))
 
@@ -84,11 +83,7 @@ Direct = Annotated[
 
 
 def seconds(text: str) -> float:
-    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused.
-
-    Raises:
-        StudyInvalid: it is none of them.
-    """
+    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
     duration = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if duration is None or int(duration[1]) == 0:
         raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
@@ -114,11 +109,7 @@ def text_of(file: Path, *, remedy: str = "check the path") -> str:
 
 @contextmanager
 def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None]:
-    """Context for writing `what`, a name for the message: StudyInvalid where the operating system refuses.
-
-    Raises:
-        StudyInvalid: it does.
-    """
+    """Context for writing `what`, a name for the message: StudyInvalid where the operating system refuses."""
     try:
         yield
     except OSError as error:

@@ -90,13 +90,7 @@ def answers(api: str) -> bool:
 
 
 def admits(api: str, password: str | None, key: str | None) -> bool:
-    """Return whether the server at `api` takes these credentials; True too where it does not answer.
-
-    Args:
-        api: of a Prefect server.
-        password: USER:PASSWORD, as PREFECT_API_AUTH_STRING has it.
-        key: as PREFECT_API_KEY has it, which comes first.
-    """
+    """Return whether the server at `api` takes these credentials; True too where it does not answer."""
     import httpx
 
     basic = None if password is None else f"Basic {base64.b64encode(password.encode()).decode()}"
@@ -185,7 +179,6 @@ def start_failure(output: bytes, place: str) -> DpboError:
 
 
 def _environment(password: str, home: Path, port: int) -> dict[str, str]:
-    """Return the environment of a server: this process's, Prefect's own settings, and the password."""
     ours = dict(os.environ)
     if "prefect" in sys.modules:
         from prefect.settings import get_current_settings

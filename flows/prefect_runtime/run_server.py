@@ -42,11 +42,7 @@ DATABASE = "prefect.db"
 
 @contextmanager
 def run_server(needed: Sequence[str] = ()) -> Iterator[None]:
-    """Context with a Prefect server for this run; while a temporary one starts, the modules `needed` are imported.
-
-    Raises:
-        DpboError: the configured server does not answer, or the temporary one did not start.
-    """
+    """Context with a Prefect server for this run; while a temporary one starts, import the modules `needed`."""
     bypass_proxies_for_loopback()
     api = configured_api()
     if api is not None or current_flow_run() is not None:
@@ -76,11 +72,7 @@ def is_temporary() -> bool:
 
 
 def check_answers(api: str) -> None:
-    """Refuse a configured server that does not answer, before anything else is done.
-
-    Raises:
-        DpboError: names its address.
-    """
+    """Refuse a configured server that does not answer, before anything else is done."""
     if not answers(api):
         raise DpboError(
             f"no Prefect server answers at {api}",
@@ -91,11 +83,7 @@ def check_answers(api: str) -> None:
 
 
 def check_admits(api: str) -> None:
-    """Refuse a configured server that does not take the credentials of Prefect's settings.
-
-    Raises:
-        DpboError: names its address, and what to set.
-    """
+    """Refuse a configured server that does not take the credentials of Prefect's settings."""
     ours = prefect_settings().api
     password = None if ours.auth_string is None else ours.auth_string.get_secret_value()
     key = None if ours.key is None else ours.key.get_secret_value()
@@ -109,7 +97,6 @@ def check_admits(api: str) -> None:
 
 @contextmanager
 def _started(password: str, home: Path, needed: Sequence[str]) -> Iterator[PrefectProcess]:
-    """Context with a temporary server that answers; the modules `needed` are imported while it starts."""
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         writable = os.access(home, os.W_OK)
@@ -143,7 +130,6 @@ def _started(password: str, home: Path, needed: Sequence[str]) -> Iterator[Prefe
 
 
 def _import(needed: Sequence[str]) -> None:
-    """Import modules by name; one that fails is reported where it is used."""
     for name in needed:
         with suppress(Exception):
             import_module(name)

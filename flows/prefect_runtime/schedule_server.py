@@ -44,9 +44,6 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
 
     A server that is started gets a new one: whoever listens on the port after a server has ended hears the old one
     from a page that is still open in a browser.
-
-    Raises:
-        DpboError: somebody else can read or write the file, or it cannot be kept.
     """
     path = folder / f"{NAME}{port}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,15 +96,6 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
     """Context with the configured server, the one that listens on `port`, or one that is started there.
 
     Its database is Prefect's own, so its schedules and runs are still there when it is started again.
-
-    Args:
-        folder: for the server's log.
-        port: where one is looked for or started.
-        home: Prefect's folder, with the password.
-        trust: use a server whoever may reach it.
-
-    Raises:
-        DpboError: none answers and none can be started, or one answers without a password, or is not ours.
     """
     api = configured_api()
     if api is not None:
@@ -138,9 +126,7 @@ def refuse_idle_scheduler() -> None:
 
 
 def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
-    """The server that listens on our port; refused if it does not let us in or, unless it is trusted, is another
-    user's or asks for no password.
-    """
+    """The server on our port; refused unless it lets us in and, if not trusted, is ours and has a password."""
     if not trust and not ours_alone(port):
         raise DpboError(
             f"what listens on port {port} is not known to be yours",
@@ -161,7 +147,6 @@ def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
 
 
 def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
-    """Refuse a server that answers without a password, unless it is trusted."""
     if answer == "open" and not trust:
         raise DpboError(
             f"the Prefect server at {api} asks nobody for a password",

@@ -57,11 +57,7 @@ def configured_api() -> str | None:
 
 
 def quiet_environment() -> None:
-    """Set dpbo's defaults for Prefect in the environment before its import: no telemetry, no log on the screen.
-
-    Raises:
-        StudyInvalid: the current folder holds settings of Prefect's.
-    """
+    """Set dpbo's defaults for Prefect in the environment before its import: no telemetry, no log on the screen."""
     refuse_folder_settings(Path())
     bypass_proxies_for_loopback()
     os.environ.update(UNREPORTED | NO_TELEMETRY)
@@ -88,9 +84,6 @@ def refuse_folder_settings(folder: Path) -> None:
 
     Prefect reads `prefect.toml`, `[tool.prefect]` of `pyproject.toml` and `.env` of the current folder when it is
     imported, and one of its settings names code that runs then. The environment and profiles are the user's own.
-
-    Raises:
-        StudyInvalid: names the file.
     """
     for name in _settings_files(folder):
         raise StudyInvalid(
@@ -122,10 +115,6 @@ def check_prefect_settings() -> None:
 
     Results, retries and prints are set at every task and flow of ours (`tasks/policies.py`), whatever a profile
     says.
-
-    Raises:
-        StudyInvalid: other libraries' log lines go to Prefect's server, or a server inside a flow has no password,
-            so that any user of the machine could cancel the run or start another.
     """
     if (without_prefect() and current_flow_run() is None) or not prefect_is_configured():
         return

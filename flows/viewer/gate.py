@@ -1,22 +1,31 @@
 """The gate in front of MLflow's server: a token, then a cookie, then what a reader may ask.
 
 GET /?token=T      303 to the same page without the token, with a cookie of this port's own name
-with the cookie    what `allowed` passes goes to MLflow's server; artifacts are read here; all else is 403
+with the cookie    what `passes` allows goes to MLflow's server; artifacts are read here; all else is 403
+
+Requests are on an allow-list, so that what MLflow adds is refused. Artifacts of the store's own folder are opened
+name by name from its root, and no link of a name is followed: MLflow takes an experiment's root as whoever made the
+experiment wrote it, so its server is never asked for a file.
 """
 
+import json
+import mimetypes
+import os
+import re
 import secrets
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 import httpx
+from graphql import FieldNode, FragmentDefinitionNode, OperationDefinitionNode, OperationType, parse
+from graphql.error import GraphQLError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
-
-from dpbo.flows.viewer.allowed import LARGEST, passes
-from dpbo.flows.viewer.artifacts import NotOurs, content, listing, names_below, names_of
 
 TOKEN = "token"  # noqa: S105  the name of the parameter
 PAGE = "/"  # all of MLflow's pages are this one
@@ -35,6 +44,27 @@ STYLE = b"""<style>
 [data-testid="note-editor-preview-content"] img {max-width: 100%}
 </style>"""
 END = b"</head>"
+API = r"/ajax-api/[23]\.0/mlflow"
+NAME = r"[A-Za-z0-9_.~-]+"
+READABLE = re.compile(
+    rf"""/ | /version | /static-files/(?:{NAME}/)*{NAME}
+    | {API}/(?: server-info | ui-telemetry
+        | experiments/(?:get|get-by-name|search) | runs/get | logged-models/{NAME}
+        | metrics/(?:get-history|get-history-bulk|get-history-bulk-interval)
+        | registered-models/(?:get|search|get-latest-versions|alias)
+        | model-versions/(?:get|search|get-download-uri)
+    )""",
+    re.VERBOSE,
+)
+SEARCHES = re.compile(rf"{API}/(?:[a-z][a-z-]*/search|experiments/search-datasets)")
+GRAPHQL = "/graphql"
+READING_FIELDS = frozenset(  # of the schema's root; the one that lists artifacts is not among them
+    ("mlflowGetExperiment", "mlflowGetRun", "mlflowGetMetricHistoryBulkInterval", "mlflowSearchModelVersions",
+     "mlflowSearchRuns", "mlflowSearchDatasets")
+)  # fmt: skip
+LARGEST = 2**20  # bytes of a request
+LONGEST_QUERY = 2**15  # characters of a GraphQL document
+PIECE = 2**16
 
 
 class Gate:
@@ -56,7 +86,6 @@ class Gate:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, request: Request) -> Response:
-        """The response to a request: by its token, its cookie, and what may be read."""
         scope = request.scope  # as they were sent, decoded once; not put together from the `Host` again
         method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
         if (method, path) == ("GET", "/health"):
@@ -79,7 +108,6 @@ class Gate:
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
-        """A redirection that drops the token from the address and sets the cookie."""
         rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
         local = "/" + path.lstrip("/")  # two slashes would name another host
         response = RedirectResponse(f"{local}?{rest}" if rest else local, 303)
@@ -87,7 +115,6 @@ class Gate:
         return response
 
     async def _artifact(self, path: str, words: Mapping[str, str]) -> Response:
-        """The listing of a folder of artifacts, or one's content, as `path` asks; 404 where none is here."""
         try:
             location = await self._location(path, words)
             below = names_below(location, self._artifacts, self._base)
@@ -116,7 +143,6 @@ class Gate:
         return location
 
     async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
-        """The JSON that MLflow's API gives at the path `what` for the query `words`; empty where it gives none."""
         try:
             answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
             document = answer.json() if answer.status_code == 200 else {}
@@ -127,7 +153,6 @@ class Gate:
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
     ) -> Response:
-        """MLflow's response to a request, with few of its headers; its first page gets our style."""
         whole = path == PAGE  # never a copy that a browser kept of MLflow's own
         sent = {name: headers[name] for name in SENT_ON[: 2 if whole else None] if name in headers}
         url = httpx.URL(path=path, query=query.encode())
@@ -163,3 +188,110 @@ def unfolded(page: bytes) -> bytes:
     requests are refused here. Where MLflow names its parts otherwise some day, its page is as it made it.
     """
     return page.replace(END, STYLE + END, 1)
+
+
+def passes(method: str, path: str, body: bytes) -> bool:
+    """Whether a request to MLflow's server only reads, and no artifact, so that it may go on; `path` is decoded."""
+    if len(body) > LARGEST or ".." in path.split("/"):
+        return False
+    if method == "GET":
+        return READABLE.fullmatch(path) is not None
+    if method == "POST" and path == GRAPHQL:
+        return only_reads(body)
+    return method == "POST" and SEARCHES.fullmatch(path) is not None
+
+
+def only_reads(body: bytes) -> bool:
+    """Whether a GraphQL request holds only queries, of fields that open no artifact."""
+    try:
+        request: Any = json.loads(body)
+        text = request["query"]
+        document = parse(text, no_location=True) if len(text) <= LONGEST_QUERY else None
+    except (ValueError, TypeError, KeyError, RecursionError, GraphQLError):
+        return False
+    if document is None:
+        return False
+    for part in document.definitions:
+        if isinstance(part, FragmentDefinitionNode):
+            if part.type_condition.name.value in ("Query", "Mutation"):
+                return False  # MLflow's page has none; the fields below are then all there are
+        elif (
+            not isinstance(part, OperationDefinitionNode)
+            or part.operation is not OperationType.QUERY
+            or not all(
+                isinstance(field, FieldNode) and field.name.value in READING_FIELDS
+                for field in part.selection_set.selections
+            )
+        ):
+            return False
+    return True
+
+
+class NotOurs(Exception):
+    """A place is outside the store's root, a link, or missing."""
+
+
+def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
+    """The path from `root` to an MLflow `location`, as folder names, relative ones from `base`."""
+    parts = urlsplit(location)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        location = unquote(parts.path)
+    elif parts.scheme or "\0" in location:
+        raise NotOurs
+    place = base / location
+    if ".." in place.parts or not place.is_relative_to(root):
+        raise NotOurs
+    return place.relative_to(root).parts
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """The folder and file names in an artifact's path within its run, () for the run's folder; no ".."."""
+    names = tuple(path.split("/")) if path else ()
+    if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
+        raise NotOurs
+    return names
+
+
+@contextmanager
+def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
+    """Context with a descriptor of the file or folder at `names` below `root`; NotOurs at a link or nothing."""
+    handles: list[int] = []
+    try:
+        try:
+            handles.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+            for name in names:
+                handles.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handles[-1]))
+        except (OSError, ValueError):
+            raise NotOurs from None
+        yield handles[-1]
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any]]:
+    """A folder's files and folders, without links, as MLflow's API lists them below `path`; [] for a file."""
+    entries = []
+    with opened(root, names) as folder:
+        if not stat.S_ISDIR(os.fstat(folder).st_mode):
+            return []
+        for name in sorted(os.listdir(folder)):  # noqa: PTH208  by descriptor
+            facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            below = f"{path}/{name}" if path else name
+            if stat.S_ISDIR(facts.st_mode):
+                entries.append({"path": below, "is_dir": True})
+            elif stat.S_ISREG(facts.st_mode):
+                entries.append({"path": below, "is_dir": False, "file_size": facts.st_size})
+    return entries
+
+
+def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:
+    """The media type and the bytes of a file; NotOurs for a link, a folder or nothing there."""
+    with opened(root, names) as handle:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotOurs
+        pieces = []
+        while piece := os.read(handle, PIECE):
+            pieces.append(piece)
+    kind = "text/plain" if names[-1] == "MLmodel" else mimetypes.guess_type(names[-1])[0]
+    return kind or "application/octet-stream", b"".join(pieces)

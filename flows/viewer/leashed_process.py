@@ -76,7 +76,6 @@ def main() -> None:
 
 
 def _hold(let_go: threading.Event) -> None:
-    """Wait until standard input closes, then set `let_go`."""
     with suppress(OSError):
         while os.read(0, 1):
             pass
@@ -84,7 +83,6 @@ def _hold(let_go: threading.Event) -> None:
 
 
 def _end(child: "subprocess.Popen[bytes]", let_go: threading.Event) -> None:
-    """Wait until `let_go` is set, ask the child's process group to stop, and after a pause kill it."""
     let_go.wait()
     _signal_group(child.pid, signal.SIGTERM)
     threading.Event().wait(GRACE)
@@ -92,7 +90,6 @@ def _end(child: "subprocess.Popen[bytes]", let_go: threading.Event) -> None:
 
 
 def _signal_group(leader: int, how: signal.Signals) -> None:
-    """Send a signal to a process group that may have ended."""
     with suppress(ProcessLookupError):
         os.killpg(leader, how)
 

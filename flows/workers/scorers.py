@@ -41,7 +41,7 @@ class DaskWorkers:
         self, joined: Callable[[], Any], task: "Callable[..., bytes | bytearray | None] | None" = None
     ) -> None:
         """`joined` waits for a client; `task` is what a worker runs on a part, `answer_if_fit` where None."""
-        from dpbo.flows.workers.dask_fitness import processor
+        from dpbo.flows.workers.standing_cluster import processor
 
         self._joined, self._task = joined, task or partial(answer_if_fit, own_packages(), processor())
         self._last_workers: dict[Any, object] = {}
@@ -52,11 +52,7 @@ class DaskWorkers:
         return len(self._joined().nthreads())
 
     def wait(self, parts: Sequence[Part] = ()) -> None:
-        """Wait for the cluster, and refuse a worker that cannot read every part (file) of a folder.
-
-        Raises:
-            StudyInvalid: one cannot, and is named; or whatever keeps us from joining.
-        """
+        """Wait for the cluster, and refuse a worker that cannot read every part (file) of a folder."""
         blind = blind_workers(self._joined(), parts)
         if blind:
             raise StudyInvalid(
@@ -122,7 +118,6 @@ class _DaskWorker:
         return answers[0] if answers else None
 
     def _wait_for(self, future: Any) -> None:
-        """Wait until the Dask `future` is done; raise TimeoutError where the cluster has no worker for a minute."""
         from distributed import wait
 
         alone = 0
@@ -182,7 +177,7 @@ def answer_if_fit(
     """
     from distributed import get_worker
 
-    from dpbo.flows.workers.dask_fitness import worker_problems
+    from dpbo.flows.workers.standing_cluster import worker_problems
 
     worker = get_worker()
     if own_packages() != versions or worker_problems(kind, worker):
@@ -194,13 +189,12 @@ def own_packages() -> dict[str, str]:
     """The versions in this process of the packages that a worker must share."""
     from distributed.versions import get_package_info
 
-    from dpbo.flows.workers.dask_fitness import PACKAGES, packages
+    from dpbo.flows.workers.standing_cluster import PACKAGES, packages
 
     return packages({"packages": get_package_info(PACKAGES)})
 
 
 def _memory(worker: Any) -> PartCache[Any]:
-    """The cache of parts (files' encoded records) of a Dask worker; it ends with it."""
     from dpbo.flows.workers.standing_cluster import MEMORY
 
     if not hasattr(worker, MEMORY):
@@ -243,9 +237,6 @@ Scorers = Processes | DaskWorkers
 def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iterator[Scorers | None]:
     """Context with who scores a study's files: a Dask cluster, own processes, or None, which is this process, and
     always so where `method` hides how often it evaluates.
-
-    Raises:
-        StudyInvalid: DPBO_DASK cannot be used, or Dask is not installed. Sealed: as `on_cluster`.
     """
     if method is not None and method.hides_evaluations:
         yield None
@@ -265,11 +256,7 @@ def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iter
 
 @contextmanager
 def on_cluster(cluster: "StandingCluster") -> Iterator[DaskWorkers]:
-    """Context with the workers of a cluster that others run, which is joined in the background.
-
-    Raises:
-        Sealed: its scheduler was lost, which is said; or as whatever is done in it.
-    """
+    """Context with the workers of a cluster that others run, which is joined in the background."""
     with ExitStack() as running, ThreadPoolExecutor(1) as aside:
         gone = False
         try:

@@ -3,18 +3,22 @@
 DPBO_DASK = tls://scheduler:8786 is its scheduler; tcp:// and every other protocol is refused. The certificates are
 Dask's own setting, distributed.comm.tls. Whoever holds one of them can run code on the workers, which read records:
 there is nobody else on it.
+
+Dask would keep answers on disk, show their traffic and pack them. All three are settings of its processes, which
+`problems` looks at before a study is charged and in each worker before it scores. Functions are sent by reference,
+so every process has the same dpbo; libraries decide the last bit of a sum.
 """
 
 import os
 import socket
 import warnings
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from dpbo.flows.workers.dask_fitness import problems
 from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ CLIENT: dict[str, Any] = {
     "distributed.diagnostics.computations.nframes": 0,  # else the caller's source code is sent, and shown
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
 }
+PACKAGES = ("dpbo", "python", "dask", "distributed", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -37,11 +42,7 @@ class StandingCluster:
     address: str
 
     def security(self) -> "Security":
-        """Dask's TLS settings with its configured certificates, refused if unusable; nothing is sent in plain.
-
-        Raises:
-            StudyInvalid: a certificate is missing, or a file cannot be read as what it should be.
-        """
+        """Dask's TLS settings with its configured certificates, refused if unusable; nothing is sent in plain."""
         from distributed.security import Security
 
         made = Security(require_encryption=True)
@@ -65,12 +66,7 @@ class StandingCluster:
         return False
 
     def client(self, running: ExitStack) -> Any:
-        """A client of the cluster, refused if unreachable, Dask's log silenced, until `running` ends; then workers
-        forget cached parts.
-
-        Raises:
-            StudyInvalid: its certificates cannot be used, or nobody answers.
-        """
+        """A client of the cluster until `running` ends, Dask's log silenced; then workers forget cached parts."""
         import dask
         from distributed import Client
         from distributed.utils import silence_logging_cmgr
@@ -93,11 +89,7 @@ class StandingCluster:
         return client
 
     def joined(self, running: ExitStack) -> Any:
-        """A client of the cluster until `running` ends, refused unless every process proves fit for records.
-
-        Raises:
-            StudyInvalid: as `client`, or records would not be safe there.
-        """
+        """A client of the cluster until `running` ends, refused unless every process proves fit for records."""
         client = self.client(running)
         wrong = problems(client)
         if wrong:
@@ -123,11 +115,7 @@ def _close_client(client: Any) -> None:
 
 
 def standing_cluster() -> StandingCluster | None:
-    """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected.
-
-    Raises:
-        StudyInvalid: it is no tls:// address, or Dask is not installed.
-    """
+    """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected."""
     address = os.environ.get(ADDRESS, "")
     if not address:
         return None
@@ -148,3 +136,72 @@ def standing_cluster() -> StandingCluster | None:
             remedy=f"pip install 'dpbo[dask]', or unset {ADDRESS}",
         )
     return StandingCluster(address)
+
+
+class Problem(NamedTuple):
+    """What makes a Dask cluster unfit for records, and what to do. Public."""
+
+    what: str
+    remedy: str
+
+
+def problems(client: Any) -> tuple[Problem, ...]:
+    """All that makes a Dask cluster unfit, () for nothing; if versions differ, only that is looked at."""
+    if not client.nthreads():
+        return (Problem("it has no workers", "start some"),)
+    versions = client.get_versions(packages=list(PACKAGES))
+    ours, wrong = packages(versions["client"]), []
+    for name, theirs in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
+        if others := dict(packages(theirs).items() - ours.items()):
+            wrong.append(Problem(f"{name} has other versions than this host: {others}", "install the same there"))
+    if not wrong:
+        wrong += client.run_on_scheduler(scheduler_problems)
+        wrong += (problem for theirs in client.run(worker_problems, processor()).values() for problem in theirs)
+    return tuple(wrong)
+
+
+def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
+    """The versions of PACKAGES in a process ("missing" if absent), by Dask's report; Python's without the patch."""
+    versions = (process or {}).get("packages") or {}
+    named = {name: str(versions.get(name) or "missing") for name in PACKAGES}
+    return named | {"python": ".".join(named["python"].split(".")[:2])}
+
+
+def processor() -> str:
+    """The vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
+    import numpy as np
+
+    return " ".join(sorted(np.show_config(mode="dicts")["SIMD Extensions"]["found"]))
+
+
+def scheduler_problems(dask_scheduler: Any) -> list[Problem]:
+    """What makes Dask's scheduler unfit; Dask runs this function on it."""
+    return _problems(dask_scheduler, "scheduler", "the scheduler")
+
+
+def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
+    """What makes a Dask worker unfit; Dask runs this function on it. `ours` is the curator's processor."""
+    name = f"worker {dask_worker.address}"
+    wrong = _problems(dask_worker, "worker", name)
+    if type(dask_worker.data) is not dict:
+        wrong.append(Problem(f"{name} would write exact sums to disk", "start it with --memory-limit 0"))
+    if dask_worker.state.nthreads != 1:
+        wrong.append(Problem(f"{name} has several threads", "start it with --nthreads 1, and more of them"))
+    if processor() != ours:
+        wrong.append(Problem(f"{name} has another kind of processor than this host", "use hosts of one kind"))
+    return wrong
+
+
+def _problems(server: Any, kind: str, name: str) -> list[Problem]:
+    import dask
+
+    wrong = []
+    if not all(item.listen_address.startswith("tls://") for item in server.listeners):
+        wrong.append(Problem(f"{name} listens without TLS too", "start it with --protocol tls alone"))
+    pages = set(dask.config.get(f"distributed.{kind}.http.routes")) - {"distributed.http.health"}  # it says "ok"
+    if pages or server.http_application.applications:
+        remedy = f"DASK_DISTRIBUTED__{kind.upper()}__HTTP__ROUTES='[]' and --no-dashboard"
+        wrong.append(Problem(f"{name} has Dask's pages, which say when and how many bytes went where", remedy))
+    if dask.config.get("distributed.comm.compression") not in (False, None):
+        wrong.append(Problem(f"{name} compresses what it sends", "DASK_DISTRIBUTED__COMM__COMPRESSION=False"))
+    return wrong

@@ -1,18 +1,29 @@
-"""What a release guarantees, in sentences: what it means for a person, what it rests on, its limits."""
+"""What a release guarantees, in sentences: what it means for a person, what it rests on, its limits and its noise.
+
+`registry_entry` drafts an entry for the registry of differential privacy deployments. Its fields are those of the
+registry's schema, by the authors of arXiv 2509.13509 (`deployments-schema.yaml` of
+opendp/deployments-registry-data). What a release does not say stands there as `OPEN`, for its owner to write.
+"""
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.report_document import is_report
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import (
     CALLER_ASSUMPTIONS,
+    OPERATING_SYSTEM,
+    PUBLIC_QUESTIONS,
     NeighboringRelation,
     PrivacyGuarantee,
     PrivacyUnit,
     anyone,
+    whom,
 )
-from dpbo_core.privacy.release import LEARNED_FROM, Release
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, Release
 
 MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "
@@ -36,6 +47,11 @@ ALWAYS = (
     "That nobody learns what holds for the whole population: a study exists to find that out.",
     "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
     "That the noise was drawn as stated: for that the curator's ledger is the record.",
+)
+OPEN = "TO BE WRITTEN BY THE CURATOR"
+CURATOR = (
+    "The curator reads the records, adds the noise and is trusted. Everybody else sees releases alone, and may be "
+    "an adversary who knows all other records."
 )
 
 
@@ -133,3 +149,84 @@ def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
         f"Whoever owns at most {at_most} {whole} is protected as stated; that nobody owns more is the word of the "
         "data's owner, which nothing checks."
     )
+
+
+def noise_in_words(release: Release) -> str:
+    """A release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
+    injected noise it says NOT PRIVATE.
+    """
+    top = release.facts.get("score_range")
+    draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
+    scored = "" if top is None else f" on a score between 0 and {top:.3g}"
+    if COUNTS in release.facts and NO_SCORE in release.value:
+        scored = " of as many pairs of the two classes as halves would make"
+    noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
+    return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"
+
+
+def _scales(release: Release) -> Iterator[str]:
+    for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
+        unit = release.score_per_unit
+        scales = [unit * spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
+        ends = dict.fromkeys(f"{end:.3g}" for end in (min(scales), max(scales)))
+        yield f"{mechanism}, scale {' to '.join(ends)}"
+
+
+def registry_entry(release: Release) -> dict[str, Any]:
+    """A draft entry of a release for the registry of DP deployments, as JSON; refused if it guarantees nothing."""
+    guarantee = release.guarantee
+    if guarantee.evidence.refuted:
+        raise StudyInvalid("the release guarantees nothing", remedy="register a release that is private")
+    name = f"{release.study}, edition {release.edition}"
+    basic = {
+        "name": name,
+        "data_curators": [OPEN],
+        "description": f"{release.method} on the dataset {release.dataset}. {guarantee.in_words()}",
+        "intended_use": OPEN,
+        "data_product_type": "Machine learning model"
+        if "hyperparameters" in release.value
+        else "Summary statistics",
+        "data_product_region": OPEN,
+        "publication_date": release.released_at[:10],
+    }
+    variant = {
+        "variant_name": "Pure DP" if guarantee.delta == 0.0 else "Approximate DP",
+        "data_domain": "Tables with the columns that the study names, and any values in them",
+        "unprotected_quantities": "The study, its public data, that it ran and when, what it states of its records",
+    }
+    loss = {
+        "privacy_unit": whom(guarantee.unit),
+        "privacy_unit_details": CHANGE[guarantee.relation].format(one=anyone(guarantee.unit)),
+        "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
+        "privacy_parameters_details": meaning(release),
+    }
+    model = {
+        "model_name": "Central",
+        "actors": CURATOR,
+        "release_type": "One release",
+        "release_type_details": "Every release about the dataset is charged to one cap, which is never refilled.",
+        "data_source_type": "Static",
+        "access_type": "Interactive"
+        if PUBLIC_QUESTIONS.name in release.guarantee.assumptions
+        else "Non-interactive",
+    }
+    accounting = {
+        "composition": "The sum of the draws' ε, or of their ρ (zCDP) converted at δ, whichever holds at less.",
+        "post_processing": "Intervals and figures are computed from the noised values alone.",
+    }
+    implementation = {
+        "preprocessing_and_hyperparameter_tuning": "By public data, or paid for by the draws of this release.",
+        "mechanisms": f"{noise_in_words(release)}; drawn from the operating system's source.",
+        "justification": " ".join(rests(release)),
+    }
+    parts = {
+        "basic": basic,
+        "dp_variant": variant,
+        "privacy_loss": loss,
+        "deployment_model": model,
+        "accounting": accounting,
+        "implementation": implementation,
+        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [OPEN]},
+    }
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{release.dataset}-{name}".lower()).strip("-")
+    return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": parts}

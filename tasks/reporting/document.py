@@ -21,39 +21,27 @@ class Fact:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells below a header.
-
-    Attributes:
-        title: of the table; "" for none.
-        left: how many columns hold text; the others hold numbers.
-        strong: the column that stands out; None for none.
-        short: what is shown in its place where there is little room.
-        needs_a_page: it is shown only where there is room.
-    """
+    """Rows of cells below a header."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    title: str = ""
-    left: int = 1
-    strong: int | None = None
-    short: "Table | None" = None
-    needs_a_page: bool = False
+    title: str = ""  # of the table; "" for none
+    left: int = 1  # how many columns hold text; the others hold numbers
+    strong: int | None = None  # the column that stands out; None for none
+    short: "Table | None" = None  # what is shown in its place where there is little room
+    needs_a_page: bool = False  # it is shown only where there is room
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Points (x, y), from left to right, which a screen draws, and `words` for whoever listens.
-
-    Attributes:
-        axes: names of x and y in the unit square; None for bars from the least y to the greatest.
-        caption: said beside bars.
-    """
+    """Points (x, y), from left to right, which a screen draws, and `words` for whoever listens."""
 
     name: str
     points: tuple[tuple[float, float], ...]
     words: str
+    # names of x and y in the unit square; None for bars from the least y to the greatest
     axes: tuple[str, str] | None = None
-    caption: str = ""
+    caption: str = ""  # said beside bars
 
     def height_at(self, x: float) -> float:
         """The curve's y at x from (0, 0) on, linear between points; noise may have put points out of order."""
@@ -78,26 +66,18 @@ class Note:
 
 @dataclass(frozen=True)
 class Document:
-    """What is shown of a release, in the order of reading. Nothing in it is escaped.
-
-    Attributes:
-        subtitle: follows the title on its line.
-        origin: dataset, date and id, on a page.
-        remark: a sentence before everything else.
-        answers: the facts that a reader looks for; on a page they stand in large type.
-        next_step: what to do now, a sentence without its full stop.
-    """
+    """What is shown of a release, in the order of reading. Nothing in it is escaped."""
 
     title: str = ""
-    subtitle: str = ""
-    origin: str = ""
-    remark: str = ""
+    subtitle: str = ""  # follows the title on its line
+    origin: str = ""  # dataset, date and id, on a page
+    remark: str = ""  # a sentence before everything else
     tables: tuple[Table, ...] = ()
-    answers: tuple[Fact, ...] = ()
+    answers: tuple[Fact, ...] = ()  # the facts that a reader looks for; on a page they stand in large type
     figures: tuple[Figure, ...] = ()
     facts: tuple[Fact, ...] = ()
     notes: tuple[Note, ...] = ()
-    next_step: str = ""
+    next_step: str = ""  # what to do now, a sentence without its full stop
 
     @property
     def short_tables(self) -> tuple[Table, ...]:

@@ -141,7 +141,6 @@ def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
 
 
 def _turned(cell: Figures) -> Figures:
-    """A specificity's noise interval, turned into that of the false positive rate."""
     ends = cell["noise_interval"]
     return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
 
@@ -154,7 +153,6 @@ def _panels_without_curves(value: Figures) -> "list[Callable[[Axes, Figures], No
 
 
 def _matrix(axes: "Axes", value: Figures) -> None:
-    """Draw the confusion matrix: noised records, coloured by the share of the true class."""
     names = [in_picture(cell["class"]) for cell in value["classes"]]
     C = len(names)
     counts = np.array([row["records"]["value"] or 0.0 for row in value["confusion"]]).reshape(C, C)

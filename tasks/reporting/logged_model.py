@@ -12,7 +12,8 @@ from dpbo.tasks.reporting.mlflow_store import Store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.final_model import dpbo_served_model
+from dpbo_core.models.final_model.dpbo_served_model import PREDICT
+from dpbo_core.models.final_model.served_code import write_served_code
 from dpbo_core.models.final_model.storage import is_linear, packages_of
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.release import Release
@@ -47,7 +48,6 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
 
 
 def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
-    """Create the run's logged model in MLflow, unless it is there, and log its files, from `folder`, and scores."""
     experiment = store.client.get_run(run_id).info.experiment_id
     models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
     logged = models[0] if models else None
@@ -85,7 +85,6 @@ def _measure(store: Store, run_id: str, release: Release, model_id: str, digest:
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:
-    """Create a logged model of a run, with MLflow's own keywords, and link it as the run's output."""
     from mlflow.entities import LoggedModelOutput
 
     experiment = store.client.get_run(run_id).info.experiment_id
@@ -124,8 +123,8 @@ def put_repaired(
 def save_served(model: FinalModel, data: Path, folder: Path) -> None:
     """Write to `folder` what MLflow loads and serves, without dpbo, of the model that was saved in `data`.
 
-    With a loader module MLflow copies the files and pickles nothing. The module is one file of ours, carried along;
-    the example is made up from public means and categories.
+    With a loader module MLflow copies the files and pickles nothing. The module is carried along, and so is what it
+    imports of ours; the example is made up from public means and categories.
     """
     import mlflow.pyfunc
     import pandas as pd
@@ -135,12 +134,13 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
         needs += ["scikit-learn", "skops", *packages_of(model.model.estimator)]
     signature = _signature(model)
     types = dict(zip(signature.inputs.input_names(), signature.inputs.pandas_types(), strict=True))
+    code, loader = write_served_code(folder.with_name(f"{folder.name}_code"))
     with _requirements_not_compared():
         mlflow.pyfunc.save_model(
             str(folder),
-            loader_module=dpbo_served_model.__name__.rpartition(".")[2],
+            loader_module=loader,
             data_path=str(data),
-            code_paths=[str(dpbo_served_model.__file__)],
+            code_paths=[str(code)],
             signature=signature,
             input_example=pd.DataFrame(model.example()).astype(types),
             pip_requirements=[f"{name}=={version(name)}" for name in needs],
@@ -182,7 +182,7 @@ def _signature(model: FinalModel) -> "ModelSignature":
     return ModelSignature(
         inputs=Schema(inputs),
         outputs=Schema([ColSpec(label, model.preprocessing.target)]),
-        params=ParamSchema([ParamSpec("predict_method", "string", dpbo_served_model.PREDICT)]),
+        params=ParamSchema([ParamSpec("predict_method", "string", PREDICT)]),
     )
 
 
@@ -198,9 +198,7 @@ def _column_type(feature: Feature | NamedColumn) -> str:
 
 
 def register(store: Store, run_id: str, release: Release) -> str:
-    """Make the run's model a version of its study's registered model, with the alias `champion`: its address in
-    MLflow, "" if the run has no model because saving it was refused.
-    """
+    """Register the run's model under the alias `champion`: its address in MLflow, "" if the run has none."""
     client, name = store.client, registered_name(release.study)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""
@@ -217,7 +215,6 @@ def register(store: Store, run_id: str, release: Release) -> str:
 
 
 def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:
-    """Register the artifact folder `folder` of the run as a new version of the model `name`, made if missing."""
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong

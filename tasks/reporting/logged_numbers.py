@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.certificate_words import noise_in_words
 from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.escaping import in_words
-from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
@@ -102,7 +102,6 @@ def params(release: Release) -> list[Any]:
 
 
 def _place(balance: Balance | None) -> int:
-    """The study's place among its dataset's charged studies, from 1; 0 if it is not there."""
     return 0 if balance is None else balance.position
 
 
@@ -147,7 +146,6 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
 
 
 def _key(name: str) -> str:
-    """A metric's or parameter's name made valid for MLflow; of slashes only that after a known group stays."""
     group = next((group for group in GROUPS if name.startswith(group)), "")
     allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
     return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]

@@ -7,13 +7,7 @@ from dpbo.tasks.reporting.escaping import in_markdown
 
 
 def markdown(document: Document, *, pictures: str = "", n_tables: int | None = None) -> str:
-    """A document in Markdown: facts and tables, `pictures` (Markdown already), then the notes.
-
-    Args:
-        document: nothing in it is escaped.
-        pictures: shown between the facts and what explains them.
-        n_tables: the first so many tables, for a place that takes few characters; all of them where None.
-    """
+    """A document in Markdown: facts and tables, `pictures` (Markdown already), then the notes."""
     return "\n\n".join(filter(None, _paragraphs(document, pictures, n_tables)))
 
 

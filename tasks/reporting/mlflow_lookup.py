@@ -79,7 +79,6 @@ def publishing(tracking_uri: str) -> Iterator[dict[str, Tracked]]:
 
 
 def _record(tracking_uri: str) -> Path:
-    """The path of the file beside a SQLite store that says which releases the store shows."""
     return Path(tracking_uri.removeprefix(SQLITE)).with_suffix(".published.json")
 
 
@@ -97,7 +96,6 @@ def published_in(tracking_uri: str) -> dict[str, Tracked]:
 
 
 def _state(tracking_uri: str) -> str | None:
-    """The change counter of a SQLite store, in hexadecimal; None for another store."""
     if not tracking_uri.startswith(SQLITE):
         return None
     with Path(tracking_uri.removeprefix(SQLITE)).open("rb") as file:
@@ -106,13 +104,7 @@ def _state(tracking_uri: str) -> str | None:
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Ask MLflow's store if it can take a release of `dataset`: "" if so, a warning if out of reach now; refused if
-    it never can.
-
-    Raises:
-        DpboError: nothing could be published, and no waiting mends it: a deleted experiment, a local store that
-            cannot be read or written.
-    """
+    """Whether MLflow's store can take a release of `dataset`: "" if so, else a warning; refused if never."""
     own_tags()
     local = uri.startswith(SQLITE)
     if local:
@@ -139,11 +131,6 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    """Refuse unless the database and the folder of its artifacts, or the nearest ones above, can be written.
-
-    Raises:
-        DpboError: one cannot be written.
-    """
     for place in (database, root_of(database) / LOCATION):
         there = place
         while not there.exists() and there.parent != there:

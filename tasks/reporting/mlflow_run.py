@@ -5,21 +5,23 @@ release is logged once: its identity is a tag, and a second call finds the first
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.budget_alert import account_line
-from dpbo.tasks.reporting.logged_model import put_model, put_repaired, register
+from dpbo.tasks.reporting.escaping import embedded
+from dpbo.tasks.reporting.logged_model import FOLDER, put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.receipt import release_text, write_release
+from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.report_document import is_report
-from dpbo.tasks.reporting.run_note import run_note
 from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
 AT_ONCE = 100  # parameters that MLflow takes in one request
+FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
@@ -52,20 +55,7 @@ def log_release(
     registered: bool = False,
     missing: tuple[str, ...] = (),
 ) -> Tracked:
-    """Log a recorded `release`, else it raises, in its dataset's experiment, once, whole or as far as can be shown.
-
-    Args:
-        release: recorded in the ledger; an unrecorded one has no identity and is refused.
-        account: the dataset's, for what is spent and left.
-        tracking_uri: MLflow's store.
-        model: trained on the public set at what was released, if anything to train at was.
-        registered: make the run's model a version of the study's registered model.
-        missing: what belongs to it and could not be made.
-
-    Raises:
-        ValueError: the release was not recorded.
-        DpboError: the experiment was deleted, or a tracking server does not answer.
-    """
+    """Log a recorded `release` in its dataset's experiment, once, whole or as far as it can be shown."""
     if not release.release_id:
         raise ValueError("only a recorded release is shown")
     with publishing(tracking_uri) as published:
@@ -84,7 +74,6 @@ def _logged(
     registered: bool,
     missing: tuple[str, ...],
 ) -> Tracked:
-    """Log a release in `store` unless it is there complete, and register its model if asked."""
     experiment = store.experiment(release.dataset)
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
@@ -107,15 +96,7 @@ def _logged(
 def log_repaired(
     release: Release, run_id: str, tracking_uri: str, repair: "Repair", model: FinalModel | None
 ) -> None:
-    """Log a report's repair in its run: numbers, picture, and the model as the alias `repaired`.
-
-    Args:
-        release: of the evaluation, shown already.
-        run_id: its run.
-        tracking_uri: MLflow's store.
-        repair: of the report; it has no price of its own, and its file says so.
-        model: the repaired one; None where all is left as it is.
-    """
+    """Log a report's repair in its run: numbers, picture, and the model as the alias `repaired`."""
     from dpbo.tasks.reporting.evaluation_picture import draw_repair
 
     store = open_store(tracking_uri)
@@ -132,7 +113,6 @@ def log_repaired(
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
 ) -> Iterator[str]:
-    """Put a release's files, pictures, note and model into its run; yields the names of parts it went without."""
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
@@ -166,7 +146,6 @@ def _tried(what: str, work: Callable[[], None]) -> tuple[str, ...]:
 
 
 def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
-    """The MLflow run that shows a release, as a list of one; empty if there is none."""
     tagged = f"tags.`{RELEASE_TAG}` = '{release.release_id}'"
     return list(store.client.search_runs([experiment], tagged, max_results=1))
 
@@ -191,3 +170,52 @@ def _start(store: Store, experiment: str, release: Release) -> str:
     }
     name = f"{release.study} · {release.edition}"
     return str(store.client.create_run(experiment, run_name=name, tags=tags).info.run_id)
+
+
+def run_note(
+    release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
+) -> str:
+    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
+    document = release_document(release, budget=account_line(account, study=release.study), model=model)
+    shown = [path.name for path in pictures]
+    embed = "\n\n".join(embedded(name, run_id) for name in FIRST if name in shown)
+    return "\n\n".join(
+        (markdown(document, pictures=embed, n_tables=1), *_of_mlflow(release, account, run_id, model))
+    )
+
+
+def _of_mlflow(release: Release, account: Account, run_id: str, model: FinalModel | None) -> Iterator[str]:
+    if model is not None:
+        call = f"model = mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}')"
+        yield (
+            f"**How do I use the model?** `{call}`, then `model.predict(rows.astype(model.input_example.dtypes))`, "
+            "where `rows` is a data frame with the training set's columns. The model was trained on the public "
+            "training set with what was chosen, so it says nothing more of a person. It loads where dpbo is not "
+            "installed, with MLFLOW_TRACKING_URI naming this store (`sqlite:///mlruns/mlflow.db` in the folder "
+            'where the study ran); with `params={"predict_method": "predict_proba"}` it gives probabilities, a '
+            "column a class, where it has them. "
+            f"`mlflow models serve --env-manager local --port 5001 -m runs:/{run_id}/{FOLDER}` puts it behind "
+            "http://127.0.0.1:5001/invocations, "
+            'which takes `{"dataframe_records": [...]}`, or a CSV file as `text/csv`.'
+        )
+    yield (
+        "**Where is the proof?** The artifact `release.html` is the certificate with every draw and the pictures; "
+        "`dpbo verify release.json` recomputes ε and δ from the release alone."
+    )
+    yield f"**What are the metrics below?** {_metrics(release, account)}"
+
+
+def _metrics(release: Release, account: Account) -> str:
+    keys = [metric.key for metric in metrics(release, account)]
+    searched = ", and where the search took that candidate's score to be, `posterior`"
+    sentences = {
+        "release": "`release/…` is the score that was released; the parameter `score.interval` is its interval",
+        "score": "`score` is in the metric's unit, and `score/…` has the ends of its 90% interval and a constant "
+        "answer's score",
+        "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
+        "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
+        f"score{searched if 'trajectory/posterior' in keys else ''}",
+        "evaluation": "`evaluation/…` are the figures of the report",
+    }
+    there = {key.partition("/")[0] for key in keys}
+    return "; ".join(text for group, text in sentences.items() if group in there) + "."

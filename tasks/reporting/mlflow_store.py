@@ -76,11 +76,7 @@ class Store:
     root: Path | None
 
     def check_experiment(self, dataset: str) -> "Experiment | None":
-        """The MLflow experiment of the dataset, None if there is none; refused if it was deleted.
-
-        Raises:
-            DpboError: it was deleted, so that MLflow takes no run for it.
-        """
+        """The MLflow experiment of the dataset, None if there is none; refused if it was deleted."""
         name = experiment_name(dataset)
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None or experiment.lifecycle_stage == "active":
@@ -93,11 +89,7 @@ class Store:
         )
 
     def experiment(self, dataset: str) -> str:
-        """The id of the dataset's experiment, created with its note if need be.
-
-        Raises:
-            DpboError: it was deleted.
-        """
+        """The id of the dataset's experiment, created with its note if need be."""
         from mlflow.exceptions import MlflowException
 
         existing = self.check_experiment(dataset)
@@ -143,12 +135,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The MLflow store at `uri`, made if missing, refused if silent; process-wide no telemetry, loggers at WARNING.
-
-    Raises:
-        StoreSilent: it is a tracking server, and does not answer.
-        DpboError: it is a file that is no database.
-    """
+    """The MLflow store at `uri`, made if missing; process-wide no telemetry, loggers at WARNING."""
     os.environ.update(UNREPORTED)
     _check_answer(uri)
     if uri.startswith(SQLITE):
@@ -186,7 +173,6 @@ def _check_answer(uri: str) -> None:
 
 
 def _check_credentials(uri: str) -> None:
-    """Refuse a tracking server that does not take the credentials of MLflow's settings."""
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
@@ -207,11 +193,7 @@ def experiment_name(dataset: str) -> str:
 
 
 def own_tags() -> dict[str, str]:
-    """The tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts.
-
-    Raises:
-        DpboError: it is none.
-    """
+    """The tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts."""
     text = os.environ.get(TAGS_SETTING) or "{}"
     try:
         tags = json.loads(text)
@@ -241,9 +223,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _root(uri: str) -> Path | None:
-    """The folder where relative artifact locations start: above `mlruns`, for PostgreSQL the current one; None
-    where a server keeps artifacts.
-    """
+    """The folder where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
@@ -256,14 +236,12 @@ def root_of(database: Path) -> Path:
 
 
 def _sql_store(uri: str) -> Any:
-    """MLflow's own store on a database; MLflow makes its tables if they are missing."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     return SqlAlchemyStore(uri, NO_FOLDER)
 
 
 def _make(path: Path) -> None:
-    """Let MLflow make its tables in a new SQLite file at `path`."""
     _sql_store(f"{SQLITE}{path}").engine.dispose()
 
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis; None without one, or if more than the release is
-    needed to compute it.
-    """
+    """A figure of the posterior along the first numeric axis; None if the release alone does not give it."""
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -115,9 +113,7 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Half the width that holds a draw of the noise nine times in ten, in the mechanism's own units; for a private
-    selection simply its noise scale.
-    """
+    """Half the width that holds a draw nine times in ten, in the mechanism's units; a selection's scale."""
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale

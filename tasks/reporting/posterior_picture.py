@@ -98,9 +98,7 @@ def _drawable(release: Release) -> bool:
 
 
 def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
-    """The posterior, a mixture over kernels in the standardised units of the search, given a release's first t
-    observed scores, repeats averaged.
-    """
+    """The posterior over kernels, in the search's units, given a release's first t scores, repeats averaged."""
     facts, points = release.facts, release.value["trajectory"][:t]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
     observed = np.array([space.encode(point["hyperparameters"]) for point in points])

@@ -49,12 +49,7 @@ def release_text(release: Release) -> str:
 
 
 def write_release(release: Release, file: Path) -> tuple[Path, ...]:
-    """Write a release to `file` and, if there is a signing key, a receipt and the public key beside it: the paths.
-
-    Raises:
-        StudyInvalid: the key cannot be used.
-        OSError: a file cannot be written.
-    """
+    """Write a release to `file`, and a receipt and the public key beside it if there is a key: the paths."""
     key, text = signing_key(), release_text(release)
     contents = {file: text}
     if key is not None:
@@ -100,12 +95,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def new_key() -> tuple[Path, Path, str]:
-    """Write a key pair, refused if there is one: the private file, its owner's alone, the public file, its id.
-
-    Raises:
-        StudyInvalid: there is a key already.
-        OSError: a file cannot be written.
-    """
+    """Write a key pair, refused if there is one: the private file, its owner's alone, the public file, its id."""
     private, key = Path(os.environ.get(SETTING) or DEFAULT), Ed25519PrivateKey.generate()
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     if not create_atomically(private, lambda file: replace_atomically(file, secret)):
@@ -120,11 +110,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key, of the file DPBO_SIGNING_KEY (refused if missing), else the default's; None without.
-
-    Raises:
-        StudyInvalid: it is missing where the setting says, others may read it, or it is no Ed25519 key.
-    """
+    """The owner's private key, of the file DPBO_SIGNING_KEY, else of the default file; None without."""
     file, alone, key = Path(os.environ.get(SETTING) or DEFAULT), True, None
     if SETTING not in os.environ and not file.exists():
         return None
@@ -144,11 +130,7 @@ def signing_key() -> Ed25519PrivateKey | None:
 
 
 def public_keys(files: Iterable[Path]) -> Keys:
-    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused.
-
-    Raises:
-        StudyInvalid: a file cannot be read or holds none.
-    """
+    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused."""
     keys: dict[str, Ed25519PublicKey] = {}
     for file in files:
         try:
@@ -167,17 +149,7 @@ def public_keys(files: Iterable[Path]) -> Keys:
 
 
 def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
-    """The id of the trusted key that signed the receipt beside a release; refused if none did, or not this release.
-
-    Args:
-        file: release.json.
-        content: its bytes.
-        trusted: the owner's keys, without those that were revoked.
-
-    Raises:
-        StudyInvalid: there is no receipt.
-        CertificateFalse: none of the keys signed it, or it is another release's.
-    """
+    """The id of the trusted key that signed the receipt beside this release; refused if none did."""
     place = receipt_of(file)
     try:
         envelope = json.loads(place.read_bytes())
@@ -219,7 +191,6 @@ def _has_valid_signature(key: Ed25519PublicKey, payload: bytes, signatures: Iter
 
 
 def _is_about(payload: bytes, content: bytes) -> bool:
-    """Whether a signed statement is of dpbo's kind and about exactly this content."""
     try:
         statement, release = json.loads(payload), json.loads(content)
         (subject,) = statement["subject"]

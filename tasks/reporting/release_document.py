@@ -1,15 +1,23 @@
 """The document of a release: what its screen, certificate, MLflow page and Prefect artifact show is chosen here."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, rests, untrained_words
+from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, noise_in_words, rests, untrained_words
 from dpbo.tasks.reporting.document import Document, Fact, Figure, Note, Table, end, interval, number, score
 from dpbo.tasks.reporting.escaping import in_words
-from dpbo.tasks.reporting.noise_words import noise_in_words
 from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
-from dpbo.tasks.reporting.verdict import next_step, verdict
-from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, PAIRS, Release, displayed_metric
+from dpbo_core.privacy.release import (
+    ELSEWHERE,
+    LEARNED_FROM,
+    NO_SCORE,
+    PAIRS,
+    PUBLIC_SET,
+    Release,
+    displayed_metric,
+)
+from dpbo_core.report import ACCURACY
 
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
@@ -34,6 +42,23 @@ BUDGET = (
     "Every release about the same people adds to it, whoever asks; when the cap is reached the next study is "
     "refused before a record is read, and nothing is ever given back."
 )
+BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
+UNSURE = "it cannot be told whether it is better than a constant answer"
+CONSTANTS = {  # figures of a report, what one answer to all has of each, and on which records
+    "auc": ("AUC", 0.5, ""),
+    "cohen_kappa": ("Cohen's kappa", 0.0, ""),
+    "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
+}
+NEXT = {
+    NO_BETTER: "do not use the model; try other features or another estimator on the public table first, "
+    "which costs nothing",
+    UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
+    "another spend, and no surer",
+}
+MORE = "more records, of the rarer class above all, or a larger ε give a score: dpbo plan says from how many"
+OF_STUDY = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
+WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
+OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
 
 
 def release_document(
@@ -89,7 +114,6 @@ def release_document(
 
 
 def _answers(release: Release) -> Iterator[Fact]:
-    """The choice, and whether it stands at an end of its range; the metric; the verdict."""
     chosen, space = release.value.get("hyperparameters", {}), release.facts.get("space", {})
     for name, item in chosen.items():
         yield Fact(name, strong=number(item))
@@ -128,7 +152,6 @@ def _earlier_editions(release: Release) -> str:
 
 
 def _draws(release: Release) -> Table:
-    """The draws as a table: those of one mechanism, scale and price together."""
     groups: dict[tuple[str, ...], int] = {}
     for spend in release.spends:
         epsilon = None if spend.epsilon_units is None else spend.epsilon
@@ -141,7 +164,6 @@ def _draws(release: Release) -> Table:
 
 
 def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterator[Note]:
-    """What the release guarantees, what was tuned, what it rests on; and in lessons what each part means."""
     promise = (release.guarantee.in_words(), meaning(release), guess(release))
     yield Note("The guarantee", tuple(filter(None, promise)), strong=True)
     yield Note(f"What was {'measured' if is_report(release) else 'tuned'}", (_study_in_words(release, model),))
@@ -162,7 +184,6 @@ def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterato
 
 
 def _study_in_words(release: Release, model: "FinalModel | None") -> str:
-    """What was tuned or measured, on which data, by which method, and what the model predicts."""
     facts, value = release.facts, release.value
     axes = ", ".join(facts.get("space", {}))
     over = f", over {axes}" if axes else ""
@@ -182,3 +203,56 @@ def _study_in_words(release: Release, model: "FinalModel | None") -> str:
         f"{facts.get('estimator', 'A model')}{over}, on the dataset {release.dataset}{on}; study {release.study}, "
         f"edition {release.edition}, by {release.method}{candidates}{steps}.{predicted}"
     )
+
+
+def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
+    """In words, if a metric is better than the best constant answer's, by its 90% interval of the noise alone."""
+    low, high = interval
+    worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
+    if worst > 0:
+        return BETTER
+    return NO_BETTER if best <= 0 else UNSURE
+
+
+def verdict(release: Release) -> tuple[str, str]:
+    """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
+    metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
+    for name, (title, constant, where) in CONSTANTS.items():
+        if name in metrics:
+            ends = metrics[name]["noise_interval"]
+            if ends is None:
+                return UNSURE, ""
+            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
+            numbers = f": {title} {interval(ends)}, where such an answer has {constant:g}{where}"
+            return word, numbers + _by_accuracy(release.value)
+    if metric is None or metric.interval is None or metric.baseline is None:
+        return "", ""
+    word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
+    return word, f", which scores {score(metric.baseline)} on {metric.baseline_set}"
+
+
+def _by_accuracy(report: Mapping[str, Any]) -> str:
+    """A report's accuracy beside its most frequent class's, in words, by the same counts; "" if one is missing.
+
+    Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
+    """
+    metrics, classes = report["metrics"], [one["records_share"] for one in report.get("classes", ())]
+    accuracy, *shares = cells = [metrics.get(ACCURACY), *(classes or [metrics.get("positive_share")])]
+    if any(cell is None or cell["noise_interval"] is None for cell in cells):
+        return ""
+    values, ends = [cell["value"] for cell in shares], [cell["noise_interval"] for cell in cells]
+    constant = max(*values, 1.0 - sum(values))  # of two classes the share of one is reported
+    noise, *others = ((high - low) / 2.0 for low, high in ends)
+    gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
+    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True).partition(" than ")[0]
+    return f"; accuracy {end(accuracy['value'])}, where it has {end(constant)} on these very records: {word}"
+
+
+def next_step(release: Release) -> str:
+    """What to do with the release, in a sentence without its full stop."""
+    value, facts = release.value, release.facts
+    if NO_SCORE in value:
+        return MORE
+    has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
+    otherwise = OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
+    return NEXT.get(verdict(release)[0], otherwise)

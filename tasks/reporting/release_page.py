@@ -74,7 +74,6 @@ def _answer(fact: Fact) -> str:
 
 
 def _note(note: Note) -> str:
-    """A heading and its sentences: a list of them where there are several."""
     several = len(note.sentences) > 1 and not note.strong
     items = (f"<li>{escape(line)}</li>" if several else f"<p>{escape(line)}</p>" for line in note.sentences)
     text = "".join(items)

@@ -43,9 +43,7 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Draw scores over the first numeric hyperparameter of the choice, logarithmic beyond two decades; hide the
-    axes where none is numeric.
-    """
+    """Draw scores over the choice's first numeric hyperparameter; hide the axes where none is numeric."""
     numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
     if not numeric:
         axes.set_visible(False)
@@ -67,7 +65,6 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
 
 
 def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
-    """Draw the released score as a line between two values of x, `ends`, with its 90% interval."""
     low, high = release.value["interval"]
     axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
     axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")

@@ -106,7 +106,6 @@ def _of_classes(value: Figures) -> Iterator[Table]:
 
 
 def _of_groups(groups: Figures, *, is_binary: bool) -> Table:
-    """Each group's figures, and their distance from those of all other records."""
     figure = "recall" if is_binary else next(iter(next(iter(groups.values()))["gaps"]))
     rows = (
         (name, title(gap), _value(cell[gap]), *_cells(cell["gaps"][gap]))
@@ -247,7 +246,6 @@ def _sides(before: Figures, after: Figures) -> Iterator[Table]:
 
 
 def _in_a_cell(cell: Figures, digits: int = 3) -> str:
-    """A figure with its noise interval, to `digits` decimals, as one cell; a dash where noise swamps it."""
     if cell["value"] is None or cell["noise_interval"] is None:
         return NOTHING
     low, high = cell["noise_interval"]

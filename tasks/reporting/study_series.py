@@ -75,9 +75,7 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
 
 
 def _editions(store: Store, experiment: str, series: str, account: Account) -> list[dict[str, Any]]:
-    """Rows (score, 90% interval, constant answer, ε) of the editions below the study's run `series` that released a
-    score, by date, then place in the account.
-    """
+    """Rows (score, interval, constant answer, ε) of `series`'s editions with a score, by date and account."""
     below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
     epsilons, placed = {entry.release_id: entry.epsilon for entry in account.entries}, []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
@@ -102,11 +100,7 @@ def _editions(store: Store, experiment: str, series: str, account: Account) -> l
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
-    """A figure of the score by edition, with its 90% interval and the constant answer's.
-
-    Args:
-        editions: of a study, by date, as its table has them.
-    """
+    """A figure of the score by edition, with its 90% interval and the constant answer's."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
     for place, edition in zip(places, editions, strict=True):

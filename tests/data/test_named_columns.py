@@ -387,7 +387,7 @@ def test_a_study_file_names_a_pipeline_and_its_final_model_takes_dicts(tmp_path,
     assert model.predict_proba(rows).shape == (5, 2)
     row = {"age": None, "ward": "nowhere", "note": "pain", "seen": "2024-02-03", "smoker": True}
     assert model.predict_proba(row).shape == (1, 2)
-    with pytest.raises(StudyInvalid, match="'age' holds in row 0"):
+    with pytest.raises(StudyInvalid, match="'age' of the table holds at record 1"):
         model.predict(row | {"age": "old"})
     model.save(tmp_path / "kept")
     loaded, own = FinalModel.load(tmp_path / "kept"), dpbo_served_model._load_pyfunc(str(tmp_path / "kept"))

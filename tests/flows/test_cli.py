@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 import tomli_w
+import typer
 
-from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS, WITH_A_RESULT
+from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS, WITH_A_RESULT, group_of_one
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo.flows.results import Tuned
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.verdict import next_step
+from dpbo.tasks.reporting.release_document import next_step
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
+from dpbo_core.privacy.named_parts import load
 from dpbo_core.study import StudySpec
 from dpbo_core.study.tuning import run_study
 
@@ -241,6 +243,26 @@ def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_
     assert names.findall(first) == ["init", "plan", "tune", "evaluate", "serve", "show", "budget", "ui"]
     assert [*names.findall(first), *names.findall(rest)] == [*OURS, *OF_FEATURES]
     assert "..." not in first + rest  # no line is cut
+
+
+OPTIONS_OF_ALL = ("--help", "--json", "--debug", "--plain")
+MAX_COMMANDS, MAX_OPTIONS = 13, 75
+
+
+def options_of(command):
+    """The options of a command, or of all commands of a group, beside those of every command."""
+    members = getattr(command, "commands", {}).values()
+    own = [item for item in command.params if item.param_type_name == "option"] if not members else []
+    return sum(map(options_of, members)) + sum(not {*item.opts} & {*OPTIONS_OF_ALL} for item in own)
+
+
+def test_commands_and_options_are_few():
+    homes = [load(home) for home, _ in VERBS.values()]
+    commands = [
+        typer.main.get_command(it if isinstance(it, typer.Typer) else group_of_one("it", it)) for it in homes
+    ]
+    assert len(commands) <= MAX_COMMANDS
+    assert len(OPTIONS_OF_ALL) + sum(map(options_of, commands)) <= MAX_OPTIONS
 
 
 def test_every_command_lists_the_common_options_and_json_only_where_its_result_is_an_object(dpbo):

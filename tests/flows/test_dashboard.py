@@ -24,8 +24,8 @@ from dpbo.tasks.reporting.mlflow_lookup import newest_page
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, open_store
 from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
+from dpbo.tasks.reporting.release_document import next_step, verdict
 from dpbo.tasks.reporting.release_page import page
-from dpbo.tasks.reporting.verdict import next_step, verdict
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbo.flows.cli import findings
+from dpbo.flows.cli import doctor
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
@@ -19,7 +19,7 @@ def open_folder(here, monkeypatch):
         Path(name).chmod(0o755)
         monkeypatch.chdir(name)
         home = Path(name, "prefect")
-        monkeypatch.setattr(findings, "_of_prefect", lambda: (home, home / "profiles.toml"))
+        monkeypatch.setattr(doctor, "_of_prefect", lambda: (home, home / "profiles.toml"))
         yield Path(name)
 
 
@@ -42,19 +42,19 @@ def test_files_that_others_can_read_are_named(open_folder):
         cap = PrivacyBudget.of(name.replace("/", " "), epsilon=1.0, delta=0.0)
         ledger.set_budget(cap, sources=(file_source(name),))
     before = {path: path.stat().st_mode for path in open_folder.rglob("*")}
-    note, _ = findings.files(ledger.accounts())
+    note, _ = doctor.files(ledger.accounts())
     assert (note.what, note.verdict, note.remedy) == (
         "prefect's folder",
         "note",
         f"chmod 700 {open_folder / 'prefect'}",
     )
-    (seen,) = wrong(findings.files(ledger.accounts()))
+    (seen,) = wrong(doctor.files(ledger.accounts()))
     named = seen.removeprefix("others can read ").split(", ")
     assert [Path(name).name for name in named] == ["mlruns", "curator", "visits.csv"]
     assert {path: path.stat().st_mode for path in open_folder.rglob("*")} == before
     Path("prefect/profiles.toml").write_text("PREFECT_API_AUTH_STRING = 'a:b'\n")
-    (seen,) = wrong(findings.files(ledger.accounts()))
+    (seen,) = wrong(doctor.files(ledger.accounts()))
     assert seen.endswith("profiles.toml, " + str(open_folder.resolve() / "visits.csv"))
     for name in ("mlruns", "mlruns/curator", "visits.csv", "prefect"):
         Path(name).chmod(0o700)
-    assert [one.verdict for one in findings.files(ledger.accounts())] == ["fine"]
+    assert [one.verdict for one in doctor.files(ledger.accounts())] == ["fine"]

@@ -13,7 +13,7 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli import app as cli
 from dpbo.flows.cli import running  # noqa: F401  loaded as it is by every command that charges
-from dpbo.flows.cli.interrupted import stopped
+from dpbo.flows.cli.app import stopped
 from dpbo.flows.stores import Stores
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec

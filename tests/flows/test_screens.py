@@ -13,9 +13,8 @@ from rich.console import Console
 from dpbo.flows.cli import terminal
 from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
 from dpbo.flows.cli.budget import account_json, print_accounts
-from dpbo.flows.cli.doctor import print_findings
+from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
-from dpbo.flows.cli.findings import Finding
 from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
@@ -25,10 +24,9 @@ from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
 from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.mlflow_run import run_note
+from dpbo.tasks.reporting.release_document import beside_constant, release_document, verdict
 from dpbo.tasks.reporting.release_page import page
-from dpbo.tasks.reporting.run_note import run_note
-from dpbo.tasks.reporting.verdict import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
@@ -300,7 +298,7 @@ def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
     print_document(document_of(StudyResult(release, replayed=False), None, look="dpbo ui"))
     account = Account.opened(PrivacyBudget.of("people", epsilon=1.0, delta=0.0))
     forms = [capsys.readouterr().out, page(release, [])]
-    monkeypatch.setattr("dpbo.tasks.reporting.run_note.metrics", lambda *_: [])
+    monkeypatch.setattr("dpbo.tasks.reporting.mlflow_run.metrics", lambda *_: [])
     forms.append(run_note(release, account, "0", (), None))
     monkeypatch.setattr("dpbo.flows.prefect_page.current_flow_run", lambda: "a run")
     monkeypatch.setattr("dpbo.flows.prefect_page._has_event", lambda _: True)

@@ -17,10 +17,9 @@ from of_features import installed
 from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
-from dpbo.flows.cli.findings import dask_cluster
-from dpbo.flows.workers.dask_fitness import PACKAGES, problems
+from dpbo.flows.cli.doctor import dask_cluster
 from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
-from dpbo.flows.workers.standing_cluster import ADDRESS, standing_cluster
+from dpbo.flows.workers.standing_cluster import ADDRESS, PACKAGES, problems, standing_cluster
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -155,7 +154,7 @@ def test_settings_of_dask_that_are_not_fit_are_refused(no_routes, monkeypatch):
     ):
         with no_routes.set({setting: value}):
             assert says in problems(Cluster())[0].what
-    monkeypatch.setattr("dpbo.flows.workers.dask_fitness.processor", iter(["AVX2", "ASIMD"]).__next__)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.processor", iter(["AVX2", "ASIMD"]).__next__)
     (problem,) = problems(Cluster())
     assert "another kind of processor" in problem.what
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbo.flows.viewer.allowed import only_reads
-from dpbo.flows.viewer.gate import Gate
-from dpbo.flows.viewer.host_checks import HostChecks
+from dpbo.flows.viewer.gate import Gate, only_reads
+from dpbo.flows.viewer.serving import HostChecks
 from dpbo_core.errors import DpboError
 
 PORT, TOKEN = 5055, "a-token-of-the-test"
@@ -226,7 +225,7 @@ def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys
 
 def test_a_taken_port_is_a_letter(here):
     from dpbo.flows.prefect_runtime.schedule_server import owners
-    from dpbo.flows.viewer.host_checks import listening
+    from dpbo.flows.viewer.serving import listening
 
     with listening(0) as held:
         host, port = held.getsockname()

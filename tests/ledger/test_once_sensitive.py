@@ -1,5 +1,6 @@
 """What was once sensitive, or public, is remembered of a dataset: shares, files, rows in memory, for every door."""
 
+import itertools
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from of_features import parts
 from test_estimator import PUBLIC, SENSITIVE, X, Y, fit, search, spent
 
 from benchmarks.compare.__main__ import main
@@ -170,8 +172,7 @@ DOORS = [
     ("tune", "study.toml"),
     ("plan", "study.toml"),
     ("evaluate", "study.toml", "--epsilon", "1", "--plan"),
-    ("watch", "study.toml", "--once", "--look", "today", "--drop", "0.1", "--epsilon", "1"),
-    ("watch", "study.toml", "--plan", "--drop", "0.1", "--epsilon", "1"),
+    *itertools.chain(*parts("COMMANDS_ON_A_STUDY")),
     ("init", "v.csv", "w.csv", "--out", "new.toml"),
 ]
 

@@ -207,26 +207,6 @@ def test_a_margin_is_ranked_as_scikit_learn_ranks_it(tmp_path):
     assert run_study(spec, ledger=ledger, folder=tmp_path).replayed
 
 
-@pytest.mark.slow
-def test_three_ways_to_score_a_record_alone_agree(tmp_path):
-    """Listed, enforced, and one record at a time: the same cell of the same class."""
-    tables = study(
-        model={"estimator": "sklearn.ensemble.RandomForestClassifier", "params": {"n_estimators": 5}},
-        space={"max_depth": {"values": [2, 4]}},
-    )
-    spec = write(tmp_path, tables)
-    assert plan_study(spec).guarantee.assumptions == ()
-    public = data_split.public_half(spec, tmp_path)
-    here = data_split.sensitive_half(spec, tmp_path, public)
-    tables["model"]["rowwise"] = "enforced"
-    apart = StudySpec.from_dict(tables)
-    alone = data_split.public_half(apart, tmp_path)
-    there = data_split.sensitive_half(apart, tmp_path, alone)
-    for i in range(2):
-        assert there.evaluate(alone.problem.train(i)).expose() == here.evaluate(public.problem.train(i)).expose()
-    assert there.pairs().expose() == here.pairs().expose()
-
-
 def test_unreadable_records_and_unknown_labels_are_in_neither_class_for_every_candidate(tmp_path):
     spec = write(tmp_path, study())
     public = data_split.public_half(spec, tmp_path)

@@ -1,12 +1,20 @@
 """The final model goes to disk and comes back the same, and no file of it can bring code along."""
 
+import ast
 import json
 import re
+import sys
 from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from of_features import parts
 from sklearn.ensemble import (
     GradientBoostingClassifier,
@@ -24,13 +32,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from worlds import at_length
 
 from dpbo_core.data import Preprocessing, fingerprint, read_table, table_of
+from dpbo_core.data.frames import frame_of
+from dpbo_core.data.named_columns import data_frame, refuse_unreadable
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.values import canonical
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR, TRUSTED, _load_pyfunc, meaning
+from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR, TRUSTED, _load_pyfunc
+from dpbo_core.models.final_model.served_code import write_served_code
 from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.linear.fit import train
 from dpbo_core.study.final_training import FinalModel
@@ -119,6 +130,15 @@ def test_a_linear_model_comes_back_to_the_last_bit(tmp_path):
     )
     assert list(back.predict(COLUMNS)) == list(model.predict(COLUMNS))
     assert set(model.predict(COLUMNS)) == {"yes", "no"}
+
+
+def test_a_model_of_a_version_that_did_not_say_how_texts_were_read_loads(tmp_path):
+    path = linear_model().save(tmp_path) / NUMBERS
+    document = json.loads(path.read_text())
+    del document["preprocessing"]["csv"]
+    path.write_text(json.dumps(document))
+    assert inside(FinalModel.load(tmp_path)) == inside(linear_model())
+    assert not _load_pyfunc(str(tmp_path)).preprocessing.csv
 
 
 @pytest.mark.parametrize("estimator", [Ridge(), RandomForestRegressor(5, random_state=0)])
@@ -323,7 +343,7 @@ def test_the_module_that_travels_with_a_model_answers_as_the_model_does(kind, tm
         for verb in ("predict_proba", "decision_function"):
             asked = {"predict_method": verb}
             if hasattr(model, verb):
-                assert np.allclose(served.predict(rows, asked), getattr(model, verb)(rows), rtol=1e-9, atol=1e-9)
+                assert np.array_equal(served.predict(rows, asked), getattr(model, verb)(rows))
             else:
                 with pytest.raises(ValueError, match=f"no {verb}"):
                     served.predict(rows, asked)
@@ -331,10 +351,140 @@ def test_the_module_that_travels_with_a_model_answers_as_the_model_does(kind, tm
         served.predict(COLUMNS, {"predict_method": "save"})
 
 
-def test_the_module_that_travels_reads_values_as_the_table_does():
-    values = [1, 1.5, True, "1", " a ", "", "true", "FALSE", "1_0", "nan", None, object(), np.int64(3), np.bool_(1)]
-    values += [10**400, -(10**400)]
-    assert repr([meaning(value) for value in values]) == repr([canonical(value) for value in values])
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """The module that MLflow loads a model by, imported from the copies that travel with the model."""
+    folder = tmp_path_factory.mktemp("code")
+    _, loader = write_served_code(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(folder)
+        yield import_module(loader)
+
+
+def test_the_code_that_travels_is_short_and_needs_numpy_alone(tmp_path):
+    package, loader = write_served_code(tmp_path)
+    written = {path.relative_to(tmp_path).with_suffix("").as_posix().replace("/", "."): ast.parse(path.read_text())
+               for path in package.rglob("*.py")}  # fmt: skip
+    assert loader in written
+    assert len(written) < 20
+    imported = {name for tree in written.values() for node in tree.body
+                for name in ([node.module] if isinstance(node, ast.ImportFrom) else
+                             [one.name for one in node.names] if isinstance(node, ast.Import) else [])}  # fmt: skip
+    assert {name for name in imported if name.startswith("dpbo")} <= {*written}
+    assert {name.split(".")[0] for name in imported} - sys.stdlib_module_names == {"numpy", package.name}
+
+
+AMBIGUOUS = [
+    "05/06/2024",
+    "31/12/2024",
+    "May 6, 2024",
+    "2024",
+    "2024-05",
+    "20240506",
+    "45000",
+    "2024-05-06",
+    "NA",
+    " ",
+]
+AMBIGUOUS += [
+    "2024-05-06T00:00:00Z",
+    "2024-05-06 10:11:12.5",
+    "1,250",
+    "1_0",
+    "1E1",
+    "inf",
+    "-NaN",
+    "null",
+    "TRUE",
+    "no",
+]
+ANY = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(AMBIGUOUS)
+    | st.dates() | st.datetimes(timezones=st.none() | st.just(UTC)) | st.decimals() | st.binary(max_size=3)
+)  # fmt: skip
+ONE_EACH = st.fixed_dictionaries(dict.fromkeys(("a", "b", "colour"), ANY))
+
+
+PUBLIC = {
+    "number": [1.5, 2.0],
+    "truth": [True, False],
+    "text": ["x", "y"],
+    "time": pd.to_datetime(["2024-01-01", "2024-06-01"]),
+    "zone": pd.to_datetime(["2024-01-01", "2024-06-01"], utc=True),
+    "category": pd.Categorical(["u", "v"]),
+}
+
+
+def read_in_memory(columns):
+    return frame_of(pd.DataFrame(columns), [0, 1], shown_as="the table").table_with_cells(
+        target_name="y", source="the table"
+    )
+
+
+def read_from_csv(columns, folder):
+    pd.DataFrame(columns).assign(y=[0, 1]).to_csv(folder / "rows.csv", index=False)
+    return read_table(folder / "rows.csv", mode=SENSITIVE_FILE.with_cells(), shown_as="the table")
+
+
+@settings(max_examples=at_length(60), deadline=None)
+@given(rows=st.lists(ONE_EACH, min_size=1, max_size=4))
+@pytest.mark.parametrize("kind", ["linear", "forest"])
+def test_a_served_record_is_encoded_as_a_scored_one_to_the_last_bit(copied, kind, rows):
+    fitted = KINDS[kind]().preprocessing
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    scored = fitted.transform(table_of(columns | {"y": ["no"] * len(rows)}))
+    frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    served = copied.model_rows(copied.preprocessing_of(document_of(fitted)), frame)
+    assert served.tobytes() == scored.X.tobytes()
+
+
+def check_served_as_scored(copied, fitted, frame, read, kind):
+    """The same data frame where scoring reads every value, else a refusal in the words of a public table."""
+    scored, encoder = fitted.transform(read), copied.preprocessing_of(document_of(fitted))
+    if not scored.broken.any():
+        pd.testing.assert_frame_equal(copied.model_rows(encoder, frame), data_frame(fitted.columns, scored.X))
+        return
+    with pytest.raises(ValueError, match="what a") as served:
+        copied.model_rows(encoder, frame)
+    column = next(one for one in fitted.columns if one.name == kind)
+    with pytest.raises(StudyInvalid) as public:
+        refuse_unreadable(column, [column.cell(cell) for cell in read.cells_of(kind)], replace(read, csv=False))
+    assert str(served.value) == str(public.value)
+
+
+@settings(max_examples=at_length(120), deadline=None)
+@given(value=ANY, kind=st.sampled_from([*PUBLIC]))
+@example(value="05/06/2024", kind="time")
+@example(value="NA", kind="text")
+def test_a_value_that_scoring_does_not_read_in_memory_is_refused_when_served(copied, value, kind):
+    hints = frame_of(pd.DataFrame(PUBLIC), [0, 1], shown_as="X").hints()
+    fitted = Preprocessing.named(read_in_memory(PUBLIC), "y", hints=hints)
+    frame = pd.DataFrame(PUBLIC | {kind: pd.Series([PUBLIC[kind][0], value], dtype=object)})
+    check_served_as_scored(copied, fitted, frame, read_in_memory(frame), kind)
+
+
+LINE = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"]), max_size=8).filter(
+    lambda text: not set(text) & {'"', ","}
+)
+
+
+@settings(max_examples=at_length(120), deadline=None)
+@given(
+    value=LINE | st.sampled_from(AMBIGUOUS).filter(lambda text: "," not in text), kind=st.sampled_from([*PUBLIC])
+)
+@example(value="05/06/2024", kind="time")
+@example(value="", kind="time")
+def test_a_text_is_served_as_it_is_scored_in_a_csv_file(copied, tmp_path_factory, value, kind):
+    folder = tmp_path_factory.getbasetemp()
+    texts = {name: [str(one) for one in values] for name, values in PUBLIC.items()}
+    fitted = Preprocessing.named(read_from_csv(texts, folder), "y")
+    frame = pd.DataFrame(texts | {kind: [texts[kind][0], value]}, dtype=object)
+    check_served_as_scored(copied, fitted, frame, read_from_csv(frame, folder), kind)
+
+
+def document_of(fitted):
+    """A preprocessing as `model.json` holds it."""
+    return json.loads(json.dumps(asdict(fitted) | {"ignored": []}))
 
 
 def test_the_example_is_made_up_from_public_means_and_categories():

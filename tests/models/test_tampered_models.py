@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from skops import io as skops_io
 from test_final_model import COLUMNS, estimator_model, linear_model, regression_model
 
 from dpbo_core.data.named_columns import NamedColumn
@@ -27,7 +28,7 @@ from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, ESTIMATOR
-from dpbo_core.models.final_model.storage import NUMBERS
+from dpbo_core.models.final_model.storage import NUMBERS, loaded_estimator
 from dpbo_core.models.final_model.structure import check_structure
 from dpbo_core.report.evaluated_model import read_model
 from dpbo_core.study.final_training import FinalModel
@@ -220,3 +221,23 @@ def test_a_model_is_another_where_its_trees_are(library, tmp_path, monkeypatch):
         (folder / file).write_text(trees)
         digests.append(read_model(folder)[1])
     assert digests[0] == digests[2] != digests[1]
+
+
+@pytest.mark.parametrize("estimator", [DecisionTreeClassifier(max_depth=8), RandomForestClassifier(3)])
+def test_a_loaded_tree_holds_no_byte_of_the_memory_it_was_loaded_into(tmp_path, estimator):
+    """Between the fields of its nodes: each load of one file was another model, with another private score."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    fitted = estimator.fit(X, X[:, 0] * X[:, 1] > 0)
+    skops_io.dump(fitted, tmp_path / ESTIMATOR)
+    loads = set()
+    for _ in range(8):
+        junk = [rng.bytes(len(tree) * 64) for tree in [bytes(n) for n in (9, 17, 33, 65)] for _ in range(20)]
+        del junk
+        loaded = loaded_estimator(tmp_path / ESTIMATOR, verb="predict")
+        trees = [loaded.tree_] if hasattr(loaded, "tree_") else [each.tree_ for each in loaded.estimators_]
+        nodes = [tree.__getstate__()["nodes"] for tree in trees]
+        for array in nodes:
+            assert not array.view(np.uint8).reshape(len(array), -1)[:, 57:].any()
+        loads.add(b"".join(array.tobytes() for array in nodes))
+    assert len(loads) == 1

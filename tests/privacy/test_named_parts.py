@@ -14,7 +14,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.models import record_isolation
 from dpbo_core.privacy import named_parts
-from dpbo_core.privacy.declared_query import QUERIES
+from dpbo_core.privacy.certified import QUERIES
 from dpbo_core.study import StudySpec
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,7 +21,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
-from dpbo_core.models.final_model import dpbo_served_model, storage
+from dpbo_core.models.final_model import storage
+from dpbo_core.models.final_model.served_code import write_served_code
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.counting import FileTable
@@ -524,22 +524,23 @@ class Closed:
         if name.split(".")[0] in ("dpbo", "dpbo_core"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Closed())
-sys.path += sys.argv[1:]
-import dpbo_served_model, numpy as np, pandas as pd
+sys.path += sys.argv[2:]
+import importlib, numpy as np, pandas as pd
+loader = importlib.import_module(sys.argv[1])
 columns, models = json.load(sys.stdin)
 for folder, verbs in models:
-    model, rows = dpbo_served_model._load_pyfunc(folder), pd.DataFrame(columns)
+    model, rows = loader._load_pyfunc(folder), pd.DataFrame(columns)
     print(json.dumps([model.predict(rows).tolist(), *(
         np.asarray(model.predict(rows, {"predict_method": verb})).tolist() for verb in verbs)]))
 """
 
 
 def without_dpbo(folder, columns, *models):
-    """What each saved model, a folder and verbs, answers in a bare interpreter with the one file that MLflow
+    """What each saved model, a folder and verbs, answers in a bare interpreter with the code that MLflow
     carries: classes, and what the verbs give.
     """
-    shutil.copy(dpbo_served_model.__file__, folder)
-    words = [sys.executable, "-I", "-S", "-c", BARE, folder, Path(np.__file__).parents[1]]
+    _, loader = write_served_code(folder)
+    words = [sys.executable, "-I", "-S", "-c", BARE, loader, folder, Path(np.__file__).parents[1]]
     asked = json.dumps([{name: column.tolist() for name, column in columns.items()}, models])
     said = subprocess.run(words, input=asked, capture_output=True, text=True, check=True).stdout
     return map(json.loads, said.splitlines())

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dpbo_core.errors import StudyInvalid
-from dpbo_core.search.acquisition import ACQUISITIONS, UCB, BayesianSearch, ExpectedImprovement, acquisition_named
+from dpbo_core.search.acquisition import UCB, BayesianSearch, ExpectedImprovement, acquisition_named
 from dpbo_core.search.kernels import Matern52, SquaredExponential
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems import srinivas_2010
@@ -43,7 +42,7 @@ def search(
     return found
 
 
-@pytest.mark.parametrize("name", ACQUISITIONS)
+@pytest.mark.parametrize("name", ["ucb", "ei"])
 def test_the_maximum_on_a_line_within_15_steps(name: str) -> None:
     scores = wave(LINE)
     found = search(LINE, scores, name, 15)
@@ -53,7 +52,7 @@ def test_the_maximum_on_a_line_within_15_steps(name: str) -> None:
 
 @QUIET
 @given(
-    name=st.sampled_from(list(ACQUISITIONS)),
+    name=st.sampled_from(("ucb", "ei")),
     told=st.lists(st.floats(-2.0, 2.0), min_size=1, max_size=8),
 )
 def test_the_same_values_take_the_same_path(name: str, told: list[float]) -> None:
@@ -83,7 +82,7 @@ def test_the_same_values_take_the_same_path(name: str, told: list[float]) -> Non
     ],
 )
 def test_the_first_candidate_is_nearest_to_the_centre(candidates: list[list[float]], first: int) -> None:
-    for name in ACQUISITIONS:
+    for name in ("ucb", "ei"):
         found = BayesianSearch(Posterior(np.array(candidates), Matern52(0.3), 0.1), acquisition_named(name))
         assert found.ask() == first
         assert found.step == 1
@@ -99,7 +98,7 @@ def test_equals_go_to_the_lowest_index() -> None:
 
 
 def test_a_space_of_one_candidate() -> None:
-    for name in ACQUISITIONS:
+    for name in ("ucb", "ei"):
         found = BayesianSearch(Posterior(np.empty((1, 0)), Matern52(0.3), 0.0), acquisition_named(name))
         for _ in range(5):
             found.tell(found.ask(), 0.25)
@@ -121,13 +120,11 @@ def test_other_refusals() -> None:
     for index in (-1, 200):
         with pytest.raises(ValueError, match="is not one of the 200"):
             found.tell(index, 0.4711)
-    with pytest.raises(StudyInvalid, match="did you mean 'ucb'"):
-        acquisition_named("ucbb")
     for beta in (-1.0, math.nan, math.inf):
-        with pytest.raises(StudyInvalid, match="beta"):
+        with pytest.raises(ValueError, match="beta"):
             acquisition_named("ucb", beta=beta)
     for delta in (0.0, 1.0, math.nan):
-        with pytest.raises(StudyInvalid, match="delta"):
+        with pytest.raises(ValueError, match="delta"):
             UCB(delta=delta)
 
 

@@ -25,7 +25,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from dpbo_core import Categorical, Integer, PrivacyBudget, PrivacyLedger, PrivateSearch, Real
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, DpboError, NoBudget, StudyInvalid
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.sklearn_api.axes import axes_of, sections_of
+from dpbo_core.sklearn_api.arguments import axes_of, sections_of
 
 X, Y = load_wine(return_X_y=True, as_frame=True)
 PUBLIC, SENSITIVE = slice(0, None, 2), slice(1, None, 2)

@@ -30,7 +30,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.search.candidates import sobol
 from dpbo_core.search.search_space import SearchSpace
-from dpbo_core.sklearn_api.axes import sections_of
+from dpbo_core.sklearn_api.arguments import sections_of
 from dpbo_core.study.learning import series_of
 from dpbo_core.study.training_set import study_fingerprint
 

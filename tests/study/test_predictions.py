@@ -16,7 +16,7 @@ from dpbo_core import PrivateSelection, StudySpec
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.sklearn_api.predictions_in_memory import prediction_table
+from dpbo_core.sklearn_api.private_selection import prediction_table
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.final_training import FinalModel, model_is_public

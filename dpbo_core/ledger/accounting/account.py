@@ -37,15 +37,7 @@ NO_DATASET = ""  # of an entry about the ledger itself
 
 @dataclass(frozen=True)
 class Entry:
-    """One study of a dataset's history.
-
-    Attributes:
-        cost: its whole plan, in the ledger's unit.
-        draws: the price of each draw of that plan.
-        recorded: names of the draws that it recorded so far, while it has not released.
-        taken_over: whether a corrected study took over what it had paid for.
-        asked_by: who charged it: the owner's account, or the creator, deployment and host of a flow run; "" of old.
-    """
+    """One study of a dataset's history."""
 
     study: str
     edition: str
@@ -57,11 +49,12 @@ class Entry:
     reserved_at: str
     released_at: str | None
     release_id: str | None
-    cost: Total
-    draws: tuple[Draw, ...] = ()
-    recorded: tuple[str, ...] = ()
+    cost: Total  # its whole plan, in the ledger's unit
+    draws: tuple[Draw, ...] = ()  # the price of each draw of that plan
+    recorded: tuple[str, ...] = ()  # names of the draws that it recorded so far, while it has not released
+    # who charged it: the owner's account, or the creator, deployment and host of a flow run; "" of old
     asked_by: str = ""
-    taken_over: bool = False
+    taken_over: bool = False  # whether a corrected study took over what it had paid for
 
     @property
     def moment(self) -> datetime:
@@ -72,20 +65,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's cap, what is spent of it, and its history.
-
-    Attributes:
-        unit: whom its guarantees protect; None before any.
-        records: the k of its spends; none before the first.
-        filtered: its draws at the order that admission uses.
-    """
+    """A dataset's cap, what is spent of it, and its history."""
 
     budget: PrivacyBudget
     spent: Total
     entries: tuple[Entry, ...]
-    unit: PrivacyUnit | None = None
-    records: tuple[int, ...] = ()
-    filtered: Filter = NOT_FILTERED
+    unit: PrivacyUnit | None = None  # whom its guarantees protect; None before any
+    records: tuple[int, ...] = ()  # the k of its spends; none before the first
+    filtered: Filter = NOT_FILTERED  # its draws at the order that admission uses
 
     @classmethod
     def opened(cls, cap: PrivacyBudget) -> Self:
@@ -99,9 +86,7 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) that all charged draws come to, whether they were made or not, for display: the smaller by
-        basic composition or by Rényi orders.
-        """
+        """The (ε, δ) of all charged draws, made or not, for display: by the cheaper of two compositions."""
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
@@ -120,9 +105,7 @@ class Account:
 
     @property
     def editions(self) -> dict[str, int]:
-        """By study, how many more editions the cap admits, if no others run, at what its newest edition cost with
-        the report that was charged with it; empty if public.
-        """
+        """By study, how many more editions at its newest price the cap admits if no others run; empty if public."""
         newest = {entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT)}
         charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
         for entry in self.entries:
@@ -149,19 +132,12 @@ class Account:
 
 @dataclass(frozen=True)
 class Balance:
-    """An account just after one of its studies was reserved.
+    """An account just after one of its studies was reserved."""
 
-    Attributes:
-        position: which study of the dataset this is, from 1.
-        entry: the study.
-        spent: ε of everything reserved so far, by its draws as they were; may be infinite.
-        limit: the cap's ε; infinite for a dataset declared public.
-    """
-
-    position: int
-    entry: Entry
-    spent: float
-    limit: float
+    position: int  # which study of the dataset this is, from 1
+    entry: Entry  # the study
+    spent: float  # ε of everything reserved so far, by its draws as they were; may be infinite
+    limit: float  # the cap's ε; infinite for a dataset declared public
 
     @property
     def remaining(self) -> float:
@@ -217,11 +193,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote.
-
-        Raises:
-            ValueError, LookupError, TypeError: it is none.
-        """
+        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
         data = json.loads(text)
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
         units, filtered = frozenset(data["units"]), Filter(*data["filter"])
@@ -230,9 +202,6 @@ class Totals:
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
         """New totals, with `row` of the ledger's table `about` counted in; nothing is written. `facts` is the hash
         of all the dataset's facts once the row is one of them.
-
-        Raises:
-            ValueError, LookupError, TypeError: the row is none that follows.
         """
         if about == "datasets":
             if self.cap is not None:

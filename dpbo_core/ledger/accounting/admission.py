@@ -45,21 +45,13 @@ def another_cap(budget: PrivacyBudget) -> StudyInvalid:
 
 @dataclass(frozen=True)
 class Request:
-    """A plan as admission judges it.
+    """A plan as admission judges it."""
 
-    Attributes:
-        cost: its total.
-        draws: its draws, each at its price.
-        guarantee: its guarantee.
-        noise: standing of the noise source.
-        max_records_per_person: k of the study.
-    """
-
-    cost: Total
-    draws: tuple[Draw, ...]
-    guarantee: PrivacyGuarantee
-    noise: str
-    max_records_per_person: int = 1
+    cost: Total  # its total
+    draws: tuple[Draw, ...]  # its draws, each at its price
+    guarantee: PrivacyGuarantee  # its guarantee
+    noise: str  # standing of the noise source
+    max_records_per_person: int = 1  # k of the study
 
 
 def admit(
@@ -136,18 +128,13 @@ def admit(
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
-    """Whom a dataset's guarantees protect, and the neighbouring relation, in words."""
     return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
 
 
 def exceeded(
     budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
 ) -> BudgetExceeded | None:
-    """The error to raise where the cap has no room for the plan, with price, rest and remedy; None where it has.
-    `drawn` counts the dataset's earlier draws, for that text.
-
-    Args: as `admit`.
-    """
+    """The error where the cap has no room for the plan, else None; its text counts the draws in `drawn`."""
     guarantee, only = request.guarantee, totals.spent.delta_units
     total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
     if budget.admits(total, guarantee.unit, filtered):

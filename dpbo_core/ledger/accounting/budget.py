@@ -1,4 +1,4 @@
-"""The ceiling on a dataset, and the one rule of admission.
+"""The ceiling on a dataset, in the parts that admission compares with what is spent.
 
 | symbol | name here | meaning |
 |---|---|---|

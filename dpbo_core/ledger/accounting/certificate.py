@@ -33,31 +33,20 @@ LARGEST = 1e15  # of any amount: far beyond what anybody guarantees, far within 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """The guarantee that a certificate proves, composed again.
+    """The guarantee that a certificate proves, composed again."""
 
-    Attributes:
-        epsilon: ε of everything released, composed again from the draws; at most the guaranteed one.
-        delta: the δ it holds at.
-        draws: how many draws were composed.
-        by_price: mechanisms whose noise has no formula here, so that their price was taken as printed.
-        score_bound: what a theorem says of the released score at the printed noise, in words; "" for nothing.
-        figures: whether a report's figures were computed anew from its table, in words; "" for no report.
-    """
-
-    epsilon: float
-    delta: float
-    draws: int
+    epsilon: float  # ε of everything released, composed again from the draws; at most the guaranteed one
+    delta: float  # the δ it holds at
+    draws: int  # how many draws were composed
+    # mechanisms whose noise has no formula here, so that their price was taken as printed
     by_price: tuple[str, ...]
+    # what a theorem says of the released score at the printed noise, in words; "" for nothing
     score_bound: str = ""
-    figures: str = ""
+    figures: str = ""  # whether a report's figures were computed anew from its table, in words; "" for no report
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
-    """Parse a release's JSON document; StudyInvalid where it is malformed or its method is not in `declared`.
-
-    Raises:
-        StudyInvalid: it is no release, or one of a method that declares nothing.
-    """
+    """Parse a release's JSON document; StudyInvalid where it is malformed or its method is not in `declared`."""
     unknown = False
     try:
         release = Release.from_json(document)
@@ -92,12 +81,7 @@ def _in_range(release: Release) -> bool:
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
-    """The release's ε and δ computed anew from its noise draws; CertificateFalse unless its guarantee covers them.
-
-    Raises:
-        StudyInvalid: a method that declares nothing.
-        CertificateFalse: a draw is priced below its noise, or the prices add up to more than the guarantee.
-    """
+    """The release's ε and δ recomputed from its noise draws; CertificateFalse unless its guarantee covers them."""
     guarantee = release.guarantee
     if release.noise != OPERATING_SYSTEM or guarantee.evidence.refuted or guarantee.epsilon == math.inf:
         raise CertificateFalse(
@@ -131,7 +115,6 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 
 
 def _check_price(spend: Spend, declared: Declared) -> None:
-    """Refuse a noise draw that claims a lower price than its noise scale and sensitivity give."""
     worth = declared.mechanisms.get(spend.mechanism)
     scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):
@@ -147,12 +130,10 @@ def _check_price(spend: Spend, declared: Declared) -> None:
 
 
 def _underpriced_draw(spend: Spend) -> CertificateFalse:
-    """The error of a draw whose printed price is below what its noise costs."""
     return _edited_certificate(f"the draw {spend.what!r} names a price below what its noise is worth")
 
 
 def _edited_certificate(what: str) -> CertificateFalse:
-    """The error of a release whose own numbers do not agree; `what` says which."""
     return CertificateFalse(
         what,
         cause="the certificate was edited, or another version or build of dpbo wrote it",

@@ -97,15 +97,10 @@ Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 
 @dataclass(frozen=True)
 class Filter:
-    """The sum of a dataset's draws at its one order; the ledger seals it in every entry.
+    """The sum of a dataset's draws at its one order; the ledger seals it in every entry."""
 
-    Attributes:
-        alpha: α*; 0 where the cap has no δ to convert at, and nothing is filtered.
-        units: Σr_i in 10⁻¹².
-    """
-
-    alpha: float
-    units: int = 0
+    alpha: float  # α*; 0 where the cap has no δ to convert at, and nothing is filtered
+    units: int = 0  # Σr_i in 10⁻¹²
 
     @classmethod
     def of(cls, epsilon_units: int, delta: float) -> "Filter":
@@ -113,13 +108,7 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """A new filter with the Rényi prices of these noise draws added; where they do not sum to `total`, its ρ is
-        added instead.
-
-        Args:
-            draws: one by one.
-            total: what they come to; where the draws do not say so, its ρ is what counts.
-        """
+        """A new filter with the Rényi prices of `draws`, or the ρ of `total` where they do not sum to it."""
         if self.alpha == 0.0:
             return self
         draws = tuple(draws)
@@ -152,9 +141,7 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The largest sum of the draws' `draw_units` that (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 where α > 0
-    and δ_z = 0.
-    """
+    """The largest sum of draws' `draw_units` that (ε, δ_z) allows at order `alpha`; −1 if α > 0 and δ_z = 0."""
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -178,11 +165,6 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
     (ε, δ), `delta` the δ_z at which ρ becomes an ε.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
-
-    Args:
-        draws: how many there were of each.
-        delta_units: Σδ_i of those that are only (ε, δ).
-        delta: δ_z.
     """
     pure = {epsilon: n for (epsilon, _), n in draws.items()}
     basic = math.inf if None in pure else from_units(sum((epsilon or 0) * n for (epsilon, _), n in draws.items()))
@@ -204,11 +186,6 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
     """The (ε, δ) that noise draws cost together, by the cheapest of three compositions; `epsilon` and `delta` are
     those of the guarantee to cover, which fix an order and the δ to convert at.
-
-    Args:
-        spends: of the draws, each perhaps chosen after seeing the earlier ones.
-        epsilon: of that guarantee, finite.
-        delta: of it; what single spends leave of it is what zCDP and the order are converted at.
     """
     total = compose(spends)
     left = max(0.0, delta - from_units(total.delta_units))
@@ -230,5 +207,4 @@ def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
 
 
 def _as_units(amount: float | None) -> int | None:
-    """An amount of ε or ρ in whole units of 10⁻¹²; None for None."""
     return None if amount is None else round(amount * UNITS_PER_ONE)

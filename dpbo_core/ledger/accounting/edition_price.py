@@ -28,17 +28,12 @@ CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen
 
 @dataclass(frozen=True)
 class Price:
-    """The price of one edition of a study, beside the account that pays for it.
+    """The price of one edition of a study, beside the account that pays for it."""
 
-    Attributes:
-        account: of the dataset, before the charge; None where no cap is known.
-        parts: what is charged together, by its name for people: the choice, and its report if one is asked for.
-        paid: whether this edition was charged before: running it again costs nothing.
-    """
-
-    account: Account | None
+    account: Account | None  # of the dataset, before the charge; None where no cap is known
+    # what is charged together, by its name for people: the choice, and its report if one is asked for
     parts: Mapping[str, PrivacyPlan]
-    paid: bool = False
+    paid: bool = False  # whether this edition was charged before: running it again costs nothing
 
     @property
     def epsilon(self) -> float:
@@ -122,18 +117,15 @@ class Price:
 
     @property
     def _draws(self) -> tuple[Draw, ...]:
-        """The price of each draw of all parts."""
         spends = (spend for plan in self.parts.values() for spend in plan.spends)
         return tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
 
     @property
     def _drawn(self) -> Counter[Draw]:
-        """The draws that the account has already, with their numbers."""
         entries = () if self.account is None else self.account.entries
         return Counter(draw for entry in entries for draw in entry.draws)
 
     def _spent_after(self) -> float:
-        """The ε that the account comes to once this is charged."""
         account = self.account
         if account is None:
             raise TypeError("no account pays")

@@ -30,15 +30,10 @@ DRAWN = 48  # points of a curve
 
 @dataclass(frozen=True)
 class Stream:
-    """Editions of one study that go on.
+    """Editions of one study that go on."""
 
-    Attributes:
-        newest: what the next edition will cost.
-        every: time between two of them.
-    """
-
-    newest: Entry
-    every: timedelta
+    newest: Entry  # what the next edition will cost
+    every: timedelta  # time between two of them
 
     @property
     def name(self) -> str:
@@ -57,21 +52,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The burn-down of a budget.
+    """The burn-down of a budget."""
 
-    Attributes:
-        limit: the cap's ε.
-        points: oldest first.
-        streams: each study that goes on, with how many more of its editions are admitted before the end.
-        ends: when the first edition is refused; None where none is in the time that is looked at.
-        refused: whose that edition is.
-    """
-
-    limit: float
-    points: tuple[Point, ...]
+    limit: float  # the cap's ε
+    points: tuple[Point, ...]  # oldest first
+    # each study that goes on, with how many more of its editions are admitted before the end
     streams: tuple[tuple[Stream, int], ...]
-    ends: datetime | None
-    refused: Stream | None
+    ends: datetime | None  # when the first edition is refused; None where none is in the time that is looked at
+    refused: Stream | None  # whose that edition is
 
     def to_json(self) -> dict[str, Any]:
         """The forecast as the JSON object that `dpbo budget --forecast --json` prints."""
@@ -117,11 +105,6 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
     """When the account's budget will be spent if its studies recur at their median gaps, or each at the gap
     `every`; None for a public dataset or one without a spend.
-
-    Args:
-        account: of a dataset.
-        now: editions that were due before are asked for then, each once.
-        every: the rhythm, where that of the ledger's entries is not meant.
     """
     if account.budget.public or not account.entries:
         return None
@@ -153,7 +136,6 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
 
 
 def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator[Point]:
-    """The ε spent after past charges and `expected` ones, thinned to about `DRAWN` points for a plot."""
     charges = [(entry.moment, entry, False) for entry in account.entries]
     charges += [(at, entry, True) for at, entry in expected]
     draws, only, delta = Counter[Draw](), 0, account.budget.conversion_for(account.unit)
@@ -166,5 +148,4 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
 
 
 def _iso_utc(moment: datetime) -> str:
-    """A moment as ISO 8601 text in UTC, to the second."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -28,45 +28,30 @@ DISTRIBUTIONS = {XGBOOST: ("xgboost", "xgboost-cpu")}  # under which names a pac
 
 @dataclass(frozen=True)
 class Listed:
-    """One class that may be guaranteed without an assumption.
+    """One class that may be guaranteed without an assumption."""
 
-    Attributes:
-        because: why its predict, predict_proba, decision_function and transform are functions of the row alone.
-        only: the values that a parameter may take for this to hold; a parameter that is not named may have any
-            value that is itself plain data or on the list.
-        dense: attributes that the sentence does not hold for when they are a sparse matrix.
-        closed: it is not asked once the estimator is fitted, or it is compiled and holds numbers alone: what it
-            holds is not looked at.
-        compiled: what it holds is seen in what it pickles, not in its attributes.
-        package: whose class it is.
-    """
-
-    because: str
+    because: str  # why its predict, predict_proba, decision_function and transform are functions of the row alone
+    # the values that a parameter may take for this to hold; a parameter that is not named may have any value that
+    # is itself plain data or on the list
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    dense: tuple[str, ...] = ()
+    dense: tuple[str, ...] = ()  # attributes that the sentence does not hold for when they are a sparse matrix
+    # it is not asked once the estimator is fitted, or it is compiled and holds numbers alone: what it holds is not
+    # looked at
     closed: bool = False
-    compiled: bool = False
-    package: str = SCIKIT_LEARN
+    compiled: bool = False  # what it holds is seen in what it pickles, not in its attributes
+    package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
         """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
         for name, allowed in self.only.items():
-            if name in parameters and not any(_is(parameters[name], value) for value in allowed):
-                return f"{name} = {_value_in_words(parameters[name])}"
+            value = parameters.get(name)  # types are compared first, so that no foreign code is called
+            if name in parameters and not any(type(value) is type(one) and value == one for one in allowed):
+                is_plain = type(value) in (str, int, float, bool, type(None))
+                return f"{name} = {repr(value) if is_plain else f'a {type(value).__name__}'}"
         for name in self.dense:
             if hasattr(parameters.get(name), "indptr"):
                 return "sparse training rows"
         return None
-
-
-def _is(argument: object, value: object) -> bool:
-    """Whether two plain values are the same; their types are compared first, so that no foreign code is called."""
-    return type(argument) is type(value) and bool(argument == value)
-
-
-def _value_in_words(value: object) -> str:
-    """A plain value as Python writes it, and of anything else the name of its type."""
-    return repr(value) if type(value) in (str, int, float, bool, type(None)) else f"a {type(value).__name__}"
 
 
 def _list(module: str, names: str, entry: Listed) -> dict[str, Listed]:

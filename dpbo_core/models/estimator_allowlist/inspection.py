@@ -37,11 +37,7 @@ _CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
-    """Why an estimator is off the allowlist of row-by-row classes: its first such part or a version; "" if not.
-
-    Args:
-        estimator: fitted or not. It is walked, never called.
-    """
+    """Why an estimator is off the allowlist of row-by-row classes: its first such part or a version; "" if not."""
     wrong_version = unread_version()
     if wrong_version:
         return wrong_version
@@ -112,7 +108,6 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
 
 
 def _plain_of_numpy(item: Any) -> bool:
-    """Whether `item` is a NumPy number or array of numbers, texts or dates, by exact type."""
     kind = type(item)
     if kind is np.ndarray:
         return not item.dtype.hasobject
@@ -147,7 +142,6 @@ def _contents(item: Any, entry: Listed) -> dict[str, Any]:
 
 @cache
 def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
-    """The allowlist: by module, then by class name, the conditions of each listed class."""
     entries: dict[str, dict[str, Listed]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
         module, _, name = path.rpartition(".")
@@ -157,20 +151,17 @@ def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
 
 @cache
 def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
-    """The installed classes of one module that are on the allowlist."""
     classes = ((imported(f"{module}.{name}"), entry) for name, entry in _entries_by_module()[module].items())
     return tuple((kind, entry) for kind, entry in classes if isinstance(kind, type))
 
 
 def _entry(kind: object) -> Listed | None:
-    """The conditions that the allowlist has for a class, found by identity; None where it is not listed."""
     loaded = (module for module in _entries_by_module() if module in sys.modules)
     return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 
 
 @cache
 def _listed_functions() -> tuple[Any, ...]:
-    """The installed functions that are on the allowlist."""
     return tuple(function for path in FUNCTIONS if (function := imported(path)) is not None)
 
 
@@ -185,7 +176,6 @@ def imported(path: str) -> Any:
 
 
 def _is_listed(item: Any) -> bool:
-    """Whether a function, module or type is itself on the allowlist."""
     if type(item) is np.ufunc:
         return item.nin == item.nout == 1 and getattr(np, item.__name__, None) is item
     if issubclass(type(item), type):
@@ -222,7 +212,6 @@ def _is_foreign(member: Any, owner: type) -> bool:
 
 @cache
 def _home(package: str) -> Path | None:
-    """The folder of a package's code; None for what is compiled in."""
     file = getattr(importlib.import_module(package), "__file__", None)
     return None if file is None or package == "builtins" else Path(file).parent
 
@@ -243,7 +232,6 @@ def _files(member: Any) -> Iterator[str]:
 
 
 def _name_in_words(item: Any) -> str:
-    """The module and name of a module, class, function or object, for a message."""
     if type(item) is ModuleType:
         return f"the module {item.__name__}"
     module, name = getattr(item, "__module__", None), getattr(item, "__qualname__", None)
@@ -265,7 +253,6 @@ def unread_version(package: str = SCIKIT_LEARN) -> str:
 
 
 def _installed(distribution: str) -> str:
-    """The version of a distribution on the disk now; "" without one."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -273,13 +260,7 @@ def _installed(distribution: str) -> str:
 
 
 def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Iterable[Any]]) -> str:
-    """Why an estimator named in a study file is not known to predict each row alone; "" where it is.
-
-    Args:
-        path: of its class.
-        params: its fixed parameters.
-        axes: the values of each categorical axis; what a number can do to an entry is nothing.
-    """
+    """Why an estimator named in a study file is not known to predict each row alone; "" where it is."""
     entry = PREDICTORS.get(path)
     if entry is None:
         return path

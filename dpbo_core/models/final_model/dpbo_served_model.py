@@ -1,25 +1,30 @@
-"""A saved final model where dpbo is not installed: MLflow carries this file along with the model, to open it.
+"""A saved final model where dpbo is not installed: MLflow opens it by a copy of this module (`served_code`).
 
-It imports numpy, and for an estimator skops, LightGBM or XGBoost, and pandas where it takes a table's own columns:
-nothing of dpbo, so that what serves the model needs no more. What is allowed in the files is said here and nowhere
-else. For the same rows it answers as `FinalModel` does.
+It encodes records by the modules that encode them for scoring, which are copied along. They need numpy, and for an
+estimator skops, LightGBM or XGBoost, and pandas where it takes a table's own columns. What is allowed in the
+estimator's files is said here and nowhere else.
 """
 
 import importlib
 import json
-import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.preprocessing import Preprocessing
+from dpbo_core.data.raw_cells import as_cells, cell_of, text_cell
+from dpbo_core.data.table import table_of
+from dpbo_core.data.values import shown
+from dpbo_core.models.final_model.fields import VERBS, preprocessing_of
+
 NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
 FORMAT = 1
 LOGISTIC = "logistic"  # the loss whose margins are log-odds
 PREDICT = "predict"  # what is asked where nothing is said
 CERTAIN = 1e-9  # a probability nearer than this to 0 or 1 is taken for this
-VERBS = (PREDICT, "predict_proba", "decision_function")
 
 BOOSTERS = {  # package → the file with its trees, in its own format; the classes that are made again from it
     "lightgbm": ("booster.txt", ("LGBMClassifier", "LGBMRegressor")),
@@ -59,14 +64,12 @@ class ServedModel:
     """Raw columns in; classes, numbers, probabilities or decision values out.
 
     Attributes:
-        document: what `model.json` holds.
+        preprocessing: from raw columns to the model's rows, fitted on the public set.
         estimator: fitted, with the verbs of scikit-learn.
     """
 
-    def __init__(self, document: dict[str, Any], estimator: Any) -> None:
-        self.document, self.estimator = document, estimator
-        self.preprocessing = document["preprocessing"]
-        self.classes = np.array(self.preprocessing["classes"])
+    def __init__(self, preprocessing: Preprocessing, estimator: Any) -> None:
+        self.preprocessing, self.estimator = preprocessing, estimator
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
         """The class or number predicted for each row or, by `params`, its probabilities or decision values;
@@ -79,67 +82,50 @@ class ServedModel:
             params: {"predict_method": "predict", "predict_proba" or "decision_function"}; "predict" where None.
 
         Raises:
-            ValueError: another method, or one that this model does not have.
+            ValueError: another method, one that this model does not have, or a value that scoring could not read
+                in a table's own column.
         """
         verb = (params or {}).get("predict_method", PREDICT)
         if verb not in VERBS:
             raise ValueError(f"predict_method is one of {', '.join(VERBS)}")
-        columns = self.preprocessing["features"]
-        rows = data_frame(columns, model_input) if "kind" in columns[0] else self.encoded(model_input)
+        rows, classes = model_rows(self.preprocessing, model_input), self.preprocessing.classes
         if not callable(getattr(self.estimator, verb, None)):
             raise ValueError(f"this model has no {verb}")
         predictions = np.asarray(getattr(self.estimator, verb)(rows))
         if verb == PREDICT:
-            return self.classes[predictions.astype(int)] if len(self.classes) else predictions
+            return np.array(classes)[predictions.astype(int)] if classes else predictions
         if predictions.ndim == 1:
             return predictions
         import pandas as pd
 
-        return pd.DataFrame(predictions, columns=[shown(value) for value in self.preprocessing["classes"]])
+        return pd.DataFrame(predictions, columns=[shown(value) for value in classes])
 
-    def encoded(self, table: Any) -> NDArray[np.float64]:
-        """The features (m, d) of `table`; all 0 for a row that lacks a required value."""
-        fitted, raw, center, scale = self.preprocessing, [], [], []
-        broken = np.zeros(len(table[fitted["features"][0]["name"]]), dtype=bool)
-        for feature in fitted["features"]:
-            values = [meaning(value) for value in table[feature["name"]]]
-            if "values" in feature:
-                raw += [np.array([float(value == category) for value in values]) for category in feature["values"]]
-                center += [0.0] * len(feature["values"])
-                scale += [1.0] * len(feature["values"])
-                continue
-            column = np.array([value if isinstance(value, float) else math.nan for value in values])
-            if feature["stand_in"] is not None:
-                column = np.where(np.isfinite(column), column, feature["stand_in"])
-            finite, varies = np.isfinite(column), feature["deviation"] > 0.0
-            broken |= ~finite
-            raw.append(np.where(finite & varies, column, 0.0))
-            center.append(feature["mean"] if varies else 0.0)
-            scale.append(feature["deviation"] if varies else 1.0)
-        with np.errstate(all="ignore"):
-            X = self._scaled(np.column_stack(raw), np.array(center), np.array(scale))
-            if not fitted["unit_ball"]:
-                broken |= ~np.isfinite(X.astype(np.float32)).all(axis=1)
-        if fitted["bias"] > 0.0:
-            X = np.column_stack([X, np.full(len(X), fitted["bias"])])
-        X[broken] = 0.0
-        return X
 
-    def _scaled(
-        self, raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """The rows (raw − center)/scale, clipped to the unit ball for a linear model; nothing overflows."""
-        top, up = np.frexp(raw * 0.25 - center * 0.25)
-        bottom, down = np.frexp(scale)
-        exponents = np.where(top == 0.0, -100_000, up - down + 2)
-        largest = exponents.max(axis=1, keepdims=True)
-        mantissas = np.ldexp(top / bottom, exponents - largest)
-        if not self.preprocessing["unit_ball"]:
-            return np.asarray(np.ldexp(mantissas, largest))
-        bias, (radius, exponent) = self.preprocessing["bias"], math.frexp(self.preprocessing["radius"])
-        bound = math.sqrt((1.0 - bias) * (1.0 + bias)) * (1.0 - 1e-12)
-        lengths = np.sqrt((mantissas * mantissas).sum(axis=1, keepdims=True))
-        return np.asarray(mantissas * np.minimum(np.ldexp(1.0 / radius, largest - exponent), bound / lengths))
+def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
+    """The rows of `table` as the estimator takes them, encoded as scored records are.
+
+    Args:
+        preprocessing: fitted on the public set.
+        table: a data frame or columns by name; a time may be a text in ISO 8601.
+
+    Raises:
+        StudyInvalid: a value that a table's own column cannot hold.
+    """
+    columns = {feature.name: listed(table[feature.name]) for feature in preprocessing.features}
+    if preprocessing.columns is None:
+        return preprocessing.rows(table_of(columns))
+    csv = preprocessing.csv
+    cells = {
+        name: as_cells(text_cell(value) if csv and isinstance(value, str) else cell_of(value) for value in column)
+        for name, column in columns.items()
+    }
+    return preprocessing.rows(replace(table_of(columns), cells=cells))
+
+
+def listed(column: Any) -> list[Any]:
+    """The values of a column in memory; times of a pandas.Series in a zone are converted to UTC."""
+    zone = getattr(getattr(column, "dtype", None), "tz", None)
+    return list(column if zone is None else column.dt.tz_convert("UTC"))
 
 
 class Linear:
@@ -263,96 +249,6 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
     return booster if before is None else Behind(before, booster)
 
 
-def data_frame(columns: list[dict[str, Any]], table: Any) -> Any:
-    """The columns of `table` as a pandas.DataFrame of the types in training; refused where a value does not fit.
-
-    Args:
-        columns: what `model.json` says of them.
-        table: a data frame or columns by name; a time may be a text in ISO 8601.
-
-    Raises:
-        ValueError: a value that cannot be put into its column; says where.
-    """
-    import pandas as pd
-
-    return pd.DataFrame({column["name"]: series(column, list(table[column["name"]])) for column in columns})
-
-
-def series(column: dict[str, Any], values: list[Any]) -> Any:
-    """One column of the model's data frame, of the type that it had in training; refused where a value is not."""
-    import pandas as pd
-
-    kind, cells = column["kind"], []
-    for row, value in enumerate(values):
-        try:
-            cells.append(cell(column, value))
-        except (ValueError, TypeError, OverflowError):
-            raise ValueError(f"column {column['name']!r} holds in row {row} what a {kind} cannot be") from None
-    if kind == "category":
-        return pd.Series(pd.Categorical(cells, categories=column["values"], ordered=column["ordered"]))
-    if kind != "time":
-        return pd.Series(np.array(cells, dtype=object), dtype=column["dtype"])
-    times = pd.Series(np.array(cells, dtype="M8[us]"))
-    return (times.dt.tz_localize("UTC") if "," in column["dtype"] else times).astype(column["dtype"])
-
-
-def cell(column: dict[str, Any], value: Any) -> Any:
-    """A value converted to its column's type, or refused, as a missing truth value is; other gaps are NaN or NaT.
-
-    Raises:
-        ValueError: it cannot be put into it.
-    """
-    import pandas as pd
-
-    kind, missing = column["kind"], value is None or value is pd.NA or value is pd.NaT or value != value
-    if kind == "time":
-        time: Any = pd.NaT if missing else pd.Timestamp(value)
-        if time is pd.NaT or (time.tzinfo is not None) != ("," in column["dtype"]):
-            if time is pd.NaT:
-                return np.datetime64("NaT", "us")
-            raise ValueError
-        return np.datetime64(time.tz_convert(None) if time.tzinfo is not None else time, "us")
-    if kind == "truth":
-        number = math.nan if missing else meaning(value)
-        if number not in (0.0, 1.0):
-            raise ValueError
-        return bool(number)
-    if missing:
-        return math.nan
-    if kind == "text":
-        return shown(value)
-    canonical = meaning(value)
-    if kind == "category" and canonical not in column["values"]:
-        raise ValueError
-    if kind == "number" and not isinstance(canonical, float):
-        raise ValueError
-    return canonical
-
-
-def shown(value: Any) -> str:
-    """A value as a text: a whole number without its decimal point."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value)
-
-
-def meaning(value: Any) -> float | str:
-    """The number or text that a value of a table stands for, NaN if neither."""
-    if isinstance(value, bool | int | float | np.bool_ | np.integer | np.floating):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-    if not isinstance(value, str):
-        return math.nan
-    text = value.strip()
-    if "_" not in text:
-        try:
-            return float(text)
-        except ValueError:
-            pass
-    word = text.lower()
-    return float(word == "true") if word in ("true", "false") else text or math.nan
-
-
 def _load_pyfunc(path: str) -> ServedModel:
     """MLflow's entry point that loads the model; nothing is unpickled.
 
@@ -364,7 +260,9 @@ def _load_pyfunc(path: str) -> ServedModel:
     if document["format"] != FORMAT:
         raise ValueError("the model is of another format")
     estimator = Linear(document["linear"]) if "linear" in document else _fitted(folder, document.get("booster"))
-    return ServedModel(document, Repaired(estimator, document["repaired"]) if "repaired" in document else estimator)
+    if "repaired" in document:
+        estimator = Repaired(estimator, document["repaired"])
+    return ServedModel(preprocessing_of(document["preprocessing"]), estimator)
 
 
 def _fitted(folder: Path, booster: Any) -> Any:

@@ -12,13 +12,13 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.data.named_columns import Kind, NamedColumn
+from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.raw_cells import as_cells
-from dpbo_core.models.final_model.dpbo_served_model import VERBS
 
 T = TypeVar("T")
+VERBS = ("predict", "predict_proba", "decision_function")
 TYPES: Mapping[Kind, re.Pattern[str]] = {  # of pandas, by what a column holds
     "number": re.compile("float64"),
     "truth": re.compile("bool"),
@@ -30,7 +30,8 @@ TYPES: Mapping[Kind, re.Pattern[str]] = {  # of pandas, by what a column holds
 
 def preprocessing_of(document: Mapping[str, Any]) -> Preprocessing:
     """Return the preprocessing in its fields of `model.json`."""
-    fields = _exactly(document, "target", "classes", "features", "unit_ball", "bias", "radius", "ignored")
+    document = {"csv": False, **document}  # which older models do not say
+    fields = _exactly(document, "target", "classes", "features", "unit_ball", "bias", "radius", "ignored", "csv")
     features = tuple(_feature(feature) for feature in _list(fields["features"]))
     names, target = [feature.name for feature in features], _text(fields["target"])
     classes = _in_order(fields["classes"])
@@ -43,7 +44,8 @@ def preprocessing_of(document: Mapping[str, Any]) -> Preprocessing:
         and radius > 0.0
     )
     ignored = frozenset(_text(name) for name in _list(fields["ignored"]))
-    return Preprocessing(target, classes, features, _truth(fields["unit_ball"]), bias, radius, ignored)
+    unit_ball, csv = _truth(fields["unit_ball"]), _truth(fields["csv"])
+    return Preprocessing(target, classes, features, unit_ball, bias, radius, ignored, csv)
 
 
 def linear_of(document: Mapping[str, Any], length: int) -> tuple[NDArray[np.float64], float, float, str | None]:

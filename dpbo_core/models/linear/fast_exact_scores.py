@@ -72,11 +72,7 @@ class SignedRows:
 
     @classmethod
     def of(cls, X: ArrayLike, signs: ArrayLike) -> "SignedRows":
-        """Each row of X (n, d) times its sign ±1 (n,); refused unless all are finite and there is at least one.
-
-        Raises:
-            StudyInvalid: no rows, shapes that differ, a number that is not finite, a sign that is not −1 or +1.
-        """
+        """Each row of X (n, d) times its sign ±1 (n,); refused unless all are finite and there is at least one."""
         rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
         if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
             raise StudyInvalid(
@@ -135,11 +131,7 @@ class StoredRows:
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
-    """Blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a temporary file.
-
-    Raises:
-        StudyInvalid: there is no room for the file.
-    """
+    """Blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a temporary file."""
     size = 8 * shape[0] * shape[1]
     if size <= limit:
         rows, end = np.empty(shape), 0
@@ -173,17 +165,11 @@ _PLACES = 16  # for records in doubt, beyond twice as many as are to be expected
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NearSteps:
-    """What a matrix product says of many models' steps.
+    """What a matrix product says of many models' steps."""
 
-    Attributes:
-        slopes: (d, L), C-contiguous.
-        score: a continuous one, or accuracy.
-        reach: δ.
-    """
-
-    slopes: NDArray[np.float64]
-    score: Steep | Accuracy
-    reach: float
+    slopes: NDArray[np.float64]  # (d, L), C-contiguous
+    score: Steep | Accuracy  # a continuous one, or accuracy
+    reach: float  # δ
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":

@@ -71,9 +71,6 @@ class LinearModel(ScorableModel):
 
         Returns:
             (m,). Rows that are not contiguous doubles take a block of at most 4096 of them in extra memory.
-
-        Raises:
-            StudyInvalid: another number of columns than the model's, or of signs than rows.
         """
         rows, classes = _as_rows(X, signs, len(self.weights))
         slopes = self.weights
@@ -123,7 +120,6 @@ class LinearModel(ScorableModel):
 
 
 def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
-    """The score of each margin as an integer from 0 to 2²⁴, (m,)."""
     return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
 
 
@@ -137,9 +133,6 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
         models: L of them, at least one, of d features each.
         X: (m, d) rows.
         signs: (m,) in {−1, 0, +1}.
-
-    Raises:
-        StudyInvalid: as `LinearModel.margins`.
     """
     slopes = np.stack([model.weights for model in models])
     rows, classes = _as_rows(X, signs, slopes.shape[1])
@@ -152,18 +145,9 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
 
 
 def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The rows and signs as arrays of the type they have; refused unless they are (m, d) and (m,).
-
-    Raises:
-        StudyInvalid: they have other shapes.
-    """
     rows, classes = np.asarray(X), np.asarray(signs)
     if rows.ndim != 2 or rows.shape[1] != d or classes.shape != (len(rows),):
-        raise StudyInvalid(
-            f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {d} features",
-            cause="the validation table has other columns than the training table",
-            remedy="give both tables the same features",
-        )
+        raise ValueError(f"rows of shape {rows.shape}, signs of shape {classes.shape}, a model of {d} features")
     return rows, classes
 
 
@@ -181,9 +165,6 @@ def train(
 
     Returns:
         A model with certificate ≤ tolerance.
-
-    Raises:
-        StudyInvalid: an argument out of range, or a tolerance beyond what double precision reaches here.
     """
     return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
 
@@ -224,7 +205,6 @@ def minimise(
 
 
 def _check_positive(what: str, value: float) -> None:
-    """Refuse a value that is not a finite number above 0; `what` names it in the message."""
     if not (math.isfinite(value) and value > 0.0):
         raise StudyInvalid(
             f"the {what} is {value:g}",

@@ -45,11 +45,7 @@ INITIAL_LOSS = {"logistic": math.log(2.0), "hinge": 1.0}  # ℓ₀ of log(1 + e^
 
 
 def initial_loss(name: str) -> float:
-    """The loss ℓ₀ of a record at w = 0 under the loss named "logistic" or "hinge"; any other name is refused.
-
-    Raises:
-        StudyInvalid: any other name.
-    """
+    """The loss ℓ₀ of a record at w = 0 under the loss named "logistic" or "hinge"; any other name is refused."""
     if name not in INITIAL_LOSS:
         raise StudyInvalid(f"there is no loss named {name!r}", remedy='write "logistic" or "hinge"')
     return INITIAL_LOSS[name]

@@ -72,7 +72,6 @@ def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:
 
 
 def _accelerated_descent(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
-    """The tilted objective's minimiser by Nesterov's accelerated descent, in at most `descent_steps` steps."""
     M, d = 0.25 + regularization, Z.shape[1]
     root = math.sqrt(regularization / M)
     momentum = (1.0 - root) / (1.0 + root)

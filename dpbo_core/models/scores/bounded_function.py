@@ -26,18 +26,13 @@ class BoundedFunction(RecordScore):
 
     It is called with two whole numbers, the indices of classes among the sorted PUBLIC ones, or of a regression
     with two floats; never with a text, which a function that is no score could take for a path or a command.
-
-    Attributes:
-        name: its import path.
-        low: public lower end.
-        high: public upper end, above `low`.
-        function: called once a record with what that record holds; if it raises, the record scores 0. While the
-            study is only planned there is none to call.
     """
 
-    name: str
-    low: float
-    high: float
+    name: str  # its import path
+    low: float  # public lower end
+    high: float  # public upper end, above `low`
+    # called once a record with what that record holds; if it raises, the record scores 0. While the study is only
+    # planned there is none to call.
     function: Callable[[Any, Any], float] = field(default=_planned, repr=False)
 
     @property
@@ -62,11 +57,7 @@ class BoundedFunction(RecordScore):
         return np.array([self._value(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:
-        """Refuse a function that raises or leaves its stated bounds on PUBLIC rows.
-
-        Raises:
-            StudyInvalid: it does, or it fails.
-        """
+        """Refuse a function that raises or leaves its stated bounds on PUBLIC rows."""
         values = self.of(outcome, truth)
         if not ((values >= 0.0) & (values <= self.score_range)).all():
             raise StudyInvalid(
@@ -76,11 +67,9 @@ class BoundedFunction(RecordScore):
             )
 
     def _value(self, pair: tuple[Any, Any]) -> float:
-        """The function's value less `low` for one (truth, prediction)."""
         truth, prediction = pair
         return float(self.function(truth, type(truth)(prediction))) - self.low  # an estimator may predict texts
 
 
 def _pairs(outcome: NDArray[Any], truth: NDArray[Any]) -> Iterator[tuple[Any, Any]]:
-    """The (truth, prediction) of each record."""
     return zip(truth.tolist(), outcome.tolist(), strict=True)

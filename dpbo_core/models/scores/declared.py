@@ -18,20 +18,11 @@ from dpbo_core.errors import StudyInvalid
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers that a study gives for its score.
+    """The numbers that a study gives for its score."""
 
-    Attributes:
-        steepness: slope of a margin score.
-        shares: the public share of every class, in the order of the classes.
-        error_bound: E, None where the study leaves it out.
-
-    Raises:
-        StudyInvalid: shares that are none, whichever score they are for.
-    """
-
-    steepness: float
-    shares: tuple[float, ...] = ()
-    error_bound: float | None = None
+    steepness: float  # slope of a margin score
+    shares: tuple[float, ...] = ()  # the public share of every class, in the order of the classes
+    error_bound: float | None = None  # E, None where the study leaves it out
 
     def __post_init__(self) -> None:
         if self.shares:
@@ -39,11 +30,7 @@ class Numbers:
 
 
 def check_shares(shares: Sequence[float]) -> None:
-    """Refuse class shares unless there are two or more, each above 0, that add up to 1 within 0.001.
-
-    Raises:
-        StudyInvalid: one is not above 0, or they do not add up to 1.
-    """
+    """Refuse class shares unless there are two or more, each above 0, that add up to 1 within 0.001."""
     positive = len(shares) > 1 and all(math.isfinite(share) and share > 0.0 for share in shares)
     if not positive or abs(sum(shares) - 1.0) > 1e-3:
         raise StudyInvalid(
@@ -55,31 +42,21 @@ def check_shares(shares: Sequence[float]) -> None:
 
 @dataclass(frozen=True)
 class Declared:
-    """A score by its name.
+    """A score by its name."""
 
-    Attributes:
-        name: in a study.
-        earns: what one record scores, for the page that lists scores.
-        between: the ends of that, likewise.
-        of_margin: the score of a certified linear model's margin; None where it has none.
-        of_outcome: the score of what any other estimator predicts; None where it has none.
-        of_pairs: the score where it is a count of pairs; None where it is none.
-        called: what a sentence calls one, with its article.
-        regression: whether the target is a number.
-        needs: keys of [model] that it cannot do without.
-        allows: keys of [model] that it may have beside these.
-    """
-
-    name: str
-    earns: str
-    between: str
+    name: str  # in a study
+    earns: str  # what one record scores, for the page that lists scores
+    between: str  # the ends of that, likewise
+    # the score of a certified linear model's margin; None where it has none
     of_margin: Callable[[Numbers], Any] | None = None
+    # the score of what any other estimator predicts; None where it has none
     of_outcome: Callable[[Numbers], Any] | None = None
+    # the score where it is a count of pairs; None where it is none
     of_pairs: Callable[[Numbers], Any] | None = None
-    called: str = "a score"
-    regression: bool = False
-    needs: tuple[str, ...] = ()
-    allows: tuple[str, ...] = ()
+    called: str = "a score"  # what a sentence calls one, with its article
+    regression: bool = False  # whether the target is a number
+    needs: tuple[str, ...] = ()  # keys of [model] that it cannot do without
+    allows: tuple[str, ...] = ()  # keys of [model] that it may have beside these
 
 
 FUNCTION = Declared(

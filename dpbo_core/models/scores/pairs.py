@@ -41,15 +41,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The map from predictions to 1 + a histogram cell, made from those of public rows; refused if they fail.
-
-        Args:
-            name: of its class, for messages.
-            asked: what it gives for PUBLIC rows by each verb; None where it has no such verb, or fails.
-
-        Raises:
-            StudyInvalid: it gives nothing that records could be ranked by.
-        """
+        """The map from predictions to 1 + a histogram cell, made from those of public rows."""
 
     @abstractmethod
     def of_margins(self, decisions: Scores, norm: float) -> Integers:
@@ -57,11 +49,7 @@ class PairScore(Jumps, ABC):
 
 
 def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], also: str = "") -> None:
-    """Refuse a score of pairs for other than two classes; the message names the scores `instead`, and `also`.
-
-    Raises:
-        StudyInvalid: the target has another number of them; says what to use in place of it.
-    """
+    """Refuse a score of pairs for other than two classes; the message names the scores `instead`, and `also`."""
     if n_classes != 2:
         raise StudyInvalid(
             f"the target has {n_classes} classes, and {name} ranks the records of one class above those of another",

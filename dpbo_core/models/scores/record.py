@@ -93,7 +93,6 @@ def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _is_equal(a: object, b: object) -> bool:
-    """Whether two labels are equal; False where comparing them raises."""
     try:
         return bool(a == b)
     except Exception:  # noqa: BLE001  a label may be anything, pandas.NA say, whose equality has no truth value

@@ -38,7 +38,6 @@ def as_numbers(outcome: NDArray[Any]) -> Scores:
 
 
 def _float_or_nan(item: object) -> float:
-    """The item as a float; NaN for what is no number, or too large a one."""
     try:
         return float(item) if isinstance(item, int | float) else math.nan
     except OverflowError:  # an integer of hundreds of digits
@@ -46,7 +45,6 @@ def _float_or_nan(item: object) -> float:
 
 
 def _regression_error(numbers: Numbers, power: Literal[1, 2]) -> RegressionError:
-    """The score for errors to this power, clipped at the study's stated bound."""
     if numbers.error_bound is None:  # the key is needed, and was looked for when the section was made
         raise ValueError
     return RegressionError(numbers.error_bound, power)

@@ -34,24 +34,17 @@ def _squashed(t: Scores) -> Scores:
 
 
 def _cell(share: Scores) -> Integers:
-    """The histogram cell of a number from −1 to 1; the lowest for NaN."""
     places = np.floor((np.nan_to_num(share, nan=-1.0) + 1.0) * (N_CELLS / 2))
     return np.clip(places, 0, N_CELLS - 1).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Decisions(RecordScore):
-    """The cells of one estimator's decision values.
+    """The cells of one estimator's decision values."""
 
-    Attributes:
-        verb: which of its outcomes they are.
-        centre: median of public values.
-        scale: their interquartile range; 1 where that is 0.
-    """
-
-    verb: Verb
-    centre: float
-    scale: float
+    verb: Verb  # which of its outcomes they are
+    centre: float  # median of public values
+    scale: float  # their interquartile range; 1 where that is 0
 
     @property
     def needs(self) -> Verb:
@@ -88,11 +81,7 @@ class RocAuc(PairScore):
     n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
-        """The map from decision values to 1 + a histogram cell, by the scale of public ones; refused without these.
-
-        Raises:
-            StudyInvalid: it gives no values to rank by.
-        """
+        """The map from decision values to 1 + a histogram cell, by the scale of public ones."""
         for verb in ("decision_function", "predict_proba"):
             outcome = asked(verb)
             if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):

@@ -39,7 +39,6 @@ class Sigmoid(Steep):
 
 
 def _overwrite(t: NDArray[np.float64]) -> None:
-    """Replace t by 1/(1 + e^t), in place."""
     with np.errstate(over="ignore", under="ignore"):
         np.exp(t, out=t)
         t += 1.0

@@ -57,14 +57,10 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Together:
-    """What many models came to in one pass over the records.
+    """What many models came to in one pass over the records."""
 
-    Attributes:
-        sums: of each model, as `evaluate` gives them.
-        differences: of each to the one they were paired with, as `paired`; none where they were not.
-    """
-
-    sums: tuple[Sensitive[int], ...]
+    sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
+    # of each to the one they were paired with, as `paired`; none where they were not
     differences: tuple[Sensitive[int], ...] = ()
 
     @property
@@ -120,21 +116,12 @@ class Half(Opaque):
         """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
         `paired_with` ([] for None).
 
-        Args:
-            models: of which one pass over the records is made.
-            paired_with: the model that they are compared with, if there is one.
-            models_left: how many will be scored on the same records afterwards.
-
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.
         """
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs.
-
-        Raises:
-            Sealed: as `totals`.
-        """
+        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs."""
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
@@ -142,11 +129,7 @@ class Half(Opaque):
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
-        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴.
-
-        Raises:
-            Sealed: as `totals`.
-        """
+        """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
         return Sensitive(self.totals((model,), (reference, clipped), models_left=ONE_AT_A_TIME)[1][0])
 
     def evaluate_all(
@@ -157,9 +140,6 @@ class Half(Opaque):
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
-
-        Raises:
-            Sealed: as `totals`.
         """
         return Together.of(self.totals(models, paired_with, models_left=models_left))
 
@@ -180,9 +160,7 @@ class Objective(Half):
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
-        `paired_with` ([] for None).
-        """
+        """Each model's exact score, unsealed, and its sum of clipped differences from `paired_with`, or []."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
@@ -221,18 +199,11 @@ def exact_totals(
 
 
 def _class_counts(records: Encoded) -> Integers:
-    """The number of usable records of each class, (2, 1)."""
     return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶.
-
-    Args:
-        count: C₂.
-        pairs: D.
-        share: r in [0, 1], public.
-    """
+    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶."""
     return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
 
 

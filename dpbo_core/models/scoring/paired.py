@@ -24,15 +24,10 @@ EQUAL = GRID // 2  # what a record comes to on which the two models score alike
 
 @dataclass(frozen=True)
 class Pairing:
-    """How candidates are compared with one of them. Public.
+    """How candidates are compared with one of them. Public."""
 
-    Attributes:
-        reference: λ₀, an index into Λ.
-        clipped: c, in steps of the grid, below half of it.
-    """
-
-    reference: int
-    clipped: int
+    reference: int  # λ₀, an index into Λ
+    clipped: int  # c, in steps of the grid, below half of it
 
 
 def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: int) -> NDArray[np.int64]:

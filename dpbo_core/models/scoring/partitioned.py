@@ -63,16 +63,6 @@ class PartCache(Opaque, Generic[T]):
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
         """What `read` gives for a file (part), cached here, if `limit` allows, until the file changes or another
         `reader` asks.
-
-        Args:
-            reader: whose it is; what was kept for another is dropped.
-            part: the file.
-            read: opens it.
-            size: its bytes, from public numbers.
-            limit: L; what would go beyond it is not kept.
-
-        Raises:
-            OSError: there is no such file.
         """
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
@@ -126,9 +116,7 @@ class Workers(Protocol):
         """The number of files (parts) that can be scored at once."""
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each file (part) and its number of records, in any order; None for
-        one that was lost.
-        """
+        """The integers that `work` computes of each part and its number of records, in any order; or None."""
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
         """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
@@ -154,9 +142,7 @@ class SerialWorkers(Opaque):
         return work.with_cache(self._cache, self._n_sharing) if isinstance(work, CachingWork) else work
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The integers that `work` computes of each file (part) and its number of records, one file after the
-        other, in order; None for one that failed.
-        """
+        """The integers that `work` computes of each part and its number of records, in order; None if it failed."""
         return [*map(self.prepared(work), parts)]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
@@ -165,9 +151,7 @@ class SerialWorkers(Opaque):
 
 
 def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
-    """The files to hand out to the workers; where they are fewer than the processes, each local file's row groups
-    one by one in its place.
-    """
+    """The files to hand out; if fewer than the processes, each local file's row groups in its place."""
     if len(parts) >= workers.n_processes:
         return tuple(parts)
     from dpbo_core.data.parquet_file import row_groups
@@ -177,16 +161,11 @@ def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartReader:
-    """How a part becomes records. Public.
+    """How a part becomes records. Public."""
 
-    Attributes:
-        preprocessing: the public map.
-        limit: bytes of encoded records that all processes together may keep.
-        name: random, so that what is kept for one set of records answers for no other.
-    """
-
-    preprocessing: Preprocessing
-    limit: int = 0
+    preprocessing: Preprocessing  # the public map
+    limit: int = 0  # bytes of encoded records that all processes together may keep
+    # random, so that what is kept for one set of records answers for no other
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def keeping_nothing(self) -> Self:
@@ -207,9 +186,7 @@ class PartReader:
         make: Callable[["Contents"], T],
         size: Callable[[T], int],
     ) -> T:
-        """What `make` gives for a file (part): from this process's cache or, where it is not there, read now and
-        cached within the memory limit.
-        """
+        """What `make` gives for a part: from this process's cache, or read now and cached within the limit."""
         from dpbo_core.data.fetched import fetched
 
         def read() -> T:
@@ -236,9 +213,7 @@ def bytes_a_record(preprocessing: Preprocessing) -> int:
 
 
 class PartTask:
-    """What a worker is sent: the public map, the public models (one of them beside, paired) and the score. Nothing
-    sensitive.
-    """
+    """What a worker is sent: public map and models (one beside, paired), and the score. Nothing sensitive."""
 
     def __init__(
         self, reader: PartReader, score: Score, models: Sequence[ScorableModel], paired_with: Paired | None = None
@@ -258,9 +233,7 @@ class PartWorker(PartTask):
 
     @property
     def n_numbers(self) -> int:
-        """How many integers the answer for one file has: for each model 1, 2 if paired, or 2B of pairs; 2 without
-        models.
-        """
+        """How many integers a file's answer has: by model 1, 2 if paired, or 2B of pairs; 2 without models."""
         if not self.models:
             return 2
         if isinstance(self.score, PairScore):
@@ -305,21 +278,11 @@ class PartitionedObjective(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed 2PQ, P and Q the numbers of records of the two classes in all files, whose labels are read for
-        it.
-
-        Raises:
-            Sealed: as `totals`.
-        """
+        """The sealed 2PQ, P and Q the numbers of records of the two classes in all files, read for it."""
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score over all files, unsealed, and its sum of records' clipped differences
-        from the model `paired_with` ([] for None); raises Sealed if a file fails.
-
-        Raises:
-            Sealed: a part could not be scored, or the parts no longer hold m records.
-        """
+        """Each model's exact score over all files, unsealed, and its sum of differences from `paired_with`."""
         added, n = self._sums_over_parts(models, paired_with, models_left=models_left), len(models)
         if isinstance(self._score, PairScore):
             return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
@@ -328,9 +291,7 @@ class PartitionedObjective(Half):
     def _sums_over_parts(
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
-        """The unsealed sum of what the workers answer for each file; raises Sealed if a file or a record is
-        missing.
-        """
+        """The unsealed sum of the workers' answers for all files; Sealed if a file or a record is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

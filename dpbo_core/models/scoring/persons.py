@@ -60,33 +60,22 @@ FEWEST = 16  # models of a reading, whatever the limit of memory
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Persons:
-    """Which records are whose.
+    """Which records are whose."""
 
-    Attributes:
-        names: (P, 32) bytes, one row a person.
-        of_record: (m,) the row of each record's person; −1 for nobody.
-    """
-
-    names: NDArray[np.uint8]
-    of_record: NDArray[np.intp]
+    names: NDArray[np.uint8]  # (P, 32) bytes, one row a person
+    of_record: NDArray[np.intp]  # (m,) the row of each record's person; −1 for nobody
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, by hashed names, and the index of each record's (−1: nobody's), from the person
-        that each names.
-        """
+        """The distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
-        hashed = b"".join(hashlib.blake2b(_name_bytes(person), digest_size=NAME).digest() for person in rows)
+        texts = (person.encode("utf-8", "surrogatepass") for person in rows)  # what Python read may be no UTF-8
+        hashed = b"".join(hashlib.blake2b(text, digest_size=NAME).digest() for text in texts)
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
-        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores.
-
-        Args:
-            steps: (r, L) of the records in their order, as many a block as may be.
-            n_models: L.
-        """
+        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
         sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
         for block in steps:
             owners = self.of_record[at : at + len(block)]
@@ -100,17 +89,11 @@ class Persons:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PersonSums:
-    """(S_p, c_p) of every person with a record: as sensitive as the records.
+    """(S_p, c_p) of every person with a record: as sensitive as the records."""
 
-    Attributes:
-        names: (P, 32) bytes.
-        sums: (P, L) whole steps, one column a model.
-        counts: (P,) at least 1.
-    """
-
-    names: NDArray[np.uint8]
-    sums: Integers
-    counts: Integers
+    names: NDArray[np.uint8]  # (P, 32) bytes
+    sums: Integers  # (P, L) whole steps, one column a model
+    counts: Integers  # (P,) at least 1
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
         """By model, the sum over `n_persons` of each one's mean integer score rounded down, `absent` for one
@@ -179,9 +162,7 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' mean scores, unsealed, and of mean clipped differences from the model
-        `paired_with` ([] for None).
-        """
+        """Each model's sum of persons' mean scores, unsealed, and of differences from `paired_with`, or []."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
@@ -219,9 +200,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of records' integer scores, a column for each model, then with `paired_with` a column for each one's
-    clipped differences from that model.
-    """
+    """Blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
     for at in range(0, records.n_records, ROWS):
         part = records.part(slice(at, at + ROWS))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -229,11 +208,6 @@ def person_steps(
             reference = paired_with[0].order_independent_steps(part, score)
             steps += [stretched(one, reference, paired_with[1]) for one in steps]
         yield np.stack(steps, axis=1)
-
-
-def _name_bytes(person: str) -> bytes:
-    """The bytes of a person's name, whatever it holds: a text that Python read may be no UTF-8."""
-    return person.encode("utf-8", "surrogatepass")
 
 
 Read = tuple[Encoded, Persons]
@@ -258,7 +232,12 @@ class PersonPartWorker(PartTask):
 
         def scored() -> bytes | bytearray:
             """The persons' sums of the file, as bytes; raises where it cannot be scored."""
-            read: Read = self.reader.read(part, *self._memory, make=self._records_and_persons, size=_size)
+            read: Read = self.reader.read(
+                part,
+                *self._memory,
+                make=self._records_and_persons,
+                size=lambda it: bytes_of(it[0]) + it[0].n_records * (NAME + 8),
+            )
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)
             return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
@@ -266,13 +245,7 @@ class PersonPartWorker(PartTask):
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
     def _records_and_persons(self, part: Contents) -> Read:
-        """The encoded records of one file, and the person of each."""
         return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
-
-
-def _size(read: Read) -> int:
-    """The bytes of memory that the records of one file take."""
-    return bytes_of(read[0]) + read[0].n_records * (NAME + 8)
 
 
 class PartitionedPersons(Half):
@@ -295,12 +268,7 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' mean scores over all files, unsealed, and of mean clipped differences from
-        the model `paired_with`; files are read once for many models, and Sealed is raised if one fails.
-
-        Raises:
-            Sealed: a part could not be scored.
-        """
+        """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
         at_once = max(
             FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
         )
@@ -314,7 +282,6 @@ class PartitionedPersons(Half):
         return sums, differences
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
-        """Each person's unsealed sums over all files; raises Sealed if the answer for a file is missing."""
         reader = self._reader if models_left else self._reader.keeping_nothing()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0

@@ -62,15 +62,7 @@ class _Remaining:
 def answers_of_all(
     work: Any, parts: Sequence[Any], beside: list[Any], here: Any, last_process: dict[Any, object]
 ) -> Iterator[Any]:
-    """What `work` answers for each part, as they come: from processes `beside`, less those that end, and `here`.
-
-    Args:
-        work: public; a function of one part.
-        parts: all different.
-        beside: other processes, as `_Process` is one; one that was lost, or raises, is taken out.
-        here: `work` in this process; None where it does none.
-        last_process: the process that answered for a part before, which this call keeps up to date.
-    """
+    """What `work` answers for each part, as they come: from processes `beside`, less those that end, and `here`."""
     remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: Any) -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from test_named_columns import MODULE, WELL, model_of, pipeline, public, sensitive, write_study
+from test_rankings import study, write
 
 from dpbo.features.isolation.enforced_model import alone
-from dpbo_core import PrivacyLedger, run_study
+from dpbo_core import PrivacyLedger, StudySpec, plan_study, run_study
 from dpbo_core.models.scores.brier import Brier
+from dpbo_core.study import data_split
 
 
 @pytest.mark.slow
@@ -29,3 +31,23 @@ def test_records_scored_alone_come_out_as_together_and_what_looks_at_others_need
     assert release.guarantee.assumptions == ()
     assert release.facts["rowwise"] == "enforced"
     assert 0.6 < release.value["metric"]["value"] < 1.1
+
+
+@pytest.mark.slow
+def test_three_ways_to_score_a_record_alone_agree(tmp_path):
+    """Listed, enforced, and one record at a time: the same cell of the same class."""
+    tables = study(
+        model={"estimator": "sklearn.ensemble.RandomForestClassifier", "params": {"n_estimators": 5}},
+        space={"max_depth": {"values": [2, 4]}},
+    )
+    spec = write(tmp_path, tables)
+    assert plan_study(spec).guarantee.assumptions == ()
+    public = data_split.public_half(spec, tmp_path)
+    here = data_split.sensitive_half(spec, tmp_path, public)
+    tables["model"]["rowwise"] = "enforced"
+    apart = StudySpec.from_dict(tables)
+    alone = data_split.public_half(apart, tmp_path)
+    there = data_split.sensitive_half(apart, tmp_path, alone)
+    for i in range(2):
+        assert there.evaluate(alone.problem.train(i)).expose() == here.evaluate(public.problem.train(i)).expose()
+    assert there.pairs().expose() == here.pairs().expose()

@@ -147,3 +147,9 @@ def _failing(folder, place, tables, pooled):
 FAILURE_ROOMS = {
     "features.watch": (("sealed",), "comparisons with public numbers, and arithmetic on what was released"),
 }
+
+
+COMMANDS_ON_A_STUDY = [
+    ("watch", "study.toml", "--once", "--look", "today", "--drop", "0.1", "--epsilon", "1"),
+    ("watch", "study.toml", "--plan", "--drop", "0.1", "--epsilon", "1"),
+]
