@@ -445,5 +445,6 @@ def covered(runs, *, people, seed):
 @pytest.mark.slow
 def test_noise_intervals_hold_in_87_to_93_percent_of_1000_runs_and_sampling_ones_in_no_less():
     found = covered(1000, people=1000, seed=3)
+    assert found.pop(("noise", "auc")) >= 0.87, found  # for any order of the records in a bin, so more often
     assert all(0.87 <= share <= 0.93 for (kind, _), share in found.items() if kind == "noise"), found
     assert all(share >= 0.87 for (kind, _), share in found.items() if kind == "sampling"), found
