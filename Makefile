@@ -90,12 +90,10 @@ TESTS   ?= tests
 RUN     := -m pytest -m "not slow" -p no:cacheprovider $(TESTS)
 PYTHONS ?= 3.12 3.13
 
-# certifi is a list of certificates, and a registry may lack the day's that Prefect asks for
 newest: $(STAMP)
-	@mkdir -p build/newest && $(BIN)/python tests/newest.py > build/newest/wanted.txt && echo certifi > build/newest/any.txt
+	@mkdir -p build/newest && $(BIN)/python tests/newest.py > build/newest/wanted.txt
 	@uv venv --quiet --seed --allow-existing --python $(BIN)/python build/newest/venv
-	@uv pip install --quiet --upgrade --python build/newest/venv/bin/python --override build/newest/any.txt \
-		-r build/newest/wanted.txt
+	@uv pip install --quiet --upgrade --python build/newest/venv/bin/python -r build/newest/wanted.txt
 	@uv pip install --quiet --no-deps --no-build-isolation --python build/newest/venv/bin/python -e .
 	@uv pip freeze --quiet --python build/newest/venv/bin/python > build/newest/resolved.txt
 	@build/newest/venv/bin/python $(RUN)

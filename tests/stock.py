@@ -42,13 +42,17 @@ class Platform:
         return done.stdout, done.stderr
 
     @contextmanager
-    def started(self, *words, **settings):
-        """A process of a module's command, which ends with the context, and all that it started."""
+    def started(self, *words, environment=None, **settings):
+        """A process of a module's command, which ends with the context, and all that it started.
+
+        It has this platform's environment, or another one, and some settings more.
+        """
         log = self.folder / f"{words[0]}-{words[1]}.log"
         with log.open("ab") as out:
             process = subprocess.Popen(
-                [sys.executable, "-m", *map(str, words)], cwd=self.folder, env=self.around | settings,
-                stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                [sys.executable, "-m", *map(str, words)], cwd=self.folder,
+                env=(environment or self.around) | settings, stdout=out,
+                stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         try:
             yield process
@@ -145,3 +149,52 @@ def worker(made, **settings):
     """A process worker on the pool `private`."""
     with made.started("prefect", "worker", "start", "--pool", POOL, "--type", "process", **settings):
         yield
+
+
+@contextmanager
+def mlflow_server(made):
+    """MLflow's own server, behind a password: the settings that name it."""
+    port, user, password = free_port(), "admin", "an0ther-s3cret"
+    found = {
+        "MLFLOW_TRACKING_URI": f"http://127.0.0.1:{port}",
+        "MLFLOW_TRACKING_USERNAME": user,
+        "MLFLOW_TRACKING_PASSWORD": password,
+    }
+    (made.folder / "tracking").mkdir()
+    (made.folder / "tracking" / "auth.ini").write_text(
+        "[mlflow]\ndefault_permission = READ\nadmin_username = admin\n"
+        f"admin_password = {password}\ndatabase_uri = sqlite:///{made.folder}/tracking/auth.db\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    settings = {
+        "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{made.folder}/tracking/mlflow.db",
+        "MLFLOW_AUTH_CONFIG_PATH": str(made.folder / "tracking" / "auth.ini"),
+        "MLFLOW_FLASK_SERVER_SECRET_KEY": password,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # a dozen processes that nothing here asks for
+    }
+    kept = str(made.folder / "tracking" / "artifacts")
+    words = ("--port", port, "--app-name", "basic-auth", "--artifacts-destination", kept, "--workers", "1")
+    with made.started("mlflow", "server", *words, **settings):
+        until(lambda: answers(found["MLFLOW_TRACKING_URI"]))
+        yield found
+
+
+def answers(url):
+    """Whether an MLflow server does."""
+    import httpx
+
+    with suppress(httpx.HTTPError):
+        return httpx.get(f"{url}/health").status_code == 200
+    return False
+
+
+def mlflow_editions(found, experiment):
+    """The editions' runs that an experiment of this name has on an MLflow server."""
+    import httpx
+
+    auth = (found["MLFLOW_TRACKING_USERNAME"], found["MLFLOW_TRACKING_PASSWORD"])
+    with httpx.Client(base_url=f"{found['MLFLOW_TRACKING_URI']}/api/2.0/mlflow", auth=auth, timeout=60) as client:
+        named = client.get("/experiments/get-by-name", params={"experiment_name": experiment}).json()
+        asked = {"experiment_ids": [named["experiment"]["experiment_id"]], "filter": "tags.`dpbo.kind` = 'edition'"}
+        return client.post("/runs/search", json=asked).json()["runs"]
