@@ -3,13 +3,13 @@
 Of the sensitive file nothing is noticed: a word about its values would be an output that no ε prices.
 """
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbo.flows.cli.terminal import named
 from dpbo_core.data import Table
@@ -17,7 +17,7 @@ from dpbo_core.data.csv_file import SEPARATORS, csv_fields, csv_names
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
 from dpbo_core.data.number_forms import ambiguous_number, form_of
 from dpbo_core.data.read_mode import PUBLIC_FILE
-from dpbo_core.data.values import Column, canonical, is_text, shown, sorted_values
+from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values, value_column
 
 IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
 REPEATED = 1.2  # rows of a person
@@ -72,13 +72,14 @@ def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
 
 def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
     """A notice of texts in a column of numbers, or of a number that seems to stand for a gap; none elsewhere."""
-    read = np.unique(values).tolist() if values.dtype != object else [*map(canonical, {*values.tolist()})]
-    numbers = sorted({value for value in read if isinstance(value, float) and math.isfinite(value)})
-    texts = sorted({value for value in read if isinstance(value, str)})
-    if len(numbers) < N_NUMBERS or form_of(texts) is not None:
+    read = value_column([*{*values.tolist()}]) if values.dtype == object else values
+    texts = [value for value in sorted_values(read) if isinstance(value, str)] if read.dtype == object else []
+    amounts = np.unique(numbers(read))
+    amounts = amounts[np.isfinite(amounts)]
+    if len(amounts) < N_NUMBERS or form_of(texts) is not None:
         return
-    low, high = numbers[0], numbers[-1]
-    far = [value for value, rest in ((low, numbers[1:]), (high, numbers[:-1])) if _is_far(value, rest)]
+    low, high = float(amounts[0]), float(amounts[-1])
+    far = [value for value, rest in ((low, amounts[1:]), (high, amounts[:-1])) if _is_far(value, rest)]
     if len(texts) > 1:
         yield "texts", f"{named(column)} has texts such as {named(texts[0])} among its numbers, and counts as texts"
     elif markers := (*texts, *map(shown, far)):
@@ -86,10 +87,10 @@ def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
         yield "gaps", f"{what}: leave those fields empty in both files"
 
 
-def _is_far(value: float, others: Sequence[float]) -> bool:
+def _is_far(value: float, others: NDArray[np.float64]) -> bool:
     """Whether a number of nines alone (−999, say) lies further from the sorted others than these span."""
     away = max(others[0] - value, value - others[-1])
-    return re.fullmatch("-?9{2,}", shown(value)) is not None and away > others[-1] - others[0]
+    return re.fullmatch("-?9{2,}", shown(value)) is not None and bool(away > others[-1] - others[0])
 
 
 def _in_groups(values: Sequence[object]) -> bool:
