@@ -4,13 +4,14 @@ Lines end at the newline byte only (a carriage return before it is dropped); the
 first line is the header. A line that is not UTF-8, is blank, has another number of fields, an overlong field
 or a stray quote is a broken record; it cannot swallow its neighbours, whatever quotes it holds.
 
-Fields are separated by commas; by tabs or semicolons where the header line, which is public, has no comma.
-Behind semicolons "29,4" is the number 29.4, as spreadsheets of many countries write it.
+Fields are separated by the sign that splits the header line, which is public, into most fields: comma, tab or
+semicolon. A comma before a space counts only where there is no other sign. Behind semicolons "29,4" is the number
+29.4, as spreadsheets of many countries write it.
 """
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import BinaryIO
 
@@ -25,15 +26,15 @@ from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid
 
 TRUTH_VALUES = ("true", "false")
-SEPARATORS = {",": "comma", "\t": "tab", ";": "semicolon"}
+SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
 _DECIMAL = re.compile(r"^\s*([+-]?\d+),(\d+)\s*$", re.ASCII)
 _BOM = b"\xef\xbb\xbf"
 LINES_AT_ONCE = 8192  # bounds the memory that the fields of a large file take as Python strings
 _BYTES_AT_ONCE = 1 << 20
 
 
-def csv_fields(line: bytes, separator: str = ",") -> list[str] | None:
-    """The fields of one line, None where it is no CSV record; between semicolons 1,5 becomes 1.5."""
+def csv_fields(line: bytes, separator: str = ",", *, decimal_commas: bool = True) -> list[str] | None:
+    """The fields of one line, None where it is no CSV record; between semicolons, unless told, 1,5 becomes 1.5."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -51,13 +52,14 @@ def csv_fields(line: bytes, separator: str = ",") -> list[str] | None:
         if len(rows) != 1 or max(map(len, rows[0]), default=0) > FIELD_LIMIT:
             return None
         fields = rows[0]
-    return fields if separator != ";" else [_DECIMAL.sub(r"\1.\2", field) for field in fields]
+    return fields if separator != ";" or not decimal_commas else [_DECIMAL.sub(r"\1.\2", field) for field in fields]
 
 
 def separator_of(header: bytes) -> str:
-    """The field separator of a CSV file: the first of comma, tab, semicolon in its header line; else comma."""
-    unquoted = re.sub(rb'"[^"]*"', b"", header)
-    return next((sign for sign in SEPARATORS if sign.encode() in unquoted), ",")
+    """The field separator of a CSV file: the most frequent in its header line, outside quotes; else a comma."""
+    names = re.sub(r'"[^"]*"|, ', "", header.decode(errors="replace"))
+    sign = max(SEPARATORS, key=names.count)
+    return sign if sign in names else ","
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
@@ -69,6 +71,8 @@ def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tu
     line = file.readline().removeprefix(_BOM)
     separator = separator_of(line)
     fields = csv_fields(line, separator)
+    if not mode.sensitive:
+        _refuse_first_line(line, fields, shown_as=shown_as)
     if fields is None:
         raise StudyInvalid(
             f"{shown_as} is not a CSV file with a header line",
@@ -76,6 +80,21 @@ def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tu
             remedy="export it as comma-separated UTF-8 with the column names in the first line",
         )
     return separator, column_names(fields, mode=mode, shown_as=shown_as)
+
+
+def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) -> None:
+    """Refuse a PUBLIC first line that is no header but a remark, or ends where none should."""
+    what, remedy = "", "remove that line from both files"
+    if line.lower().startswith(b"sep="):
+        what = "says what separates the fields, as Excel has it"
+    elif line.startswith(b"#") and (fields is None or len(fields) == 1 or line[1:2] == b" "):
+        what = "is a remark"
+    elif b"\r" in line.removesuffix(b"\n").removesuffix(b"\r"):
+        what, remedy = "ends in a carriage return alone, as all others do", "write line feeds in both files"
+    elif fields is not None and len(fields) > 1 and not fields[-1].strip() and fields[-2].strip():
+        what, remedy = "ends in a separator", "remove it from each line of both files, or name the last column"
+    if what:
+        raise StudyInvalid(f"the first line of {shown_as} {what}", cause="the program that wrote it", remedy=remedy)
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
@@ -104,47 +123,48 @@ def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
         return read_csv(file, mode=mode, shown_as=shown_as)
 
 
-def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterator[str | None]:
+def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterable[object]:
     """The fields of a column of a SENSITIVE file whose header was checked; None of a line that is no record."""
     with contents.open("rb") as file:
-        separator, names = csv_names(file, mode=SENSITIVE_FILE, shown_as=shown_as)
-        place = names.index(column)
-        for line in file:
-            row = csv_fields(line, separator)
-            yield row[place] if row and len(row) == len(names) else None
+        table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
+    return table.cells[column]
 
 
-def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
+def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
-        file: positioned at its first byte.
+        file: read from its first byte on.
         mode: of a sensitive file nothing but the header can raise; of a public one a broken record does.
         shown_as: what messages call the file.
+        only: the columns to read, which it has; all where None.
 
     Raises:
         StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
     """
-    separator, names = csv_names(file, mode=mode, shown_as=shown_as)
-    parts: list[list[Column]] = [[] for _ in names]
+    file.seek(0)
+    separator, header = csv_names(file, mode=mode, shown_as=shown_as)
+    names = header if only is None else only
+    parts: dict[str, list[Column]] = {name: [] for name in names}
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
     truths = {*(() if mode.sensitive else names)}  # columns of true and false alone, which are numbers too
     broken: list[bool] = []
-    unread = ["nan"] * len(names)
+    unread = ["nan"] * len(header)
     while lines := list(islice(file, LINES_AT_ONCE)):
         rows = [csv_fields(line, separator) for line in lines]
         if not mode.sensitive:
-            _refuse_broken_rows(rows, len(names), separator, first_line=len(broken) + 2, shown_as=shown_as)
-        whole = [fields if fields is not None and len(fields) == len(names) else unread for fields in rows]
+            _refuse_broken_rows(rows, len(header), separator, first_line=len(broken) + 2, shown_as=shown_as)
+        whole = [fields if fields is not None and len(fields) == len(header) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
-        for name, part, texts in zip(names, parts, zip(*whole, strict=True), strict=True):
-            part.append(text_column(texts))
+        for name, texts in zip(header, zip(*whole, strict=True), strict=True):
+            if name not in parts:
+                continue
+            parts[name].append(text_column(texts, as_written=name in mode.texts))
             if name in truths and not all(text.strip().lower() in TRUTH_VALUES for text in texts):
                 truths.discard(name)
-        if mode.keeps_cells:
-            for name, texts in zip(names, zip(*whole, strict=True), strict=True):
+            if mode.keeps_cells:
                 raw[name] += map(text_cell, texts)
-    columns = {name: joined(part) for name, part in zip(names, parts, strict=True)}
+    columns = {name: joined(part) for name, part in parts.items()}
     raw_cells = {name: as_cells(column) for name, column in raw.items()}
     if not mode.keeps_cells:
         raw_cells = {name: as_cells((columns[name] == 1.0).tolist()) for name in truths}
@@ -152,7 +172,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Table:
 
 
 def _refuse_broken_rows(
-    rows: Iterable[list[str] | None], width: int, separator: str, *, first_line: int, shown_as: str
+    rows: Sequence[list[str] | None], width: int, separator: str, *, first_line: int, shown_as: str
 ) -> None:
     """Refuse a PUBLIC CSV file with a line that is no record, or has another number of fields than `width`."""
     for line, fields in enumerate(rows, start=first_line):
@@ -162,9 +182,17 @@ def _refuse_broken_rows(
                 cause="a letter that is not UTF-8, a blank line, a stray quote, or a line break inside a field",
                 remedy="export it again as CSV UTF-8, with every record on one line",
             )
+        if len(fields) == width + 1 and all(one is None or len(one) == width + 1 for one in rows):
+            raise StudyInvalid(
+                f"the header of {shown_as} has {width} names, its lines have {width + 1} fields",
+                cause="each line ends in a separator"
+                if not fields[-1].strip()
+                else "the row names or numbers in front of each line have no name",
+                remedy="remove them from both files, or write a name for each column in the header",
+            )
         if len(fields) != width:
             raise StudyInvalid(
                 f"line {line} of {shown_as} has {len(fields)} fields, its header has {width}",
-                cause=f"a {SEPARATORS[separator]} inside a field that is not quoted",
+                cause=f"a {SEPARATORS[separator]} inside a field, or a name of the header, that is not quoted",
                 remedy="correct the line, or export the file again",
             )

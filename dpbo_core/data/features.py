@@ -7,15 +7,15 @@
 | | `fill(column, out, broken)` | raw features, feature by feature | out (width, r) |
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.number_forms import form_of
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column, Value, is_text, numbers, positions, shown, sorted_values
+from dpbo_core.data.values import Column, Value, canonical, is_text, numbers, positions, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 
 CATEGORIES_AT_MOST = 50
@@ -110,11 +110,14 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
         return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in, truth)
     values = sorted_values(column)
     if len(values) > CATEGORIES_AT_MOST:
-        record = next(i for i, value in enumerate(column) if isinstance(value, str))
+        texts = [isinstance(value, str) and isinstance(canonical(value), str) for value in column]
+        record = texts.index(max(texts))  # of a text that is no number, if there is one
         raise StudyInvalid(
             f"column {name!r} of {table.source} has {len(values)} different values and is not numeric "
             f"(the first text is {column[record][:30]!r}, {table.place(record)})",
-            cause="a name, a date or an identifier, or a word in a column of numbers",
+            cause=f"it holds {form}"
+            if (form := form_of(values))
+            else "a name, a date or an identifier, or a word in a column of numbers",
             remedy=f'leave it out with ignore = ["{name}"] in [data], from Python by dropping it; or make it '
             f"numbers, or at most {CATEGORIES_AT_MOST} categories, in both tables",
         )
@@ -164,18 +167,20 @@ def present(column: Column) -> NDArray[np.bool_]:
 def _refuse_missing(name: str, table: Table) -> None:
     """Refuse a PUBLIC column of which a record has neither a finite number nor a text; names the first."""
     column = table.columns[name]
-    values = numbers(column)
-    usable = present(column)
+    infinite, usable = np.isinf(numbers(column)), present(column)
     if usable.all():
         return
-    record = int(np.argmin(usable))
-    what = "an infinite value" if math.isinf(values[record]) else "no value"
+    bad, what = (infinite, "an infinite value") if infinite.any() else (~usable, "no value")
+    place = f"{table.place(int(np.argmax(bad)))} ({int(bad.sum())} such records)"
     raise StudyInvalid(
-        f"column {name!r} of {table.source} has {what} at {table.place(record)} "
-        f"({int((~usable).sum())} such records)",
-        cause="the training table has gaps",
-        remedy='write missing = "mean" in [data] (not for the target), fill the gaps, or leave the column out with '
-        f'ignore = ["{name}"]',
+        f"column {name!r} of {table.source} has {what} at {place}",
+        cause="a division by zero, or a number or code that no double holds"
+        if infinite.any()
+        else "the training table has gaps, or a text such as NA, null or None, which says that a value is missing",
+        remedy=f'replace it in the file, or leave the column out with ignore = ["{name}"] in [data]'
+        if infinite.any()
+        else 'write missing = "mean" in [data]; for the target missing_target = "drop", which leaves such public '
+        f'records out; or fill the gaps, or leave the column out with ignore = ["{name}"]',
     )
 
 

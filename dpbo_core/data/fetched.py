@@ -11,7 +11,7 @@ import io
 import logging
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -24,7 +24,7 @@ from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import value_column
+from dpbo_core.data.values import value_column, written_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
@@ -61,14 +61,17 @@ class QueryRows:
     columns: tuple[tuple[bytes | None, ...], ...]
     n_records: int
 
-    def table(self, *, shown_as: str) -> Table:
-        """The rows as a table; no record of it counts as unreadable, whatever a value is.
+    def table(self, *, shown_as: str, texts: Collection[str] = ()) -> Table:
+        """The rows as a table, `texts` its columns of texts; no record counts as unreadable, whatever a value is.
 
         Raises:
             StudyInvalid: a column has no usable name.
         """
         names = column_names(self.names, mode=SENSITIVE_FILE, shown_as=shown_as)
-        columns = {name: value_column(cells) for name, cells in zip(names, self.columns, strict=True)}
+        columns = {
+            name: (written_column if name in texts else value_column)(cells)
+            for name, cells in zip(names, self.columns, strict=True)
+        }
         return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
 
     def cells(self, column: str) -> tuple[bytes | None, ...]:

@@ -10,7 +10,7 @@ from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, o
 from dpbo_core.data.file_formats import FORMATS, NEITHER
 from dpbo_core.data.header import Header, missing_file
 from dpbo_core.data.read_mode import ReadMode
-from dpbo_core.data.table import Table
+from dpbo_core.data.table import Table, of_one_type
 from dpbo_core.errors import StudyInvalid
 
 FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
@@ -61,12 +61,13 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
         no_core_dumps()
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
-        return path.table(shown_as=shown_as)
+        return path.table(shown_as=shown_as, texts=mode.texts)
     checked = mode.inodes is not None and isinstance(path, Path)
     contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
     with _errors_of_reading(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        return FORMATS[contents.suffix.lower()].read_table(contents, mode=mode, shown_as=name)
+        reader = FORMATS[contents.suffix.lower()]
+        return of_one_type(lambda rules: reader.read_table(contents, mode=rules, shown_as=name), mode)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ out means nothing (NaN) and costs its own record only. A list of rows is no tabl
 all records from what each of them holds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -59,18 +59,21 @@ class Frame:
         columns = zip(self.names, self.native.columns, strict=True)
         return {name: getattr(self.native.get_column(own).to_native(), "dtype", None) for name, own in columns}
 
-    def table(self, *, target_name: str, source: str) -> Table:
-        """The records as a table, with the target if there is one; nothing that a record holds raises."""
+    def table(self, *, target_name: str, source: str, texts: Collection[str] | None = ()) -> Table:
+        """The records as a table, with the target if there is one; nothing that a record holds raises.
+
+        `texts` are its columns of texts; None where the records are PUBLIC and their values say it themselves.
+        """
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
             columns[target_name] = _target_values(self.target)
-        return table_of(columns, source=source)
+        return table_of(columns, source=source, texts=texts)
 
-    def table_with_cells(self, *, target_name: str, source: str) -> Table:
-        """The records as a table, which for a data frame also has the values as they were passed; nothing that a
-        record holds raises.
+    def table_with_cells(self, *, target_name: str, source: str, texts: Collection[str] | None = ()) -> Table:
+        """The records as by `table`, which for a data frame also has the values as they were passed; nothing that
+        a record holds raises.
         """
-        table = self.table(target_name=target_name, source=source)
+        table = self.table(target_name=target_name, source=source, texts=texts)
         if not self.named:
             return table
         own_names = zip(self.names, self.native.columns, strict=True)

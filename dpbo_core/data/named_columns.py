@@ -234,8 +234,10 @@ def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table)
 
 
 def in_csv(cells: Cells) -> Cells:
-    """Values (n,) of a CSV file with texts parsed into what they mean; others as they are."""
-    return as_cells(None if cell is None else _parsed_text(cell) for cell in cells)
+    """Values (n,) of a CSV file, its texts parsed into what they mean, unless all of them mean "infinite"."""
+    parsed = as_cells(None if cell is None else _parsed_text(cell) for cell in cells)
+    infinite = {type(cell) is float and np.isinf(cell) for cell in parsed if cell is not None}
+    return cells if infinite == {True} else parsed
 
 
 def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:

@@ -23,7 +23,7 @@ from dpbo_core.data.header import Header, column_names
 from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column, canonical, joined, value_column
+from dpbo_core.data.values import Column, Value, canonical, joined, value_column, written, written_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
@@ -77,7 +77,8 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
     if not mode.sensitive:
         _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
-    readers = (_decoded_column, _cells) if mode.keeps_cells else (_decoded_column,)
+    readers = [[_written_column if name in mode.texts else _decoded_column for name in names]]
+    readers += [[_cells] * len(names)] if mode.keeps_cells else []
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.groups.values()), dtype=np.bool_)
     start = 0
@@ -101,6 +102,17 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
     return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
 
 
+def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
+    """The names of a Parquet file's columns of texts, by its footer.
+
+    Raises:
+        StudyInvalid: the file has no readable footer.
+    """
+    footer = _open_parquet(path, shown_as=shown_as)[1]
+    kinds = zip(footer.names, footer.types, strict=True)
+    return frozenset(name.strip() for name, kind in kinds if _type_in_words(kind) == "text")
+
+
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
     """Each row group of a Parquet file as a part of its own; the file itself if it has one, or cannot be read."""
     n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
@@ -117,7 +129,7 @@ def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[obj
     name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
     for group, size in footer.groups.items():
-        read = _group(file, group, size, [name], (_values_one_by_one,))
+        read = _group(file, group, size, [name], [[_values_one_by_one]])
         values += [None] * size if read is None else read[0][0]
     return values
 
@@ -191,20 +203,26 @@ def _column_positions(footer: _Footer) -> list[int]:
 
 
 def _group(
-    file: Any, group: int, size: int, names: list[str], readers: Sequence[Callable[[Any], Any]]
+    file: Any, group: int, size: int, names: list[str], readers: Sequence[Sequence[Callable[[Any], Any]]]
 ) -> list[list[Any]] | None:
-    """The columns of one row group, as each of the readers decodes them; None where a page cannot be decoded."""
+    """The columns of one row group, decoded by each list of readers, one a column; None where a page cannot be."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
         columns = [table.column(table.schema.names.index(name)) for name in names]
-        read = [[reader(values) for values in columns] for reader in readers]
+        read = [[reader(column) for reader, column in zip(one, columns, strict=True)] for one in readers]
         return read if all(len(column) == size for columns in read for column in columns) else None
     except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised
         return None
 
 
-def _decoded_column(values: Any) -> Column:
-    """An Arrow column's canonical values: numbers, or texts; all NaN where it is of another type."""
+def _written_column(values: Any) -> Column:
+    """An Arrow column's values as the texts that were written; all NaN where it is neither of numbers nor texts."""
+    number = _type_in_words(values.type) in ("number", "decimal")
+    return written_column(values.to_pylist()) if number else _decoded_column(values, written)
+
+
+def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical) -> Column:
+    """An Arrow column's values, of texts by `meaning_of`; all NaN where it is of another type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
@@ -221,7 +239,7 @@ def _decoded_column(values: Any) -> Column:
         # As bytes: a text that is not UTF-8 must cost its own record only. Each distinct one is read once.
         encoded = pa.concat_arrays(values.cast(pa.large_binary()).chunks or [pa.array([], pa.large_binary())])
         encoded = encoded.dictionary_encode()
-        texts = [canonical(text) for text in encoded.dictionary.to_pylist()]
+        texts = [*map(meaning_of, encoded.dictionary.to_pylist())]
         distinct = np.empty(len(texts) + 1, dtype=object)
         distinct[:] = [*texts, float("nan")]
         column = distinct[encoded.indices.fill_null(-1).to_numpy()]

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.features import Feature, Missing, Number, check_targets, class_values, fit_feature
+from dpbo_core.data.features import Category, Feature, Missing, Number, check_targets, class_values, fit_feature
 from dpbo_core.data.header import check_columns, check_target, counted_columns
 from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame, fit_columns, refuse_unreadable
-from dpbo_core.data.raw_cells import NO_VALUE
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
@@ -141,7 +140,7 @@ class Preprocessing:
                 "the header line is missing",
                 remedy='add a line for each, or "*" = [low, high] for all the others',
             )
-        n_values = sum(not isinstance(canonical(name), str) or name in NO_VALUE for name in unnamed)
+        n_values = sum(not isinstance(canonical(name), str) for name in unnamed)
         if n_values:
             raise StudyInvalid(
                 f"the header of the training table has {counted_columns(n_values)} named as a value is",
@@ -191,6 +190,14 @@ class Preprocessing:
         """The table's own columns, where the estimator takes a data frame; None where features are made of them."""
         named = tuple(feature for feature in self.features if isinstance(feature, NamedColumn))
         return named if len(named) == len(self.features) else None
+
+    @property
+    def text_columns(self) -> frozenset[str]:
+        """The columns that hold texts in the training table, so that their values are read as they were written."""
+        named = {one.name for one in self.features if isinstance(one, NamedColumn) and one.kind == "text"}
+        values = {one.name: one.values for one in self._encoded_features if isinstance(one, Category)}
+        values[self.target] = self.classes
+        return frozenset(named | {name for name, of in values.items() if of and all(type(v) is str for v in of)})
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -25,17 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.values import Column, canonical, plain
+from dpbo_core.data.values import NO_VALUE, Column, canonical, plain
 from dpbo_core.privacy.sensitive import attempted, each
 
 Cells = NDArray[Any]  # (m,) objects
 
 UNREADABLE = math.inf
 FIELD_LIMIT = 131_072  # characters of a field; the csv module's own
-NO_VALUE = frozenset(  # as pandas.read_csv has them
-    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
-    | {"NULL", "NaN", "None", "n/a", "nan", "null"}
-)
 _CLOCK, _ZONE = r"(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)", r"(Z|[+-]\d{2}:?\d{2})"
 TIME = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_CLOCK}\s?{_ZONE}?)?", re.ASCII)
 _FIRST, _LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001  of no zone

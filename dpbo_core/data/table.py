@@ -15,7 +15,7 @@ Where the estimator takes the table's own columns (`named_columns`), X holds obj
 
 import hashlib
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.raw_cells import Cells, as_cells, cell_of
-from dpbo_core.data.values import Column, value_column
+from dpbo_core.data.read_mode import ReadMode
+from dpbo_core.data.values import Column, is_mixed, public_column, value_column, written_column
 from dpbo_core.errors import StudyInvalid
 
 
@@ -38,6 +39,7 @@ class Table:
         source: what messages call it, "train.csv" say.
         cells: the raw cells by name; empty where nobody asked for them.
         csv: whether it was read from lines of text, so that a text is whatever it says.
+        positions: of the records of a PUBLIC table in its file, (m,), if some were left out.
     """
 
     columns: Mapping[str, Column]
@@ -45,6 +47,7 @@ class Table:
     source: str = "the table"
     cells: Mapping[str, Cells] = field(default_factory=dict)
     csv: bool = False
+    positions: NDArray[np.intp] | None = None
 
     def __post_init__(self) -> None:
         if any(len(column) != len(self.broken) for column in self.columns.values()):
@@ -85,9 +88,31 @@ class Table:
         """The same table with the records of the mask `broken` (m,) marked as unreadable too."""
         return replace(self, broken=self.broken | broken)
 
+    def having(self, name: str) -> "Table":
+        """The records of a PUBLIC table that have a value in column `name`: of a sensitive one none is left out."""
+        records = np.flatnonzero([value == value for value in self.columns[name].tolist()])
+        columns = {own: column[records] for own, column in self.columns.items()}
+        cells = {own: column[records] for own, column in self.cells.items()}
+        return replace(self, columns=columns, broken=self.broken[records], cells=cells, positions=records)
+
     def place(self, record: int) -> str:
         """Where `record` (from 0) is in its file, in words, for messages about PUBLIC tables."""
+        record = record if self.positions is None else int(self.positions[record])
         return f"line {record + 2}" if self.csv else f"record {record + 1}"
+
+
+def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
+    """The table that `read` reads by `mode`, each column of a PUBLIC one of one type: where a value is no number,
+    the column is read again as texts. A sensitive table has the types that `mode` says.
+    """
+    table = read(mode)
+    mixed = (
+        frozenset() if mode.sensitive else frozenset(n for n, values in table.columns.items() if is_mixed(values))
+    )
+    if not mixed:
+        return table
+    del table
+    return read(replace(mode, texts=mode.texts | mixed))
 
 
 def joined(tables: Sequence[Table]) -> Table:
@@ -105,25 +130,42 @@ def joined(tables: Sequence[Table]) -> Table:
     )
 
 
-def table_of(columns: Mapping[str, Sequence[object] | NDArray[Any]], *, source: str = "the table") -> Table:
+def table_of(
+    columns: Mapping[str, Sequence[object] | NDArray[Any]],
+    *,
+    source: str = "the table",
+    texts: Collection[str] | None = (),
+) -> Table:
     """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is unreadable.
+
+    Args:
+        columns: by name.
+        source: what messages call the table.
+        texts: the columns that hold texts, by public facts; None where the values are PUBLIC and say it themselves.
 
     Raises:
         ValueError: if the columns differ in length, or there are none.
     """
-    read = {name: _as_column(values) for name, values in columns.items()}
+    read = {
+        name: _as_column(
+            values, public_column if texts is None else written_column if name in texts else value_column
+        )
+        for name, values in columns.items()
+    }
     if not read:
         raise ValueError("a table has at least one column")
     n_records = len(next(iter(read.values())))
     return Table(read, np.zeros(n_records, dtype=np.bool_), source)
 
 
-def _as_column(values: Sequence[object] | NDArray[Any]) -> Column:
-    """A sequence or array (m,) of anything as a table's column, of numbers or of numbers and texts."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
+def _as_column(
+    values: Sequence[object] | NDArray[Any], read: Callable[[Sequence[object]], Column] = value_column
+) -> Column:
+    """A sequence or array (m,) of anything as a table's column: numbers as they are, all else by `read`."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and read is not written_column:
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
             return values.astype(np.float64)
-    return value_column(list(values))
+    return read(list(values))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

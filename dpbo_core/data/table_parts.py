@@ -9,7 +9,8 @@
 import hashlib
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +18,10 @@ import numpy as np
 
 from dpbo_core.data.files import read_header, read_table
 from dpbo_core.data.header import check_columns, check_target
-from dpbo_core.data.parquet_file import read_parquet
+from dpbo_core.data.parquet_file import read_parquet, text_names
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.data.table import Table, fingerprint
-from dpbo_core.data.values import joined
+from dpbo_core.data.values import Column, is_mixed, joined
 from dpbo_core.errors import StudyInvalid
 
 VALUES_AT_ONCE = 2**24  # of columns that are read together: 128 MB
@@ -96,17 +97,32 @@ class TableParts:
         """The table without the columns `names`; those it does not have are ignored."""
         return TableParts(self.files, tuple(name for name in self.columns if name not in names), self.source)
 
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """The columns of texts: in one of the files one value is no number."""
+        in_files: set[str] = set()
+        for file in self.files:
+            _check_unchanged(file)
+            in_files |= text_names(file.path, shown_as=file.shown_as)
+        names = (name for name in self.columns if name in in_files)
+        return frozenset(name for name in names if is_mixed(self._columns((name,), frozenset())[name]))
+
+    def _columns(self, names: Sequence[str], texts: frozenset[str]) -> dict[str, Column]:
+        """Some columns of all files' records, some of them as texts."""
+        parts = []
+        for file in self.files:
+            _check_unchanged(file)
+            mode = replace(PUBLIC_FILE, texts=texts)
+            parts.append(read_parquet(file.path, mode=mode, shown_as=file.shown_as, only=names).columns)
+        return {name: joined([part[name] for part in parts]) for name in names}
+
     def only(self, *names: str) -> Table:
         """A table in memory of some columns of all files' records; refused where a file changed since `of`.
 
         Raises:
             StudyInvalid: a file cannot be decoded, or is not the one that was found.
         """
-        parts = []
-        for file in self.files:
-            _check_unchanged(file)
-            parts.append(read_parquet(file.path, mode=PUBLIC_FILE, shown_as=file.shown_as, only=names).columns)
-        columns = {name: joined([part[name] for part in parts]) for name in names}
+        columns = self._columns(names, self.texts)
         return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
 
     def each_column(self) -> Iterator[tuple[str, Table]]:
@@ -130,7 +146,8 @@ class TableParts:
         """
         for file in self.files:
             _check_unchanged(file)
-            table = read_table(file.path, mode=PUBLIC_FILE, shown_as=file.shown_as)
+            mode = replace(PUBLIC_FILE, texts=self.texts)
+            table = read_table(file.path, mode=mode, shown_as=file.shown_as)
             yield Table({name: table.columns[name] for name in self.columns}, table.broken, table.source)
 
 

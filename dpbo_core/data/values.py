@@ -1,4 +1,4 @@
-"""What one raw value means, wherever it came from: a number, a text, or nothing (NaN).
+"""What one raw value means, wherever it came from: a number, a text, or a gap (NaN).
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -6,8 +6,10 @@
 | | `Value` | a float (NaN: nothing usable) or a stripped, non-empty text | scalar |
 | | `Column` | float64 where every value is a number or nothing, else an object array of `Value` | (m,) |
 
-The meaning of a value depends on that value alone. A text that reads as a number is that number, so 1, "1",
-1.0, "1.0", True and "true" agree, whether a CSV or a Parquet file holds them.
+A column of a PUBLIC table has one type, and the sensitive table's column has the same (`texts` names the columns of
+text). In a column of numbers 1, "1", 1.0, "1.0", True and "true" agree. In a column of texts each value is the text
+as it was written, so "10", "1E1" and "INF" are three. The meaning of a value depends on that type and on that value
+alone. Text that stands for a missing value (`NO_VALUE`) is a gap in both.
 """
 
 import math
@@ -24,6 +26,10 @@ Value = float | str
 Column = NDArray[Any]
 
 _NOTHING = float("nan")
+NO_VALUE = frozenset(  # as pandas.read_csv has them
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
+    | {"NULL", "NaN", "None", "n/a", "nan", "null"}
+)
 
 
 def _real(value: complex) -> float | None:
@@ -84,8 +90,8 @@ def canonical(value: object) -> Value:
 
 def _value_of_text(text: str) -> Value:
     """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one or no UTF-8."""
-    text = text.strip()
-    if not text.isascii() and not is_unicode(text):  # as in a file: no ledger or release can hold it
+    text = _stripped(text)
+    if text in NO_VALUE:
         return _NOTHING
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
@@ -95,7 +101,32 @@ def _value_of_text(text: str) -> Value:
     word = text.lower()
     if word in ("true", "false"):
         return float(word == "true")
-    return text or _NOTHING
+    return text
+
+
+def _stripped(text: str) -> str:
+    """A text without spaces at its ends; "" for one that is not UTF-8, which no ledger or release can hold."""
+    text = text.strip()
+    return text if text.isascii() or is_unicode(text) else ""
+
+
+def written(value: object) -> Value:
+    """The text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all else.
+    Never raises.
+    """
+    value = plain(value)
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            return _NOTHING
+    if isinstance(value, str):
+        text = _stripped(value)
+        return _NOTHING if text in NO_VALUE else text
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    number = canonical(value)
+    return shown(number) if isinstance(number, float) and math.isfinite(number) else _NOTHING
 
 
 def value_column(values: Sequence[object]) -> Column:
@@ -103,15 +134,36 @@ def value_column(values: Sequence[object]) -> Column:
     return _as_column([canonical(value) for value in values])
 
 
-def text_column(texts: Sequence[str]) -> Column:
-    """Texts as one column (m,) of numbers and texts, each by `canonical`; float64 where none is left a text."""
-    if "_" not in "".join(texts):
+def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
+    """Texts as one column (m,) of numbers and texts, each by `canonical`, or of texts alone, each by `written`;
+    float64 where none is left a text.
+    """
+    if not as_written and "_" not in "".join(texts):
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
             pass
-    meaning = {text: canonical(text) for text in set(texts)}
+    read = written if as_written else canonical
+    meaning = {text: read(text) for text in set(texts)}
     return _as_column([meaning[text] for text in texts])
+
+
+def written_column(values: Sequence[object]) -> Column:
+    """Values (m,) of a column of texts, each by `written`."""
+    return _as_column([written(value) for value in values])
+
+
+def public_column(values: Sequence[object]) -> Column:
+    """PUBLIC values (m,) as one column of the one type that all of them have: numbers, or else texts."""
+    column = value_column(values)
+    return written_column(values) if is_mixed(column) else column
+
+
+def is_mixed(column: Column) -> bool:
+    """Whether a PUBLIC column (m,) of texts was partly read as numbers: one value is none, or all are infinite."""
+    if column.dtype == object:
+        return is_text(column) and not np.isnan(numbers(column)).all()
+    return bool(np.isinf(column).any()) and not np.isfinite(column).any()
 
 
 def _as_column(values: list[Value]) -> Column:

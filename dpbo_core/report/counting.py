@@ -66,7 +66,7 @@ class Counter:
 
     def read(self, file: Contents) -> Table:
         """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
-        mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
+        mode = SENSITIVE_FILE.of_map(self.preprocessing)
         return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
 
     def histogram(self, table: Table) -> Integers:

@@ -184,13 +184,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
 def open_evaluation(
     run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> "OpenEvaluation | EvaluationResult":
-    """Prepare an evaluation (model trained, price known, nothing charged); if it is recorded already, its result.
-
-    Args:
-        run: of the study, whose [evaluation] says what is asked; begun with what `saved` says of the model.
-        model: the folder of a saved final model; the model that the study released where None.
-        epsilon: ε of the report, in the place of evaluation.epsilon.
-    """
+    """Prepare an evaluation (model trained, price known, nothing charged); if recorded already, its result."""
     return open_request(request_of(run, model, epsilon), run.context)
 
 

@@ -17,7 +17,7 @@ from dpbo_core.data import Preprocessing
 from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category
 from dpbo_core.data.header import counted_columns
-from dpbo_core.data.values import canonical
+from dpbo_core.data.values import canonical, written
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -190,7 +190,8 @@ class EvaluationQuery:
                 remedy="name a column that sorts records into groups",
             )
         if self.section.groups is not None:
-            listed: tuple[object, ...] = tuple(canonical(value) for value in self.section.groups)
+            read = written if column in fitted.text_columns else canonical
+            listed: tuple[object, ...] = tuple(map(read, self.section.groups))
         else:
             public = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
             listed = public[0].values if public else ()

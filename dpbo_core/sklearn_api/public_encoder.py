@@ -30,7 +30,7 @@ class PublicEncoder(PublicTransformer):
         validate_data(self, X, reset=True, skip_check_array=True)
         frame = frame_of(X, y, shown_as="X")
         self._target = target_name(frame.names)
-        table = frame.table(target_name=self._target, source="X").without(self.ignore)
+        table = frame.table(target_name=self._target, source="X", texts=None).without(self.ignore)
         self._fitted = Preprocessing.fit(
             table, self._target, standardize=False, unit_ball=False, regression=self.regression, missing="mean"
         )
@@ -43,7 +43,8 @@ class PublicEncoder(PublicTransformer):
         frame = frame_of(X, None, shown_as="X")
         any_label = self._fitted.classes[0] if self._fitted.classes else 0.0
         frame = frame_of(X, [any_label] * frame.n_records, shown_as="X")
-        encoded = self._fitted.transform(frame.table(target_name=self._target, source="X").without(self.ignore))
+        table = frame.table(target_name=self._target, source="X", texts=self._fitted.text_columns)
+        encoded = self._fitted.transform(table.without(self.ignore))
         if encoded.broken.any():
             raise StudyInvalid("a record of X holds a number too large to compute with", remedy="correct it")
         return encoded.X.copy()
@@ -62,7 +63,7 @@ class PublicColumns(PublicTransformer):
         validate_data(self, X, reset=True, skip_check_array=True)
         frame = frame_of(X, y, shown_as="X")
         self._target = target_name(frame.names)
-        table = frame.table_with_cells(target_name=self._target, source="X").without(self.ignore)
+        table = frame.table_with_cells(target_name=self._target, source="X", texts=None).without(self.ignore)
         self._fitted = Preprocessing.named(table, self._target, regression=self.regression, hints=frame.hints())
         return self
 

@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column
+from dpbo_core.data.values import Column, canonical
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.address import state_folder
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -116,6 +116,6 @@ def _numbers(column: Column) -> Marks:
         hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=MARK.itemsize).digest()
         if isinstance(value, str)
         else _numbers(np.array([value], dtype=np.float64)).tobytes()
-        for value in column.tolist()
+        for value in map(canonical, column.tolist())  # alike whether the column is one of numbers or of texts
     ]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)

@@ -122,7 +122,7 @@ class FrameTable:
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """The sealed histogram of the records in memory, counted in this process; stores their row marks."""
         del workers
-        return count_table(self.split.spec, counter, *self.split.records())
+        return count_table(self.split.spec, counter, *self.split.records(counter.preprocessing))
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:

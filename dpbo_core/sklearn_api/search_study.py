@@ -253,7 +253,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
     if not isinstance(score_of(spec.model), PairScore):
         return None
     target = target_name(training.names)
-    table = training.table(target_name=target, source="X")
+    table = training.table(target_name=target, source="X", texts=None)
     classes = class_values(target, table)
     if not isinstance(spec.model, LinearSection):
         score_on(spec.model, classes)

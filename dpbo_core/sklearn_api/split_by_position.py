@@ -32,7 +32,7 @@ from sklearn.utils.validation import _num_samples
 from dpbo_core.data.frames import Frame, frame_of, is_ragged, public_width, target_values
 from dpbo_core.data.named_columns import CANNOT, in_csv, kind_of
 from dpbo_core.data.raw_cells import UNREADABLE, Cells, as_cells, cell_of
-from dpbo_core.data.values import canonical, shown, value_column
+from dpbo_core.data.values import canonical, shown
 from dpbo_core.errors import StudyInvalid
 
 RULE = b"dpbo: rows that are validated on"
@@ -83,7 +83,8 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
     for name, hint in frame.hints().items():
         typed[name] = _own_column(name, typed[name], hint)
     X_rest, X_taken = _table(frame, typed.values()), _table(frame, [cells[taken] for cells in columns.values()])
-    y_rest, y_taken = _own_target([labels[i] for i in rest]), value_column([labels[i] for i in taken]).tolist()
+    y_rest = _own_target([labels[i] for i in rest])
+    y_taken = _unprinted(cell_of(labels[i]) for i in taken).tolist()
     return X_rest, y_rest, X_taken, y_taken, taken
 
 

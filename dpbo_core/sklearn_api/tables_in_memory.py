@@ -55,7 +55,7 @@ class FrameSplit:
 
     def public_table(self) -> Table:
         """The public records as a table of numbers, which also holds a data frame's cells as they were passed."""
-        return self.training.table_with_cells(target_name=self.target, source="X")
+        return self.training.table_with_cells(target_name=self.target, source="X", texts=None)
 
     def hints(self) -> Mapping[str, Any] | None:
         """The type that pandas, say, gives each column of the public table; empty where it is no data frame."""
@@ -68,7 +68,7 @@ class FrameSplit:
             StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.
         """
         read = self.training.table_with_cells if self.takes_columns else self.training.table
-        table = read(target_name=self.target, source="X")
+        table = read(target_name=self.target, source="X", texts=None)
         if self.marks is not None and not self.aliased:
             self.marks.check(table, self._row_names, shown_as="X")
         if self.takes_columns:
@@ -114,7 +114,8 @@ class FrameSplit:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
         named = fitted is not None and fitted.columns is not None
         read = self.validation.table_with_cells if self.takes_columns or named else self.validation.table
-        table = read(target_name=self.target, source="X_validation")
+        texts = frozenset() if fitted is None else fitted.text_columns
+        table = read(target_name=self.target, source="X_validation", texts=texts)
         if self.marks is not None:
             self.marks.remember(table, self._row_names)
         return table, people

@@ -163,6 +163,11 @@ class DataSection(Section):
         return bool(self._stated("missing") == "mean")
 
     @property
+    def drops_unlabelled(self) -> bool:
+        """Whether public training records without a label are left out."""
+        return bool(self._stated("missing_target") == "drop")
+
+    @property
     def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
         """What the study says of the range of each column of a SENSITIVE training set, by its name."""
         return self._stated("bounds") or {}

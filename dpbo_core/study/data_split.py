@@ -37,7 +37,13 @@ from dpbo_core.study.public_half import (
 )
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.trained_models import memory_limit
-from dpbo_core.study.training_set import TrainingReading, fingerprint_with, named_prototype, training_digest
+from dpbo_core.study.training_set import (
+    TrainingReading,
+    fingerprint_with,
+    labelled,
+    named_prototype,
+    training_digest,
+)
 
 if TYPE_CHECKING:
     from dpbo_core.data.fetched import Contents
@@ -160,13 +166,13 @@ def validation_table(
 ) -> Table:
     """The SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
 
-    Raw cells are kept where the preprocessing that was `fitted` takes the table's own columns.
+    Columns have the types that preprocessing was `fitted` to; raw cells are kept where it takes the table's own.
     """
     tables = section.tables()
     if tables is not None:
         return tables[1]
     contents = contents or _fetched(folder, section.validation_file)
-    mode = SENSITIVE_FILE.with_cells_for(None if fitted is None else fitted.columns)
+    mode = SENSITIVE_FILE if fitted is None else SENSITIVE_FILE.of_map(fitted)
     return data.read_table(contents, mode=mode, shown_as=section.validation_file)
 
 
@@ -251,7 +257,8 @@ class FileSplit:
                 "a model is handed in for a study whose public records are one file", remedy="name one file"
             )
         place = Path(self.folder) / section.training
-        return data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
+        table = data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
+        return labelled(section, table)
 
     def hints(self) -> None:
         """None: a file has no pandas types of its own."""

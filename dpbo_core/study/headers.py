@@ -40,6 +40,11 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
             cause="an estimator of scikit-learn's kind is handed all of its records at once",
             remedy='write the records to one file, or choose estimator = "logistic" or "hinge"',
         )
+    if section.drops_unlabelled:
+        raise StudyInvalid(
+            f'missing_target = "drop" is of one training file, and {section.training} is a folder',
+            remedy="leave the public records without a label out of its files",
+        )
     from dpbo_core.data.table_parts import TableParts
 
     return TableParts.of(paths, section.target, shown_as=section.training), section.target

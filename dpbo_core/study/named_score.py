@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dpbo_core.data.values import canonical, shown
+from dpbo_core.data.values import public_column, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.pairs import PairScore, check_two_classes
@@ -80,7 +80,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
 def _shares(model: RecordModel) -> dict[Any, float]:
     """The public share of each class that a study states, numbers before texts; empty where it states none."""
     shares = model.stated_shares or {}
-    by_class = {canonical(name): share for name, share in shares.items()}
+    by_class = dict(zip(public_column(list(shares)).tolist(), shares.values(), strict=True))
     if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
         raise StudyInvalid(
             "model.class_shares names a class twice, or a share is no number",

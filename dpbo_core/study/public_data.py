@@ -39,6 +39,8 @@ class PublicSection(DataSection):
         sensitive: "validation", if it is said.
         ignore: columns that are no features.
         missing: what becomes of gaps in the others, "refuse" or "mean".
+        missing_target: what becomes of PUBLIC records without a label, "refuse" or "drop". A sensitive one keeps
+            its place, and scores the constant.
     """
 
     foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS,)
@@ -46,6 +48,7 @@ class PublicSection(DataSection):
     sensitive: Literal["validation"] | None = None
     ignore: Names | None = None
     missing: Literal["refuse", "mean"] | None = None
+    missing_target: Literal["refuse", "drop"] | None = None
 
 
 class TwoFiles(PublicSection):
@@ -163,7 +166,7 @@ class PredictionTable(DataSection):
         Refusal(
             (
                 *("training", "validation", "n_training", "n_persons", "source", "validation_share", "sensitive"),
-                *("bounds", "missing", "memory_limit", "workers"),
+                *("bounds", "missing", "missing_target", "memory_limit", "workers"),
             ),
             "[data] gives {keys} beside predictions",
             "of a table of predictions nothing is trained, and there is one sensitive file",

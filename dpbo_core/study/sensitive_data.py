@@ -31,8 +31,8 @@ FOREIGN = (
         "leave one record a person in each file, and leave n_persons out",
     ),
     Refusal(
-        ("ignore", "missing"),
-        "[data] gives ignore or missing for a sensitive training set",
+        ("ignore", "missing", "missing_target"),
+        "[data] gives ignore, missing or missing_target for a sensitive training set",
         "nothing may be fitted to it, not even the mean that would fill a gap",
         "drop the columns from the files, or fill the gaps there",
     ),

@@ -9,7 +9,7 @@ from dpbo_core import data
 from dpbo_core.data import Table
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.study import StudySpec
+from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.headers import left_out, training_parts
 from dpbo_core.study.section import require
 from dpbo_core.study.spec import space_of
@@ -30,8 +30,8 @@ def training_table(
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
-        fitted: the preprocessing of a model, if it is another than the study's: raw cells are kept where that takes
-            the table's own columns.
+        fitted: the preprocessing of a model, if it is another than the study's: columns have the types that it was
+            fitted to, and raw cells are kept where it takes the table's own columns.
         inodes: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
     """
     section, tables = spec.data, spec.data.tables()
@@ -41,11 +41,17 @@ def training_table(
     require(bool(shown), "the study names no public predictions", remedy="give data.public")
     mode = SENSITIVE_FILE if section.sensitive_training else PUBLIC_FILE.of_inodes(inodes)
     if fitted is not None:
-        mode = mode.with_cells_for(fitted.columns)
+        mode = mode.of_map(fitted)
     elif spec.model.takes_columns:
         mode = mode.with_cells()
     table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
-    return table, section.target_column
+    return labelled(section, table), section.target_column
+
+
+def labelled(section: DataSection, table: Table) -> Table:
+    """The PUBLIC training records in `table`, without those that have no label where the study says so."""
+    dropped = section.drops_unlabelled and section.target_column in table.columns
+    return table.having(section.target_column) if dropped else table
 
 
 class TrainingReading:

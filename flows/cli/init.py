@@ -11,12 +11,13 @@ import numpy as np
 import tomli_w
 import typer
 
-from dpbo.flows.cli.public_notices import IDENTIFIER, form_of, notices
+from dpbo.flows.cli.public_notices import IDENTIFIER, notices
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import writing
 from dpbo_core.data import Preprocessing, Table, check_columns, check_target, read_header, read_table
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
+from dpbo_core.data.number_forms import form_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
@@ -232,11 +233,12 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
 
 
 def _identifies(table: Table, column: str) -> bool:
-    """Whether a column identifies records, by its values, its order or its name, or is empty."""
+    """Whether a column identifies records, by its values, its order or its name, is empty or holds infinity."""
     values = table.columns[column]
-    many = len(sorted_values(values)) > CATEGORIES_AT_MOST
+    n_values = len(sorted_values(values))
+    many = n_values > CATEGORIES_AT_MOST or (is_text(values) and len(values) == n_values > MANY)
     named_so = is_text(values) or IDENTIFIER.search(column) is not None or _counts(values)
-    return (many and named_so) or not present(values).any()
+    return (many and named_so) or not present(values).any() or bool(np.isinf(numbers(values)).any())
 
 
 def _counts(values: Column) -> bool:
@@ -310,7 +312,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
         facts.append(("people", "if a column says whose a record is, --person COLUMN=N protects people"))
     if data.ignored:
         left_out = ", ".join(named(name) for name in data.ignored)
-        facts.append(("left out", f"{left_out}: empty, an identifier, or a text of too many values"))
+        facts.append(("left out", f"{left_out}: empty, infinite, an identifier, or a text of too many values"))
         facts.append(
             ("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"')
         )

@@ -3,38 +3,32 @@
 Of the sensitive file nothing is noticed: a word about its values would be an output that no ε prices.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
+
+import numpy as np
 
 from dpbo.flows.cli.terminal import named
 from dpbo_core.data import Table
-from dpbo_core.data.csv_file import SEPARATORS, separator_of
+from dpbo_core.data.csv_file import SEPARATORS, csv_fields, csv_names
 from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-from dpbo_core.data.values import Column, Value, is_text, shown, sorted_values
+from dpbo_core.data.number_forms import ambiguous_number, form_of
+from dpbo_core.data.read_mode import PUBLIC_FILE
+from dpbo_core.data.values import Column, canonical, is_text, shown, sorted_values
 
 IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
-FORMS = (  # of texts that were meant as something else
-    (r"[+-]?\d+,\d+", "numbers with a decimal comma: write a point, or put semicolons between fields"),
-    (r"\d{1,2}[./]\d{1,2}[./]\d{2,4}( .*)?", "dates: a pipeline reads them where they are written 2026-11-24"),
-    (
-        r"[€$£]\s?[\d.,' ]+|[+-]?\d[\d.,' ]*\s?(%|€|\$|£|[A-Za-zµ°/²³]{1,5})",
-        "numbers with a unit: leave the unit out",
-    ),
-)
-MOST, REPEATED = 0.9, 1.2  # share of texts of a form; rows of a person
-NUMBERS, GAPS = 10, 3  # different numbers of a column of numbers, and rows with what stands for a gap
+REPEATED = 1.2  # rows of a person
+N_NUMBERS = 10  # different numbers of a column of numbers
+N_LINES = 1000  # that are looked at
 
 
 def notices(training: Path, table: Table, target: str, person: str | None) -> Iterator[tuple[str, str]]:
     """What `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
     if training.suffix.lower() == ".csv":
-        with training.open("rb") as file:
-            separator = separator_of(file.readline())
-        if separator != ",":
-            decimals = ", and a comma in a number is its decimal point" if separator == ";" else ""
-            yield "file", f"a {SEPARATORS[separator]} stands between fields{decimals}"
+        yield from _separator(training)
     yield from _positive_class(target, table.columns[target])
     for column, values in table.columns.items():
         some = values[present(values)].tolist()[:1000]
@@ -46,23 +40,24 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
                     f"{named(column)} has {rows:.1f} rows each: --person {named(column)}=N protects people, "
                     "where N is their number",
                 )
-        elif (form := form_of(values)) is not None:
+        elif is_text(values) and (form := form_of(values)) is not None:
             yield "texts", f"{named(column)} holds {form}"
-        if column != target and (marker := _marker(values[present(values)].tolist())) is not None:
-            yield (
-                "gaps",
-                f"{named(column)} has {named(marker)} where a number is missing, it seems: leave those fields "
-                "empty in both files",
-            )
+        yield from _among_numbers(column, values[present(values)])
 
 
-def form_of(values: Column) -> str | None:
-    """What most texts of a PUBLIC column seem to be, dates say, and what to do about it; None where unclear."""
-    texts = [value for value in values.tolist()[:1000] if isinstance(value, str)]
-    forms = (
-        what for form, what in FORMS if sum(bool(re.fullmatch(form, one)) for one in texts) > MOST * len(texts)
-    )
-    return next(forms, None)
+def _separator(training: Path) -> Iterator[tuple[str, str]]:
+    """Notices of what separates the fields of a PUBLIC CSV file, if no comma, and of commas of two meanings."""
+    with training.open("rb") as file:
+        separator, names = csv_names(file, mode=PUBLIC_FILE, shown_as=training.name)
+        rows = [csv_fields(line, separator, decimal_commas=False) or [] for line in islice(file, N_LINES)]
+    if separator == ",":
+        return
+    decimals = ", and a comma in a number is its decimal point" if separator == ";" else ""
+    yield "file", f"a {SEPARATORS[separator]} stands between fields{decimals}"
+    for name, cells in zip(names, zip(*rows, strict=True), strict=True) if decimals else ():
+        if (number := ambiguous_number(cells)) is not None:
+            text = f"{named(name)} has {named(number)}, which is read as {named(number.replace(',', '.'))}"
+            yield "numbers", f"{text}: if its sign separates thousands, leave it out in both files"
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
@@ -75,16 +70,20 @@ def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
         yield "positive", text + (turned if share > 0.5 and is_text(values) else "")
 
 
-def _marker(values: Sequence[Value]) -> str | None:
-    """The text or number that seems to stand for a gap in a column of numbers; None where none does."""
-    numbers = sorted({value for value in values if isinstance(value, float)})
-    texts = {value for value in values if isinstance(value, str)}
-    if len(numbers) < NUMBERS or len(texts) > 1:
-        return None
+def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
+    """A notice of texts in a column of numbers, or of a number that seems to stand for a gap; none elsewhere."""
+    read = np.unique(values).tolist() if values.dtype != object else [*map(canonical, {*values.tolist()})]
+    numbers = sorted({value for value in read if isinstance(value, float) and math.isfinite(value)})
+    texts = sorted({value for value in read if isinstance(value, str)})
+    if len(numbers) < N_NUMBERS or form_of(texts) is not None:
+        return
     low, high = numbers[0], numbers[-1]
     far = [value for value, rest in ((low, numbers[1:]), (high, numbers[:-1])) if _is_far(value, rest)]
-    markers: list[Value] = [*texts, *far]
-    return next((shown(value) for value in markers if values.count(value) >= GAPS), None)
+    if len(texts) > 1:
+        yield "texts", f"{named(column)} has texts such as {named(texts[0])} among its numbers, and counts as texts"
+    elif markers := (*texts, *map(shown, far)):
+        what = f"{named(column)} has {named(markers[0])} where a number is missing, it seems"
+        yield "gaps", f"{what}: leave those fields empty in both files"
 
 
 def _is_far(value: float, others: Sequence[float]) -> bool:

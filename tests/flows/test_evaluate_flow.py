@@ -291,7 +291,7 @@ def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here,
     """What could not be shown is shown by the next run, and a page escapes what people chose."""
     spec, secrets = planted(here, asked)
     with monkeypatch.context() as broken:
-        broken.setattr("dpbo.tasks.reporting.pictures.draw_evaluation", lambda *_: 1 / 0)
+        broken.setattr("dpbo.tasks.reporting.evaluation_picture.draw_evaluation", lambda *_: 1 / 0)
         tuned = tune_privately(spec)
     assert any("without the picture evaluation" in line for line in tuned.warnings)
     run = flow_runs("tune privately")[0]

@@ -16,7 +16,19 @@ from dpbo_core.study.spec import KINDS
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
 NAMES_NOTHING = {
     *("name", "method", "edition", "accepts", "space", "relation", "dataset", "person", "target", "labels"),
-    *("ignore", "sensitive", "missing", "source", "bounds", "params", "task", "rowwise", "class_shares", "kernel"),
+    *(
+        "ignore",
+        "sensitive",
+        "missing",
+        "missing_target",
+        "source",
+        "bounds",
+        "params",
+        "task",
+        "rowwise",
+        "class_shares",
+        "kernel",
+    ),
     *(
         "lengthscale",
         "acquisition",

@@ -113,13 +113,13 @@ def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
     """
     columns = {feature.name: listed(table[feature.name]) for feature in preprocessing.features}
     if preprocessing.columns is None:
-        return preprocessing.rows(table_of(columns))
+        return preprocessing.rows(table_of(columns, texts=preprocessing.text_columns))
     csv = preprocessing.csv
     cells = {
         name: as_cells(text_cell(value) if csv and isinstance(value, str) else cell_of(value) for value in column)
         for name, column in columns.items()
     }
-    return preprocessing.rows(replace(table_of(columns), cells=cells))
+    return preprocessing.rows(replace(table_of(columns, texts=preprocessing.text_columns), cells=cells))
 
 
 def listed(column: Any) -> list[Any]:

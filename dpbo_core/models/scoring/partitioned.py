@@ -174,7 +174,7 @@ class PartReader:
 
     def encoded(self, part: "Contents") -> Encoded:
         """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
-        mode = SENSITIVE_FILE.with_cells_for(self.preprocessing.columns)
+        mode = SENSITIVE_FILE.of_map(self.preprocessing)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
 
     def read(
