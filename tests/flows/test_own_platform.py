@@ -297,7 +297,7 @@ def test_the_page_from_its_first_command_to_its_last(tmp_path, postgresql_server
                 running.enter_context(made.started(*line.split(), environment=around))
             else:
                 if " ID" in line:
-                    retried = max(ended_runs(made), key=lambda run: run["end_time"])["id"]
+                    retried = min(ended_runs(made), key=lambda run: run["end_time"])["id"]  # the pipeline
                     line = line.replace("ID", retried)
                 done = subprocess.run(
                     ["bash", "-c", line],
