@@ -71,7 +71,7 @@ class PredictionColumns(Preprocessing):
         if len(classes) != len(labels):
             raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
         features = tuple(Number(name, 0.0, 0.0) for name in names)
-        return cls(target, classes, features, False, 0.0, 1.0, ignored, of_classes)  # noqa: FBT003  as its base has it
+        return cls(target, classes, features, False, 0.0, 1.0, ignored, of_classes=of_classes)  # noqa: FBT003
 
     @property
     def all_columns(self) -> tuple[str, ...]:
