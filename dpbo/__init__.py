@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dpbo.flows.owner import owners_terminal as owners_terminal
     from dpbo.flows.serve import tune_on_schedule as tune_on_schedule
     from dpbo.flows.tune import Tuned as Tuned
+    from dpbo.flows.tune import tune_file as tune_file
     from dpbo.flows.tune import tune_privately as tune_privately
     from dpbo_core import AssumptionNotAccepted as AssumptionNotAccepted
     from dpbo_core import BudgetExceeded as BudgetExceeded
@@ -64,6 +65,7 @@ _HOME = {
     "Tuned": "tune",
     "evaluate_privately": "evaluate",
     "owners_terminal": "owner",
+    "tune_file": "tune",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",
 }
