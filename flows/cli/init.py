@@ -74,22 +74,21 @@ def init(
     check_public_here((file_source(training, PUBLIC),))
     people, name = None if person is None else stated_people(person), None if out == DEFAULT else out.stem
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
+    target = target or list(table.columns)[-1]
     text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
     with (
         writing(f"the study file {str(out)!r}", remedy="give another --out"),
         out.open("x", encoding="utf-8") as file,
     ):
         file.write(text)
-    print_written(
-        read_study(out), out, notices(training, table, target or list(table.columns)[-1], people and people[0])
-    )
+    print_written(read_study(out), out, notices(training, table, target, people and people[0]))
 
 
 def study_text(
     files: tuple[Path, Path],
     table: Table,
     *,
-    target: str | None,
+    target: str,
     name: str | None,
     folder: Path,
     people: tuple[str, int] | None = None,
@@ -100,7 +99,7 @@ def study_text(
         files: the public one, and the sensitive one, of which the header and the number of records are read, no
             record. With `people` that number is not used.
         table: what the public one holds.
-        target: the column to predict; the last one where None.
+        target: the column to predict.
         name: of the study; where None that of its budget, which `public_name` says.
         folder: where the study file will stand; its paths are relative to it.
         people: the column that says whose a record is, and how many people the validation file is about, which is
@@ -111,8 +110,10 @@ def study_text(
     """
     training, validation = files
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
-    target = target or list(table.columns)[-1]
     check_target(table.columns, target, mode=PUBLIC_FILE)
+    labelled = present(table.columns[target])
+    if labelled.any():
+        table = table.having(target)
     check_columns(table.columns, header.columns, shown_as=str(validation))
     privacy: dict[str, object] = {}
     counted: dict[str, object] = {"n_validation": header.n_records}
@@ -134,6 +135,7 @@ def study_text(
         "target": target,
     }
     data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
+    data |= {} if labelled.all() else {"missing_target": "drop"}
     tables: dict[str, dict[str, object]] = {
         "study": {"name": name or dataset, "method": "auto"},
         "privacy": {"dataset": dataset, "epsilon": 1.0} | privacy,

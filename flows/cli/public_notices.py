@@ -29,7 +29,8 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
     """What `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
     if training.suffix.lower() == ".csv":
         yield from _separator(training)
-    yield from _positive_class(target, table.columns[target])
+    yield from _unlabelled(target, table.columns[target])
+    yield from _positive_class(target, table.having(target).columns[target])
     for column, values in table.columns.items():
         some = values[present(values)].tolist()[:1000]
         rows = len(some) / max(1, len(set(some)))
@@ -58,6 +59,13 @@ def _separator(training: Path) -> Iterator[tuple[str, str]]:
         if (number := ambiguous_number(cells)) is not None:
             text = f"{named(name)} has {named(number)}, which is read as {named(number.replace(',', '.'))}"
             yield "numbers", f"{text}: if its sign separates thousands, leave it out in both files"
+
+
+def _unlabelled(target: str, values: Column) -> Iterator[tuple[str, str]]:
+    """A notice of how many public records have no label, which the study leaves out; none where all have one."""
+    n_gaps = int(len(values) - present(values).sum())
+    if n_gaps:
+        yield "labels", f"{n_gaps:,} public records have no {named(target)} and are left out (missing_target)"
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:

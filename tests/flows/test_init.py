@@ -39,7 +39,11 @@ def two(here):
 
 def text(training, validation, **changes):
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
-    return study_text((training, validation), table, **{"target": None, "name": None, "folder": Path()} | changes)
+    return study_text(
+        (training, validation),
+        table,
+        **{"target": list(table.columns)[-1], "name": None, "folder": Path()} | changes,
+    )
 
 
 def test_from_a_csv_never_seen_to_a_release(two, dpbo):

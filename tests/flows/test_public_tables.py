@@ -43,6 +43,19 @@ def test_a_public_table_is_read_as_it_is_meant(here, dpbo, name):
     assert (code, err) == (0, "")
 
 
+def test_records_without_a_label_are_left_out_of_the_public_half_alone(here, dpbo):
+    rows = [f"{i * 37 % 101},{'' if i % 10 == 0 else 'cash' if i % 3 else 'card'}" for i in range(200)]
+    for file, part in (("public.csv", rows[::2]), ("private.csv", rows[1::2])):
+        (here / file).write_text("\n".join(["fare,payment", *part]) + "\n")
+    code, out, err = dpbo("init", "public.csv", "private.csv")
+    assert (code, err) == (0, "")
+    assert "20 public records have no payment and are left out" in " ".join(out.split())
+    spec = read_study("study.toml")
+    assert (spec.data.missing_target, spec.data.n_validation) == ("drop", 100)
+    code, _, err = dpbo("plan", "study.toml")
+    assert (code, err) == (0, "")
+
+
 def test_a_table_below_a_remark_is_refused_by_name(here, dpbo):
     (here / "stocks.csv").write_text((SAMPLES / "Stocks.csv").read_text())
     code, _, err = dpbo("init", "stocks.csv", "stocks.csv")
@@ -61,10 +74,17 @@ def test_gaps_as_r_writes_them_are_gaps_in_numbers_texts_and_labels(here, dpbo):
     ]
     for file in ("public.csv", "private.csv"):
         (here / file).write_text("\n".join([PENGUINS, *rows]) + "\n")
-    code, _, err = dpbo("init", "public.csv", "private.csv", "--target", "sex")
+    code, out, _ = dpbo("init", "public.csv", "private.csv", "--target", "sex", "--out", "sex.toml")
+    assert code == 0
+    assert "1 public records have no sex and are left out" in " ".join(out.split())
+    drop = 'missing_target = "drop"\n'
+    text = (here / "sex.toml").read_text()
+    assert drop in text
+    (here / "sex.toml").write_text(text.replace(drop, ""))
+    code, _, err = dpbo("plan", "sex.toml")
     assert code == 2
     assert "column 'sex' of public.csv has no value at line 11 (1 such records)" in err
-    assert 'missing_target = "drop"' in err
+    assert drop.strip() in err
     code, out, _ = dpbo("init", "public.csv", "private.csv", "--target", "species")
     assert code == 0
     spec = read_study("study.toml")
