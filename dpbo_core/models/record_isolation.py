@@ -3,7 +3,8 @@
 Without that feature such a study is refused; it is never scored in another way.
 """
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -23,16 +24,10 @@ class Alone(Protocol):
         """Return each record's score in [0, G], (m,) float64; 0 where its process fails."""
 
 
-class EnforcedPrediction(Protocol):
-    """The feature: whether this machine can do it, how long it takes, and an estimator that predicts so."""
+class AloneMaker(Protocol):
+    """A function that gives a fitted estimator a process per record."""
 
-    def check(self) -> None:
-        """Refuse a machine that cannot confine a process to predicting one record."""
-
-    def seconds_expected(self, n_records: int, n_models: int) -> float:
-        """Return the estimated seconds of scoring every record in its own process on this machine."""
-
-    def alone(
+    def __call__(
         self,
         estimator: Any,
         rows: NDArray[Any],
@@ -41,7 +36,22 @@ class EnforcedPrediction(Protocol):
         *,
         needed_by: ModulesNeeded,
     ) -> Alone:
-        """Return the fitted estimator with a process per record, tried on PUBLIC rows (n, d) with truth (n,)."""
+        """Return the estimator so, tried on PUBLIC rows (n, d) with truth (n,)."""
+
+
+@dataclass(frozen=True)
+class EnforcedPrediction:
+    """The feature, as three functions.
+
+    Attributes:
+        check: refuses a machine that cannot confine a process to predicting one record.
+        seconds_expected: of scoring so many records by so many models on this machine.
+        alone: an estimator with a process per record.
+    """
+
+    check: Callable[[], None]
+    seconds_expected: Callable[[int, int], float]
+    alone: AloneMaker
 
 
 def enforced_prediction() -> EnforcedPrediction:

@@ -4,16 +4,13 @@ import os
 import pickle
 import sys
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpbo.features.isolation.enforced_model import Alone, alone
+from dpbo.features.isolation.enforced_model import alone
 from dpbo_core.errors import DpboError
-from dpbo_core.models.record_isolation import ModulesNeeded
+from dpbo_core.models.record_isolation import EnforcedPrediction
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.record import RecordScore
 
 MS_PER_RECORD = 14.0  # of one core, a logistic regression; benchmarks/enforced.py measures it
 
@@ -65,28 +62,4 @@ def seconds_expected(n_records: int, n_models: int) -> float:
     return n_records * n_models * MS_PER_RECORD / 1000.0 / cores
 
 
-class Enforced:
-    """Every record predicted and scored in a process of its own."""
-
-    def check(self) -> None:
-        """Refuse a machine that cannot confine a process to predicting one record."""
-        check_enforceable()
-
-    def seconds_expected(self, n_records: int, n_models: int) -> float:
-        """Return the estimated seconds of scoring every record in its own process on this machine."""
-        return seconds_expected(n_records, n_models)
-
-    def alone(
-        self,
-        estimator: Any,
-        rows: NDArray[Any],
-        truth: NDArray[Any],
-        score: RecordScore,
-        *,
-        needed_by: ModulesNeeded,
-    ) -> Alone:
-        """Return the fitted estimator with a process per record, tried on PUBLIC rows (n, d) with truth (n,)."""
-        return alone(estimator, rows, truth, score, needed_by=needed_by)
-
-
-ENFORCED = Enforced()
+ENFORCED = EnforcedPrediction(check_enforceable, seconds_expected, alone)
