@@ -39,7 +39,7 @@ FAR: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
     "text": ("\u2200x " * 64, "", GAP, "9" * 400),
     "category": (GAP,),
 }
-LARGEST = float(np.finfo(np.float32).max)
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ class NamedColumn:
 def _number_cell(raw: object) -> object:
     """A value as a number that single precision holds; `CANNOT` where it is none."""
     number = canonical(raw)
-    if not isinstance(number, float) or abs(number) > LARGEST:  # trees and neighbours compute in single precision
+    if (
+        not isinstance(number, float) or abs(number) > MAX_FLOAT32
+    ):  # trees and neighbours compute in single precision
         return CANNOT
     return number
 

@@ -38,7 +38,7 @@ from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, P
 from dpbo_core.privacy.release import Release, Spend
 
 APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
-LARGEST = 2**62  # of an amount or a number: the database keeps 64 bits
+MAX_INTEGER = 2**62  # of an amount or a number: the database keeps 64 bits
 ROUNDING = 2.0**-50  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
 LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
 
@@ -132,7 +132,7 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
         kind = json_kind if isinstance(column.type, sa.JSON) else column.type.python_type
         sound = column.nullable if row[name] is None else type(row[name]) is kind
         least = 0 if name.endswith("_units") else 1  # an amount; a row's number
-        if not sound or (type(row[name]) is int and not least <= row[name] <= LARGEST):
+        if not sound or (type(row[name]) is int and not least <= row[name] <= MAX_INTEGER):
             raise TypeError(name)
     match about:
         case "datasets":

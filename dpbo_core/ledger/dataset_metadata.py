@@ -34,7 +34,7 @@ from dpbo_core.ledger.name_patterns import is_pattern, values_in
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS
 
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
-SOURCE, SHARES, LARGEST, A_DAY = "source", "shares_people", "largest_epsilon", "a_day"
+SOURCE, SHARES, LARGEST_EPSILON, A_DAY = "source", "shares_people", "largest_epsilon", "a_day"
 VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
 ALLOWED, CODE, SCORE = "allowed", "code", "score"
 
@@ -80,7 +80,7 @@ def templates_of(connection: sa.Connection, dataset: str) -> dict[str, Mapping[s
 
 
 @row_decoding()
-def largest_of(connection: sa.Connection, dataset: str, about: str = LARGEST) -> int | None:
+def largest_of(connection: sa.Connection, dataset: str, about: str = LARGEST_EPSILON) -> int | None:
     """The largest ε, in 10⁻¹², that the owner allows one run by Prefect, or a day (`A_DAY`); None for no limit.
 
     The smallest that was ever set, for the dataset or for a template that its name is of.

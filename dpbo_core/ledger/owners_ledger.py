@@ -11,7 +11,7 @@ from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
     ALLOWED,
     CODE,
-    LARGEST,
+    LARGEST_EPSILON,
     PUBLISHED,
     SHARES,
     SOURCE,
@@ -90,7 +90,7 @@ class OwnersLedger(RecordedStudies):
                 raise admission.another_cap(existing)
             for source in sources:
                 _allow(writer, budget.dataset, source)
-            for about, epsilon in ((LARGEST, largest_epsilon), (A_DAY, a_day)):
+            for about, epsilon in ((LARGEST_EPSILON, largest_epsilon), (A_DAY, a_day)):
                 if epsilon is not None:
                     _lower(writer, budget.dataset, about, allowed_units(epsilon))
         return existing is None
@@ -189,14 +189,14 @@ def _allow(writer: Writer, dataset: str, source: Source) -> bool:
 
 
 def _lower(writer: Writer, dataset: str, about: str, units: int) -> None:
-    """Record the largest ε, in 10⁻¹², of one Prefect run (`LARGEST`) or a day (`A_DAY`); a larger one is refused.
+    """Record the largest ε, in 10⁻¹², of a Prefect run or (`A_DAY`) of a day; a larger one than before is refused.
 
     Raises:
         PolicyRefused: it would be raised.
     """
     current = largest_of(writer.connection, dataset, about)
     if current is not None and units > current:
-        what, option = {LARGEST: ("one", "--largest-epsilon"), A_DAY: ("a day of them", "--a-day")}[about]
+        what, option = {LARGEST_EPSILON: ("one", "--largest-epsilon"), A_DAY: ("a day of them", "--a-day")}[about]
         raise PolicyRefused(
             f"of studies of dataset {dataset!r} that Prefect starts {what} may ask for {from_units(current):g}, "
             "which is never raised",

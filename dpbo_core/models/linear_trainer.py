@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.fast_exact_scores import SignedRows, StoredRows
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
-from dpbo_core.models.linear.newton import LARGEST, LogisticPath, Start
+from dpbo_core.models.linear.newton import MAX_ANCHOR_FEATURES, LogisticPath, Start
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of, counts
 from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
@@ -89,7 +89,11 @@ class LinearTrainer:
 
     @cached_property
     def _warm_path(self) -> LogisticPath | None:
-        return LogisticPath(self._signed_rows) if self.loss == "logistic" and self.X.shape[1] <= LARGEST else None
+        return (
+            LogisticPath(self._signed_rows)
+            if self.loss == "logistic" and self.X.shape[1] <= MAX_ANCHOR_FEATURES
+            else None
+        )
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """The cross-validated mean score at point["lambda"], in [0, G], or AUC of pairs within a fold; cached."""

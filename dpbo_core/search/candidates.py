@@ -20,7 +20,7 @@ from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.search.search_space import Axis, Categorical, Integer, SearchSpace, Value
 
-LARGEST = 2_000_000  # about 2 GB of posterior state at 100 steps; a larger Λ is refused, not attempted
+MAX_CANDIDATES = 2_000_000  # about 2 GB of posterior state at 100 steps; a larger Λ is refused, not attempted
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ def _values(axis: Axis, points: int) -> int:
 
 
 def _refuse_too_many(count: int) -> None:
-    if count > LARGEST:
+    if count > MAX_CANDIDATES:
         raise StudyInvalid(
-            f"the candidate set would have {count:,} points; this machine's memory is planned for {LARGEST:,}",
+            f"the candidate set would have {count:,} points, and at most {MAX_CANDIDATES:,} fit in memory",
             cause="the axes' numbers of points multiply",
             remedy='lower them, or set candidates = "sobol" and n_candidates in [search]',
         )

@@ -10,11 +10,11 @@ from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.search import USUAL_STEPS
 from dpbo_core.study.section import Name, PlainList, Section, StatedList, StatedTable, checked, limited, require
 
-LARGEST_EPSILON, LARGEST_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
+MAX_EPSILON, MAX_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
 
 
-def check_epsilon(key: str, epsilon: float, largest: float = LARGEST_EPSILON) -> None:
+def check_epsilon(key: str, epsilon: float, largest: float = MAX_EPSILON) -> None:
     """Refuse an ε that is not positive, finite and at most `largest`."""
     require(
         math.isfinite(epsilon) and epsilon > 0,
@@ -82,7 +82,7 @@ class BudgetSection(Section):
     """
 
     heading: ClassVar[str] = "budget"
-    epsilon: Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon, LARGEST_CAP))]
+    epsilon: Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon, MAX_CAP))]
     delta: Delta = 0.0
     editions: Annotated[
         int | None, limited("give the number of releases that the cap is planned for, at least 1", ge=1)

@@ -43,7 +43,7 @@ FOREIGN = (
     ),
 )
 OWN_SIZE = Refusal(("n_training",), "data.n_training is given for a bundled set", "a bundled set has its own")
-NEEDED = (
+REQUIRED_KEYS = (
     Refusal(("n_training",), "data.n_training is missing", "how many records are trained on is public", SIZE),
     Refusal(
         ("labels", "bounds"),
@@ -138,7 +138,7 @@ class SensitiveFiles(SensitiveSection):
 
     marks: ClassVar[tuple[str, ...]] = ("validation", "n_validation")
     needed: ClassVar[tuple[Refusal, ...]] = (
-        *NEEDED,
+        *REQUIRED_KEYS,
         Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED),
     )
 
@@ -149,7 +149,7 @@ class SensitiveFiles(SensitiveSection):
 class SensitiveTraining(SensitiveSection):
     """One sensitive file: models are trained on its records and scored on them."""
 
-    needed: ClassVar[tuple[Refusal, ...]] = (*NEEDED, Refusal(("training", "target"), *FILES_NEEDED))
+    needed: ClassVar[tuple[Refusal, ...]] = (*REQUIRED_KEYS, Refusal(("training", "target"), *FILES_NEEDED))
     size_key: ClassVar[str] = "n_training"
     has_validation: ClassVar[bool] = False
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.atomically import replace_atomically
 
-LARGEST = 65_536  # bytes of a message; ours have about 400
+MAX_MESSAGE_BYTES = 65_536  # bytes of a message; ours have about 400
 FORMAT = 1
 HUGE = 1e100  # the search squares what it is told
 
@@ -133,11 +133,11 @@ def read_message(kind: type[M], path: Path) -> M:
     problem = ""
     try:
         with path.open("rb") as file:
-            text = file.read(LARGEST + 1)
+            text = file.read(MAX_MESSAGE_BYTES + 1)
     except OSError as error:
         problem = f"cannot be read ({(error.strerror or 'no reason given').lower()})"
     else:
-        message = None if len(text) > LARGEST else _parse_message(kind, text)
+        message = None if len(text) > MAX_MESSAGE_BYTES else _parse_message(kind, text)
         if message is not None:
             return message
         problem = f"is not a whole {kind.kind}"

@@ -52,7 +52,7 @@ def noised(
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
 MOST_STEPS = 1_000_000
 LOGISTIC_ONLY = "its proof is for regularised logistic regression on two classes"
-LARGEST = 1e100  # of λ: squares of the weights stay numbers
+MAX_REGULARIZATION = 1e100  # of λ: squares of the weights stay numbers
 
 
 def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
@@ -65,7 +65,7 @@ def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_no
 
 def solvable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> bool:
     """Whether a solver can come within `tolerance(…)` of the minimiser on every data set of that size."""
-    if not regularization <= LARGEST:
+    if not regularization <= MAX_REGULARIZATION:
         return False
     tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)
     if not tau * n_records * regularization <= 1.0:
@@ -81,9 +81,9 @@ def check_solvable(
     if solvable_at(regularization=regularization):
         return
     problem = f"lambda = {regularization:g} cannot be solved by {algorithm} on {n_records:,} records"
-    if regularization > LARGEST:
+    if regularization > MAX_REGULARIZATION:
         raise StudyInvalid(problem, cause="its square is no number", remedy="lower the high end of lambda")
-    low, high = math.log(1e-300), math.log(0.99 * LARGEST)
+    low, high = math.log(1e-300), math.log(0.99 * MAX_REGULARIZATION)
     if not solvable_at(regularization=math.exp(high)):
         raise StudyInvalid(
             problem,

@@ -53,7 +53,7 @@ OURS = {  # in the order of --help: its home, and its line there
 }
 OF_FEATURES: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
 VERBS = ChainMap(OURS, cast("dict[str, tuple[str, str]]", OF_FEATURES))
-FIRST = 8  # of them are what most people need; the rest stands under "also"
+N_COMMON_COMMANDS = 8  # of them are what most people need; the rest stands under "also"
 
 
 WITH_A_RESULT = {"show", "tune", "evaluate", "plan", "verify", *OF_FEATURES}
@@ -67,7 +67,7 @@ class Verbs(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  click hands it over
         """Write the commands of a first project in the order of use, then all others."""
         lines = [(name, VERBS[name][1]) for name in (*OURS, *OF_FEATURES)]
-        for title, section in (("Commands", lines[:FIRST]), ("Also", lines[FIRST:])):
+        for title, section in (("Commands", lines[:N_COMMON_COMMANDS]), ("Also", lines[N_COMMON_COMMANDS:])):
             with formatter.section(title):
                 formatter.write_dl(section)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 STDOUT = 1
 GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
-NEEDED = (
+WARM_MODULES = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
     "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
 )  # fmt: skip
@@ -110,7 +110,7 @@ def flows_here(name: str) -> Iterator[None]:
     else:
         announce_stage(name, "starting Prefect and MLflow")
         _prepare_stores()
-        with own_output(), run_server(NEEDED), without_heartbeat(), acting_as_owner():
+        with own_output(), run_server(WARM_MODULES), without_heartbeat(), acting_as_owner():
             yield
 
 

@@ -62,7 +62,7 @@ READING_FIELDS = frozenset(  # of the schema's root; the one that lists artifact
     ("mlflowGetExperiment", "mlflowGetRun", "mlflowGetMetricHistoryBulkInterval", "mlflowSearchModelVersions",
      "mlflowSearchRuns", "mlflowSearchDatasets")
 )  # fmt: skip
-LARGEST = 2**20  # bytes of a request
+MAX_REQUEST_BYTES = 2**20  # bytes of a request
 LONGEST_QUERY = 2**15  # characters of a GraphQL document
 PIECE = 2**16
 
@@ -170,7 +170,7 @@ async def _body(request: Request) -> bytes | None:
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)
-        if length > LARGEST:
+        if length > MAX_REQUEST_BYTES:
             return None
         pieces.append(piece)
     return b"".join(pieces)
@@ -192,7 +192,7 @@ def unfolded(page: bytes) -> bytes:
 
 def passes(method: str, path: str, body: bytes) -> bool:
     """Whether a request to MLflow's server only reads, and no artifact, so that it may go on; `path` is decoded."""
-    if len(body) > LARGEST or ".." in path.split("/"):
+    if len(body) > MAX_REQUEST_BYTES or ".." in path.split("/"):
         return False
     if method == "GET":
         return READABLE.fullmatch(path) is not None

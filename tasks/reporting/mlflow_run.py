@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
 AT_ONCE = 100  # parameters that MLflow takes in one request
-FIRST = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
+MAIN_PICTURES = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
 
 def find_release(release: Release, tracking_uri: str) -> Tracked | None:
@@ -178,7 +178,7 @@ def run_note(
     """The Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
     document = release_document(release, budget=account_line(account, study=release.study), model=model)
     shown = [path.name for path in pictures]
-    embed = "\n\n".join(embedded(name, run_id) for name in FIRST if name in shown)
+    embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)
     return "\n\n".join(
         (markdown(document, pictures=embed, n_tables=1), *_of_mlflow(release, account, run_id, model))
     )

@@ -45,7 +45,7 @@ READING = (
     "what noise and so many {counted}, if drawn independently, leave open together of all such {counted}; nine "
     "times in ten each"
 )
-ONCE = (
+PERSON_WEIGHTS = (
     "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "
     "as what cannot be read"
 )
@@ -188,7 +188,7 @@ def report_facts(value: Figures, facts: Figures, best: Figures | None = None) ->
         yield _best_threshold(best, counted)
     if "metrics" in value:
         if "n_persons" in facts:
-            yield Fact("persons", ONCE.format(n=facts["n_persons"]))
+            yield Fact("persons", PERSON_WEIGHTS.format(n=facts["n_persons"]))
         yield Fact("intervals", READING.format(counted=counted))
     if "optimism" in facts:
         yield Fact("optimism", facts["optimism"])

@@ -28,7 +28,7 @@ from dpbo_core.privacy.release import Release, Spend
 
 _SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
 
-LARGEST = 1e15  # of any amount: far beyond what anybody guarantees, far within what double precision adds up
+MAX_AMOUNT = 1e15  # of any amount: far beyond what anybody guarantees, far within what double precision adds up
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _in_range(release: Release) -> bool:
     amounts = [release.guarantee.epsilon, release.guarantee.delta]
     for spend in release.spends:
         amounts += [spend.epsilon, spend.delta, spend.rho, spend.sensitivity, spend.noise_scale]
-    return all(amount <= LARGEST or amount == math.inf for amount in amounts)
+    return all(amount <= MAX_AMOUNT or amount == math.inf for amount in amounts)
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
@@ -116,7 +116,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
 
 def _check_price(spend: Spend, declared: Declared) -> None:
     worth = declared.mechanisms.get(spend.mechanism)
-    scaled = spend.sensitivity > 0.0 and spend.noise_scale * LARGEST > spend.sensitivity  # the ratio is squared
+    scaled = spend.sensitivity > 0.0 and spend.noise_scale * MAX_AMOUNT > spend.sensitivity  # the ratio is squared
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):
         raise _underpriced_draw(spend)
     epsilon, rho = worth.of(spend)

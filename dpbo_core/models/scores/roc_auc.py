@@ -25,7 +25,7 @@ from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
 from dpbo_core.models.scores.record import RecordScore, Scores, Verb
 
 N_CELLS = 2**16
-LARGEST = 1e300  # of a decision value: beyond it every number is as large
+MAX_DECISION_VALUE = 1e300  # of a decision value: beyond it every number is as large
 
 
 def _squashed(t: Scores) -> Scores:
@@ -60,9 +60,9 @@ class Decisions(RecordScore):
         """Each record's histogram cell, (k,), by its decision value, plus 1; the lowest where not finite."""
         with np.errstate(all="ignore"):
             values = _values(outcome)
-            own = _squashed(np.clip((values - self.centre) / self.scale, -LARGEST, LARGEST))
+            own = _squashed(np.clip((values - self.centre) / self.scale, -MAX_DECISION_VALUE, MAX_DECISION_VALUE))
             wide = values if self.verb == "decision_function" else np.log(values) - np.log1p(-values)
-            cells = _cell(0.5 * own + 0.5 * _squashed(np.clip(wide, -LARGEST, LARGEST)))
+            cells = _cell(0.5 * own + 0.5 * _squashed(np.clip(wide, -MAX_DECISION_VALUE, MAX_DECISION_VALUE)))
         return 1.0 + np.where(np.isfinite(values), cells, 0)
 
 
@@ -87,10 +87,10 @@ class RocAuc(PairScore):
             if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):
                 continue
             values = _values(outcome)
-            finite = np.clip(values[np.isfinite(values)], -LARGEST, LARGEST)
+            finite = np.clip(values[np.isfinite(values)], -MAX_DECISION_VALUE, MAX_DECISION_VALUE)
             low, centre, high = np.quantile(finite, [0.25, 0.5, 0.75]) if len(finite) else (0.0, 0.0, 0.0)
             scale = float(high - low)
-            return Decisions(verb, float(centre), scale if 0.0 < scale < LARGEST else 1.0)
+            return Decisions(verb, float(centre), scale if 0.0 < scale < MAX_DECISION_VALUE else 1.0)
         raise StudyInvalid(
             f"{name} gives neither decision values nor probabilities, so that nothing ranks the records",
             cause="it names a class alone, or fails on the public rows",
