@@ -63,7 +63,7 @@ def evaluate_run(run: Run, *, epsilon: float | None, model: str | None) -> Evalu
 
     @policies.private_flow(name="evaluate privately", **policies.FLOW)
     def evaluate_privately(study: StudySpec, folder: str, epsilon: float | None, model: str | None) -> Evaluated:
-        """The same as the flow for whoever has a study."""
+        """Return the same as the flow for whoever has a study."""
         try:
             return evaluate_in(PrivateFlow.begin(folder), run, epsilon=epsilon, model=model)
         except DpboError as error:
@@ -88,7 +88,7 @@ def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: st
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
-    """How many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
+    """Return how many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
     return 1 + (result is not None and not result.replayed) + (tracked is not None)
 
 

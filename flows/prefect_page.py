@@ -81,7 +81,7 @@ def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
 
 
 def in_a_line(result: "StudyResult | EvaluationResult") -> str:
-    """The release in a line, for a run's state message: its first figures and strongest answers."""
+    """Return the release in a line, for a run's state message: its first figures and strongest answers."""
     document = release_document(result.release)
     figures = [f"{row[0]} {row[1]}" for table in document.short_tables[:1] for row in table.rows]
     answers = [f"{fact.name} {fact.strong}" for fact in document.answers if fact.strong]
@@ -99,7 +99,7 @@ def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
 
 
 def slug(name: str) -> str:
-    """A study's name reduced to the letters that Prefect allows in a key."""
+    """Return a study's name reduced to the letters that Prefect allows in a key."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
 
 

@@ -87,7 +87,7 @@ class PrivateFlow:
         return replace(self, context=replace(self.context, scheduled=True))
 
     def before_charge(self, study: StudySpec, context: QueryContext, *queries: PrivateQuery) -> QueryContext:
-        """What a first charge of some queries waits for: the context in which they may be charged.
+        """Return what a first charge of some queries waits for: the context in which they may be charged.
 
         Nothing is charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
         """

@@ -19,7 +19,7 @@ RUN_OF_PROCESS = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
 
 
 def state_name(error: DpboError) -> str:
-    """The name of the state in which a run ends that raised this error."""
+    """Return the name of the state in which a run ends that raised this error."""
     if isinstance(error, PolicyRefused):
         return POLICY
     return BUDGET if isinstance(error, BudgetRefused) else "Failed"

@@ -26,7 +26,7 @@ HEAD = ("name", "edition", "method", "accepts")
 
 
 def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
-    """The study in a flow's parameter: a spec, or tables read as strictly as a file."""
+    """Return the study in a flow's parameter: a spec, or tables read as strictly as a file."""
     if isinstance(form, StudySpec):
         return form
     if isinstance(form.get("study"), Mapping):
@@ -38,7 +38,7 @@ def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
 
 
 def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
-    """The study in the file that a scheduled run names, refused if its SHA-256 is not `frozen` (None: any).
+    """Return the study in the file that a scheduled run names, refused if its SHA-256 is not `frozen` (None: any).
 
     Args:
         path: a parameter of the run, which whoever may start runs can give.
@@ -70,8 +70,8 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with fields such as {date} filled for `moment` in UTC, in paths too; an edition without a field
-    becomes the time.
+    """Return the study with fields such as {date} filled for `moment` in UTC, in paths too; an edition without a
+    field becomes the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
     """

@@ -62,7 +62,7 @@ POLL = 2  # seconds between two looks for a run that is due
 
 @policies.private_flow(name="tune on schedule", **policies.FLOW)
 def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
-    """A scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
+    """Return a scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
@@ -88,14 +88,14 @@ def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
 
 
 def failed_in_a_line(error: DpboError, study: StudySpec | str) -> State[Any]:
-    """The state of a scheduled run that an error ended; `dpbo serve` prints its name and message."""
+    """Return the state of a scheduled run that an error ended; `dpbo serve` prints its name and message."""
     print_line(f"{state_name(error)}. {error.message()}")
     state: State[Any] = failed_run(error, study)
     return state
 
 
 def fired_at() -> datetime:
-    """The UTC time at which this run was due by its schedule, or was started by hand."""
+    """Return the UTC time at which this run was due by its schedule, or was started by hand."""
     run = current_flow_run()
     if run is None or run.expected_start_time is None:
         return datetime.now(UTC).replace(microsecond=0)
@@ -239,7 +239,7 @@ def without_traces() -> None:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether an error, or one in its group, means that no server answered."""
+    """Return whether an error, or one in its group, means that no server answered."""
     if isinstance(error, BaseExceptionGroup):
         return any(is_outage(part) for part in error.exceptions)
     return isinstance(error, httpx.TransportError) or OUTAGE in str(error)

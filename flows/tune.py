@@ -80,7 +80,7 @@ def tune_run(run: Run, *, register: bool = False) -> Tuned:
 
     @policies.private_flow(name="tune privately", **policies.FLOW)
     def tune_privately(study: StudySpec, folder: str, register: bool) -> Tuned:
-        """The same as the flow for whoever has a study."""
+        """Return the same as the flow for whoever has a study."""
         try:
             tuned = tune(PrivateFlow.begin(folder, registers=register), run)
         except DpboError as error:

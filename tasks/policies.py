@@ -67,7 +67,7 @@ def may_pass(_task: Any, _run: Any, state: Any) -> bool:
 
 
 def or_refused(work: Callable[[], T]) -> T | BudgetRefused:
-    """The result of `work`, or the ledger's refusal as a value, so that Prefect logs no traceback of it."""
+    """Return the result of `work`, or the ledger's refusal as a value, so that Prefect logs no traceback of it."""
     try:
         return work()
     except BudgetRefused as refused:

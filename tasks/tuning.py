@@ -78,7 +78,7 @@ def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Rel
 
 @private_task(name="draw the release", **policies.SENSITIVE_TASK)
 def finish(study: StudyRun | ReplayedStudy) -> StudyResult:
-    """The release of a study: its remaining draws made once and recorded, or all of it read back."""
+    """Return the release of a study: its remaining draws made once and recorded, or all of it read back."""
     return study.finish()
 
 

@@ -107,21 +107,21 @@ class Select:
         return f"FROM {self.table_name}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
-        """The SQL that selects `columns`, each cast to text."""
+        """Return the SQL that selects `columns`, each cast to text."""
         return f"SELECT {', '.join(f'{_quoted(name)}::text' for name in columns)} {self.source}"
 
     def names(self) -> str:
-        """The SQL that selects no row, to learn the columns' names."""
+        """Return the SQL that selects no row, to learn the columns' names."""
         listed = ", ".join(map(_quoted, self.columns)) or "*"
         return f"SELECT {listed} FROM {self.table_name} LIMIT 0"  # noqa: S608  quoted
 
     def count(self) -> str:
-        """The SQL that counts the rows."""
+        """Return the SQL that counts the rows."""
         return f"SELECT count(*) FROM (SELECT {self.source}) AS selected"  # noqa: S608  as above
 
 
 def _quoted(name: str) -> str:
-    """A name quoted for PostgreSQL, whatever characters it holds."""
+    """Return a name quoted for PostgreSQL, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -148,7 +148,7 @@ def _select(query: str, shown_as: str) -> Select:
 
 
 def _unquoted_name(text: str) -> str:
-    """The name that a quoted or unquoted SQL identifier stands for."""
+    """Return the name that a quoted or unquoted SQL identifier stands for."""
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
@@ -184,11 +184,11 @@ class RowGroup:
     suffix: ClassVar[str] = ".parquet"
 
     def resolve(self) -> "RowGroup":
-        """The same row group of the Parquet file, its path without symbolic links."""
+        """Return the same row group of the Parquet file, its path without symbolic links."""
         return RowGroup(self.path.resolve(), self.index)
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
-        """The bytes of the whole Parquet file that the row group is in, as a stream."""
+        """Return the bytes of the whole Parquet file that the row group is in, as a stream."""
         return self.path.open(mode)
 
 
@@ -198,7 +198,7 @@ Part = Path | RowGroup | ObjectAddress  # one file of several
 
 
 def is_address(text: str) -> bool:
-    """Whether the text is a URL and not a file's path."""
+    """Return whether the text is a URL and not a file's path."""
     return "://" in text
 
 
@@ -297,7 +297,7 @@ def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, .
 
 
 def files_of(path: Place) -> tuple[Path, ...]:
-    """The Parquet files of a local folder, sorted; empty for a single table."""
+    """Return the Parquet files of a local folder, sorted; empty for a single table."""
     if not isinstance(path, Path):
         return ()
     try:

@@ -24,7 +24,7 @@ Memory = NDArray[Any]
 
 
 def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
-    """Whether public and sensitive tables or targets share an object or memory; equal values do not count.
+    """Return whether public and sensitive tables or targets share an object or memory; equal values do not count.
 
     Slices that share no element are two tables, as the two parts of a split are. Tables of pandas, polars, Arrow
     and NumPy are looked through; those of other libraries are compared as objects only. (Truth values of Arrow and
@@ -38,7 +38,7 @@ def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
 
 
 def _memory_of_table(table: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of a table (data frame, series or array) lie."""
+    """Yield the memory ranges in which the values of a table (data frame, series or array) lie."""
     arrow = nw.dependencies.get_pyarrow()
     try:
         frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -58,7 +58,7 @@ def _memory_of_table(table: Any) -> Iterator[Memory]:
 
 
 def _memory_of_column(column: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of one column of pandas, polars or Arrow lie."""
+    """Yield the memory ranges in which the values of one column of pandas, polars or Arrow lie."""
     arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
     if isinstance(column, np.ndarray):
         yield np.asarray(column)
@@ -77,7 +77,7 @@ def _memory_of_column(column: Any) -> Iterator[Memory]:
 
 
 def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of a polars column lie; none for a kind that would be copied."""
+    """Yield the memory ranges in which the values of a polars column lie; none for a kind that would be copied."""
     physical = column.to_physical()  # of dates and categories, their numbers; else itself
     kind = physical.dtype
     if kind.is_numeric() or kind in (polars.Boolean, polars.String, polars.Binary):  # what is handed over uncopied
@@ -86,7 +86,7 @@ def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
 
 
 def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
-    """The memory range of an Arrow array's own values: a slice keeps the buffers of the whole."""
+    """Yield the memory range of an Arrow array's own values: a slice keeps the buffers of the whole."""
     import pyarrow as pa
 
     if isinstance(chunk.type, pa.BaseExtensionType):
@@ -117,7 +117,7 @@ def _bits(kind: Any) -> int:
 
 
 def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
-    """Whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
+    """Return whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
     ends = sorted(
         (*np.lib.array_utils.byte_bounds(array), side, number)
         for side, arrays in enumerate((ours, theirs))
@@ -136,7 +136,7 @@ def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
 
 
 def _share_an_element(one: Memory, other: Memory) -> bool:
-    """Whether two arrays share an element of memory; True where that is too hard to tell."""
+    """Return whether two arrays share an element of memory; True where that is too hard to tell."""
     work: Any = WORK  # NumPy's annotation knows two of the numbers it takes
     try:
         return bool(np.shares_memory(one, other, max_work=work))

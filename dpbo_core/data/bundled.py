@@ -72,7 +72,7 @@ FEATURES = {
 
 
 def n_records(name: str) -> int:
-    """The number of records of the bundled data set `name`; any other name is refused.
+    """Return the number of records of the bundled data set `name`; any other name is refused.
 
     Raises:
         StudyInvalid: there is no such set; names the nearest.
@@ -88,7 +88,7 @@ def n_records(name: str) -> int:
 
 
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
-    """The class labels of a bundled data set, and under "*" the bounds of all its columns, if documented."""
+    """Return the class labels of a bundled data set, and under "*" the bounds of all its columns, if documented."""
     n_records(name)
     classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "screening": 2, "two_scanners": 10, "wine": 3}[name]
     return tuple(map(float, range(classes))), {"*": INK[name]} if name in INK else {}
@@ -131,19 +131,19 @@ def load(name: str, share: float) -> tuple[Table, Table]:
 
 
 def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
-    """A mask (n,), True for the records that go to the validation half."""
+    """Return a mask (n,), True for the records that go to the validation half."""
     p, q = _exact(share).as_integer_ratio()
     steps = [-(-i * p // q) for i in range(n + 1)]  # ⌈i·s⌉
     return np.diff(np.array(steps)) > 0
 
 
 def _exact(share: float) -> Fraction:
-    """The exact fraction of a share's decimal text."""
+    """Return the exact fraction of a share's decimal text."""
     return Fraction(repr(float(share)))
 
 
 def _values_of(name: str) -> NDArray[np.float64]:
-    """The features and then the class of each record of a bundled data set, (n, d + 1).
+    """Return the features and then the class of each record of a bundled data set, (n, d + 1).
 
     Raises:
         StudyInvalid: scikit-learn is not installed with its data.
@@ -164,7 +164,7 @@ def _values_of(name: str) -> NDArray[np.float64]:
 
 
 def _screening() -> NDArray[np.float64]:
-    """The simulated records, (n, d + 1): standard normal markers; their first twelve sum to the log-odds."""
+    """Return the simulated records, (n, d + 1): standard normal markers; their first twelve sum to the log-odds."""
     drawn = np.random.RandomState(SEED)
     markers = drawn.normal(size=(n_records("screening"), MARKERS)).round(3)
     odds = np.exp(markers[:, :TELLING].sum(axis=1))

@@ -33,17 +33,17 @@ RANDOM = (np.random.RandomState, np.random.Generator, np.random.BitGenerator, ra
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a text, a truth value or a finite number of Python's own, as JSON has it."""
+    """Return whether a value is a text, a truth value or a finite number of Python's own, as JSON has it."""
     return type(value) in PLAIN and (type(value) is not float or math.isfinite(value))
 
 
 def unwrapped(value: Any) -> Any:
-    """A number, truth value or text of NumPy as the Python value that it holds; anything else as it is."""
+    """Return a number, truth value or text of NumPy as the Python value that it holds; anything else as it is."""
     return value.item() if isinstance(value, SCALARS) and not isinstance(value, np.timedelta64) else value
 
 
 def key_of(value: Any) -> str:
-    """The key of a value: a text that says its type and its content, the same in every process.
+    """Return the key of a value: a text that says its type and its content, the same in every process.
 
     An estimator's is that of its unfitted copy, which is what is trained.
 
@@ -57,7 +57,7 @@ def key_of(value: Any) -> str:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a value by scikit-learn's own rule, so that no training changes what was given.
+    """Return a copy of a value by scikit-learn's own rule, so that no training changes what was given.
 
     Raises:
         StudyInvalid: it cannot be copied.
@@ -75,7 +75,7 @@ def copied(value: Any) -> Any:
 
 
 def point_key(point: Mapping[str, Any]) -> str:
-    """The key of a point's hyperparameters, whatever their order."""
+    """Return the key of a point's hyperparameters, whatever their order."""
     return repr(sorted((name, key_of(value)) for name, value in point.items()))
 
 
@@ -98,7 +98,7 @@ def content_of(value: Any) -> tuple[str, bool]:
 
 
 def refused(what: str, cause: str) -> StudyInvalid:
-    """The error for a value without content of its own: `what` it is and the `cause`."""
+    """Return the error for a value without content of its own: `what` it is and the `cause`."""
     return StudyInvalid(
         f"{what} cannot be told from another by its content",
         cause=cause,
@@ -130,13 +130,13 @@ def names_of(values: Sequence[Any], keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def shown(value: Any) -> str:
-    """A short text of a value for people, the same in every process; it may leave something out."""
+    """Return a short text of a value for people, the same in every process; it may leave something out."""
     text = " ".join(_in_words(value, 0).split())
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 def _in_words(value: Any, depth: int) -> str:
-    """The text of a value, whose parts below a depth of three are left out."""
+    """Return the text of a value, whose parts below a depth of three are left out."""
     value = unwrapped(value)
     if type(value) in PLAIN or value is None:
         return repr(value)
@@ -163,7 +163,7 @@ def _in_words(value: Any, depth: int) -> str:
 
 
 def _changed_parameters(estimator: Any, depth: int) -> str:
-    """The parameters of an estimator that are not its class's defaults, as text; those of a kernel all."""
+    """Return the parameters of an estimator that are not its class's defaults, as text; those of a kernel all."""
     import inspect
 
     try:
@@ -193,7 +193,7 @@ class _Walk:
         self._done: dict[int, tuple[Any, str]] = {}  # by id, with the object, so that no other gets its id
 
     def digest(self, value: Any) -> str:
-        """The digest of a value."""
+        """Return the digest of a value."""
         value = unwrapped(value)
         if type(value) in (*PLAIN, type(None), complex, bytes, type(Ellipsis)):
             return _sealed(type(value).__name__, repr(value))
@@ -210,7 +210,7 @@ class _Walk:
         return digest
 
     def _of(self, value: Any) -> str:
-        """The digest of a value that has parts."""
+        """Return the digest of a value that has parts."""
         if isinstance(value, (Iterator, RANDOM)):
             raise refused(f"a {type(value).__name__}", "it changes when it is used")
         if type(value) in (list, tuple):
@@ -233,11 +233,11 @@ class _Walk:
         return self._reduced(value)
 
     def _pairs(self, items: Any) -> list[str]:
-        """The digests of a dict's items, sorted."""
+        """Return the digests of a dict's items, sorted."""
         return sorted(_sealed("item", self.digest(name), self.digest(item)) for name, item in items)
 
     def _array(self, array: Any) -> str:
-        """The digest of an array: its type, its shape and its numbers."""
+        """Return the digest of an array: its type, its shape and its numbers."""
         kind = ("array", str(array.dtype), str(array.dtype.descr), str(array.shape))
         if array.dtype.hasobject:
             return _sealed(*kind, *map(self.digest, array.ravel().tolist()))
@@ -252,7 +252,7 @@ class _Walk:
         return _sealed(type(frame).__name__, self.digest([names, index, cells]))
 
     def _class(self, kind: type) -> str:
-        """The digest of a class: its name, and its code where it is the user's own."""
+        """Return the digest of a class: its name, and its code where it is the user's own."""
         name = f"{kind.__module__}.{kind.__qualname__}"
         if _is_installed(kind.__module__):
             return _sealed("class", name)
@@ -269,7 +269,7 @@ class _Walk:
         return _sealed("class", name, *map(self.digest, kind.__bases__), *parts)
 
     def _attempted(self, value: Any) -> str:
-        """The digest of a value, or of its type alone where it has no content of its own."""
+        """Return the digest of a value, or of its type alone where it has no content of its own."""
         try:
             return self.digest(value)
         except Exception:  # noqa: BLE001  a class's member may be anything
@@ -286,7 +286,7 @@ class _Walk:
         return _sealed("function", name, self._code(function))
 
     def _code(self, function: FunctionType) -> str:
-        """The digest of what a function does: its code, its defaults, and what it takes from elsewhere."""
+        """Return the digest of what a function does: its code, its defaults, and what it takes from elsewhere."""
         defaults = (function.__defaults__, function.__kwdefaults__)
         return _sealed("code", code_text(function.__code__), self._attempted(defaults), *self.beside(function))
 
@@ -302,7 +302,7 @@ class _Walk:
         ]
 
     def _enclosed(self, cell: Any) -> str:
-        """The digest of what a function encloses: of another function its code, whatever its name."""
+        """Return the digest of what a function encloses: of another function its code, whatever its name."""
         try:
             item = cell.cell_contents
         except ValueError:  # nothing yet
@@ -316,7 +316,7 @@ class _Walk:
             self._above.pop()
 
     def _reduced(self, value: Any) -> str:
-        """The digest of any other object, by what pickle would write of it."""
+        """Return the digest of any other object, by what pickle would write of it."""
         reducer = copyreg.dispatch_table.get(type(value))
         reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
         if isinstance(reduced, str):  # the name of something in a module
@@ -336,7 +336,7 @@ class _Walk:
 
 
 def _sealed(*parts: str) -> str:
-    """The SHA-256 of texts, each with its length before it."""
+    """Return the SHA-256 of texts, each with its length before it."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
@@ -349,7 +349,7 @@ def _is_named(item: Any) -> bool:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """The names that a function's code looks up, nested functions included."""
+    """Return the names that a function's code looks up, nested functions included."""
     return set(code.co_names).union(*(_names_in(item) for item in code.co_consts if isinstance(item, CodeType)))
 
 
@@ -370,7 +370,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def code_text(code: CodeType) -> str:
-    """A function's instructions, names and constants as text, nested functions included."""
+    """Return a function's instructions, names and constants as text, nested functions included."""
     constants = [code_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
 
@@ -382,7 +382,7 @@ def _constant(item: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(module: str) -> bool:
-    """Whether a module is Python's or an installed package's, so that its name says what it is."""
+    """Return whether a module is Python's or an installed package's, so that its name says what it is."""
     if module.startswith(INSTALLED) or module.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)

@@ -98,7 +98,7 @@ def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) 
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """A CSV header's column names and the number of lines after it, none parsed; refused where it is none.
+    """Return a CSV header's column names and the number of lines after it, none parsed; refused where it is none.
 
     Raises:
         StudyInvalid: the first line is no CSV header.
@@ -112,13 +112,13 @@ def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
 
 
 def header_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
-    """The header of a CSV file, by `csv_header`."""
+    """Return the header of a CSV file, by `csv_header`."""
     with contents.open("rb") as file:
         return csv_header(file, mode=mode, shown_as=shown_as)
 
 
 def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
-    """The records of a CSV file, by `read_csv`."""
+    """Return the records of a CSV file, by `read_csv`."""
     with contents.open("rb") as file:
         return read_csv(file, mode=mode, shown_as=shown_as)
 
@@ -131,7 +131,7 @@ def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterabl
 
 
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
-    """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
+    """Return all records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
         file: read from its first byte on.

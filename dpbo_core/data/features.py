@@ -88,7 +88,7 @@ Missing = Literal["refuse", "mean"]
 
 
 def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing = "refuse") -> Feature:
-    """The feature that a PUBLIC column makes; over 50 texts, infinity and, by `missing`, gaps are refused.
+    """Return the feature that a PUBLIC column makes; over 50 texts, infinity and, by `missing`, gaps are refused.
 
     Args:
         name: the column.
@@ -157,7 +157,7 @@ def check_targets(target: str, table: Table) -> None:
 
 
 def present(column: Column) -> NDArray[np.bool_]:
-    """Mask (m,) of the records where the column holds a finite number or a text."""
+    """Return a mask (m,) of the records where the column holds a finite number or a text."""
     usable = np.isfinite(numbers(column))
     if column.dtype == object:
         usable |= np.array([isinstance(value, str) for value in column], dtype=np.bool_)
@@ -185,7 +185,7 @@ def _refuse_missing(name: str, table: Table) -> None:
 
 
 def _mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The mean and standard deviation of values, without overflow."""
+    """Return the mean and standard deviation of values, without overflow."""
     if values.min() == values.max():
         return float(values[0]), 0.0
     # A power of two as the unit changes no digit, and neither sums nor squares can overflow.

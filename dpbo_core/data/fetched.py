@@ -49,7 +49,7 @@ class StoredObject:
     suffix: str
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:  # noqa: ARG002  as a path is opened
-        """The downloaded bytes of the object, as a stream."""
+        """Return the downloaded bytes of the object, as a stream."""
         return io.BytesIO(self.content)
 
 
@@ -75,7 +75,7 @@ class QueryRows:
         return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
 
     def cells(self, column: str) -> tuple[bytes | None, ...]:
-        """The values of one column as the database's texts, None for NULL."""
+        """Return the values of one column as the database's texts, None for NULL."""
         return self.columns[[name.strip() for name in self.names].index(column)]
 
 
@@ -182,7 +182,7 @@ def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
 
 
 def unreachable(shown_as: str) -> StudyInvalid:
-    """The one error for whatever fails while a sensitive table is fetched: it tells no cause."""
+    """Return the one error for whatever fails while a sensitive table is fetched: it tells no cause."""
     return StudyInvalid(
         f"{shown_as} could not be fetched",
         cause="no server there, no such object, table or column, no right to read it, or a server that wants a "
@@ -209,7 +209,7 @@ def _require_driver() -> None:
 
 
 def _connected(place: QueryAddress) -> Any:
-    """A read-only PostgreSQL connection, texts as bytes; psycopg's logger is silenced for the whole process.
+    """Return a read-only PostgreSQL connection, texts as bytes; psycopg's logger is silenced for the whole process.
 
     A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
     its place: a server that asks for that is refused, unless it proved its name by a certificate.
@@ -231,7 +231,7 @@ def _connected(place: QueryAddress) -> Any:
 
 
 def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
-    """The names of a query's columns, in order, as the database has them; no row is asked for."""
+    """Return the names of a query's columns, in order, as the database has them; no row is asked for."""
     described = connection.execute(place.select.names().encode()).pgresult
     return tuple(described.fname(i).decode() for i in range(described.nfields))
 
@@ -307,7 +307,7 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
 
 
 def state_of(place: ObjectAddress) -> ObjectState:
-    """When an object was last written, in nanoseconds, and its length; a missing one raises OSError.
+    """Return when an object was last written, in nanoseconds, and its length; a missing one raises OSError.
 
     Raises:
         OSError: there is no such object.
@@ -319,12 +319,12 @@ def state_of(place: ObjectAddress) -> ObjectState:
 
 
 def _open_object(place: ObjectAddress) -> Any:
-    """An open file that reads an object from its store."""
+    """Return an open file that reads an object from its store."""
     return _store(place.settings).open_input_file(_store_path(place))
 
 
 def _store_path(place: ObjectAddress) -> str:
-    """The path of an object, bucket and key, as its store's file system takes it."""
+    """Return the path of an object, bucket and key, as its store's file system takes it."""
     return f"{place.bucket}/{place.key}"
 
 
@@ -335,7 +335,7 @@ def _store(settings: tuple[tuple[str, str], ...]) -> Any:
 
 @lru_cache(maxsize=4)
 def _made_store(settings: tuple[tuple[str, str], ...], *_: Any) -> Any:
-    """A new S3 file system with these settings, which keeps its connections; nothing is asked yet."""
+    """Return a new S3 file system with these settings, which keeps its connections; nothing is asked yet."""
     from pyarrow import fs
 
     return fs.S3FileSystem(

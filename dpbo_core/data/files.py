@@ -45,8 +45,8 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of a file as a table: a broken one raises if the file is PUBLIC, and is only marked if it is
-    sensitive, for which core dumps are disabled first.
+    """Return all records of a file as a table: a broken one raises if the file is PUBLIC, and is only marked if it
+    is sensitive, for which core dumps are disabled first.
 
     Args:
         path: where the file is, or what was fetched.

@@ -23,7 +23,7 @@ class Header:
 
 
 def missing_file(shown_as: str) -> StudyInvalid:
-    """The error to raise where a study names a file that is not there."""
+    """Return the error to raise where a study names a file that is not there."""
     return StudyInvalid(
         f"there is no file {shown_as}",
         cause="the path is misspelt, or relative to another folder than the study file's",
@@ -125,7 +125,7 @@ def check_record_count(
 
 
 def counted_columns(n: int) -> str:
-    """The words "1 column", or "n columns"."""
+    """Return the words "1 column", or "n columns"."""
     return f"{n} column{'s' * (n != 1)}"
 
 
@@ -139,6 +139,6 @@ def _quoted(names: Collection[str], allowed: Collection[str] | None = None) -> s
 
 
 def _nearest_column(name: str, names: Collection[str]) -> str:
-    """A hint, in parentheses, at the column name nearest to a wrong one; "" where none is near."""
+    """Return a hint, in parentheses, at the column name nearest to a wrong one; "" where none is near."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]!r})" if close else ""

@@ -68,8 +68,8 @@ class NamedColumn:
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """A raw cell as this column's type, or `CANNOT` if it does not convert; a gap becomes NaN, in a column of
-        truth values `CANNOT`.
+        """Return a raw cell as this column's type, or `CANNOT` if it does not convert; a gap becomes NaN, in a
+        column of truth values `CANNOT`.
         """
         if raw is None:
             return CANNOT if self.kind == "truth" else GAP
@@ -86,7 +86,7 @@ class NamedColumn:
         return meant if any(type(meant) is type(value) and meant == value for value in self.values) else CANNOT
 
     def _time_cell(self, raw: object) -> object:
-        """A time, or its text, as microseconds since 1970; `CANNOT` where it does not fit the column."""
+        """Return a time, or its text, as microseconds since 1970; `CANNOT` where it does not fit the column."""
         moment = time_of_text(raw) if type(raw) is str else raw
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return CANNOT
@@ -115,7 +115,7 @@ class NamedColumn:
 
 
 def _number_cell(raw: object) -> object:
-    """A value as a number that single precision holds; `CANNOT` where it is none."""
+    """Return a value as a number that single precision holds; `CANNOT` where it is none."""
     number = canonical(raw)
     if (
         not isinstance(number, float) or abs(number) > MAX_FLOAT32
@@ -125,7 +125,7 @@ def _number_cell(raw: object) -> object:
 
 
 def _text_cell(raw: object) -> object:
-    """A value as a text; `CANNOT` where it has none that can be encoded."""
+    """Return a value as a text; `CANNOT` where it has none that can be encoded."""
     if isinstance(raw, bool):
         return str(raw)
     if isinstance(raw, float):
@@ -140,7 +140,7 @@ def _text_cell(raw: object) -> object:
 
 
 def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.DataFrame":
-    """Rows (r, d) of converted values as a data frame; each of its rows depends on that row alone."""
+    """Return rows (r, d) of converted values as a data frame; each of its rows depends on that row alone."""
     import pandas as pd
 
     return pd.DataFrame({column.name: column.held(rows[:, j]) for j, column in enumerate(columns)})
@@ -154,21 +154,21 @@ class OfRows:
     columns: tuple[NamedColumn, ...]
 
     def predict(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `predict` on rows (r, d), which are made into a data frame."""
+        """Return the estimator's `predict` on rows (r, d), which are made into a data frame."""
         return self.estimator.predict(data_frame(self.columns, rows))
 
     def predict_proba(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `predict_proba` on rows (r, d), which are made into a data frame."""
+        """Return the estimator's `predict_proba` on rows (r, d), which are made into a data frame."""
         return self.estimator.predict_proba(data_frame(self.columns, rows))
 
     def decision_function(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `decision_function` on rows (r, d), which are made into a data frame."""
+        """Return the estimator's `decision_function` on rows (r, d), which are made into a data frame."""
         return self.estimator.decision_function(data_frame(self.columns, rows))
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """A list of copies of PUBLIC `rows` (k, d), in which one cell of each row, or every cell, is far out of range
-    or missing.
+    """Return a list of copies of PUBLIC `rows` (k, d), in which one cell of each row, or every cell, is far out of
+    range or missing.
     """
     tables = []
     for turn in range(4):
@@ -189,7 +189,7 @@ def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[
 
 
 def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = None) -> tuple[NamedColumn, ...]:
-    """The type of each PUBLIC column but the target, refused if a value fits none; `hints` are pandas types.
+    """Return the type of each PUBLIC column but the target, refused if a value fits none; `hints` are pandas types.
 
     Args:
         table: with its cells.
@@ -205,7 +205,7 @@ def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = Non
 
 
 def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
-    """The type of column `name` in the PUBLIC `table`; refused where a value does not fit it."""
+    """Return the type of column `name` in the PUBLIC `table`; refused where a value does not fit it."""
     cells = table.cells_of(name)
     made = kind_of(name, in_csv(cells) if table.csv else cells, hint)
     held = [made.cell(cell) for cell in cells]
@@ -243,7 +243,7 @@ def in_csv(cells: Cells) -> Cells:
 
 
 def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
-    """The type of the column that PUBLIC values (n,) make; `hint` is their pandas type."""
+    """Return the type of the column that PUBLIC values (n,) make; `hint` is their pandas type."""
     import pandas as pd
 
     text = str(pd.Series(["a"]).dtype)
@@ -268,7 +268,7 @@ def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
 
 def _parsed_text(cell: object) -> object:
-    """The value that a CSV text means: truth value, time, number or text; what is no text as it is."""
+    """Return the value that a CSV text means: truth value, time, number or text; what is no text as it is."""
     if not isinstance(cell, str):
         return cell
     if cell.lower() in ("true", "false"):

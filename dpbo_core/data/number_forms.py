@@ -40,8 +40,8 @@ def form_of(values: Iterable[Value]) -> str | None:
 
 
 def ambiguous_number(cells: Iterable[str]) -> str | None:
-    """A number among PUBLIC cells (m,) between semicolons whose sign may separate thousands or decimals: 1,442, or
-    1.442 beside a decimal comma. None where there is none, or another cell decides.
+    """Return a number among PUBLIC cells (m,) between semicolons whose sign may separate thousands or decimals:
+    1,442, or 1.442 beside a decimal comma. None where there is none, or another cell decides.
     """
     cells = [cell.strip() for cell in cells]
     sign = "." if any("," in cell for cell in cells) and any("." in cell for cell in cells) else ","

@@ -103,7 +103,7 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
 
 
 def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
-    """The names of a Parquet file's columns of texts, by its footer.
+    """Return the names of a Parquet file's columns of texts, by its footer.
 
     Raises:
         StudyInvalid: the file has no readable footer.
@@ -135,7 +135,7 @@ def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[obj
 
 
 def _values_one_by_one(column: Any) -> list[object]:
-    """The values of an Arrow column as a list, texts as bytes and short floats as NumPy's."""
+    """Return the values of an Arrow column as a list, texts as bytes and short floats as NumPy's."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -145,7 +145,7 @@ def _values_one_by_one(column: Any) -> list[object]:
 
 
 def _has_decimals_as_bytes(schema: Any) -> bool:
-    """Whether a column stores decimals as byte arrays, of no fixed length."""
+    """Return whether a column stores decimals as byte arrays, of no fixed length."""
     leaves = (schema.column(i) for i in range(len(schema)))
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
@@ -177,7 +177,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
 
 
 def _opened(file: Path | CheckedFile) -> Any:
-    """A file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
+    """Return a file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
     import pyarrow as pa
 
     return pa.PythonFile(file.open(), mode="r") if isinstance(file, CheckedFile) else pa.OSFile(str(file))
@@ -198,7 +198,7 @@ def _footer_bytes(path: ParquetFile) -> bytes:
 
 def _column_positions(footer: _Footer) -> list[int]:
     # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
-    """The positions of the file's columns, without the row index that pandas adds."""
+    """Return the positions of the file's columns, without the row index that pandas adds."""
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
 
@@ -222,7 +222,7 @@ def _written_column(values: Any) -> Column:
 
 
 def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical) -> Column:
-    """An Arrow column's values, of texts by `meaning_of`; all NaN where it is of another type."""
+    """Return an Arrow column's values, of texts by `meaning_of`; all NaN where it is of another type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
@@ -268,7 +268,7 @@ def _cells(values: Any) -> Cells:
 
 
 def _type_in_words(kind: Any) -> str:
-    """What a column of an Arrow type holds: "number", "decimal", "text", or "nothing" that is read."""
+    """Return what a column of an Arrow type holds: "number", "decimal", "text", or "nothing" that is read."""
     import pyarrow as pa
 
     is_ = pa.types

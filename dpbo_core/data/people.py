@@ -74,7 +74,7 @@ def _whole(value: float | np.floating[Any]) -> Person:
 
 
 def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
-    """Each record's person identifier, None for nobody's, from `column` of a file whose header was checked.
+    """Return each record's person identifier, None for nobody's, from `column` of a file whose header was checked.
 
     Raises:
         StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.
@@ -86,7 +86,7 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
 
 
 def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
-    """Mask (m,) of the records that do not count: beyond their person's first `at_most`, or of nobody."""
+    """Return a mask (m,) of the records that do not count: beyond their person's first `at_most`, or of nobody."""
     seen: Counter[str] = Counter()
     surplus = np.ones(len(people), dtype=np.bool_)
     for i, person in enumerate(people):

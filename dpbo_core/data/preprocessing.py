@@ -211,7 +211,7 @@ class Preprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Table) -> Encoded:
-        """The encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
+        """Return the encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
         `CANNOT` in named columns). Raises on its column names only.
 
         Raises:
@@ -242,7 +242,7 @@ class Preprocessing:
         return data_frame(self.columns, X)
 
     def _encoded(self, table: Table) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The rows (m, d) of a table, and a mask (m,) of those that cannot be used and mean nothing."""
+        """Return the rows (m, d) of a table, and a mask (m,) of those that cannot be used and mean nothing."""
         broken = table.broken.copy()
         if self.columns is not None:
             X = np.empty((table.n_records, len(self.columns)), dtype=object)
@@ -286,7 +286,7 @@ class Preprocessing:
         return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
 
     def _centers_and_scales(self) -> Scaling:
-        """The center and the scale of every feature, (d,) each, without the bias."""
+        """Return the center and the scale of every feature, (d,) each, without the bias."""
         widths = [len(feature.feature_names) for feature in self._encoded_features]
         pairs = [feature.center_and_scale for feature in self._encoded_features]
         return Scaling(
@@ -294,8 +294,8 @@ class Preprocessing:
         )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
-        """A function that writes the raw features of chosen records, column by column, and yields which features it
-        wrote; it marks in `broken` who has a gap, if they are chosen by a slice.
+        """Return a function that writes the raw features of chosen records, column by column, and yields which
+        features it wrote; it marks in `broken` who has a gap, if they are chosen by a slice.
         """
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
@@ -311,8 +311,8 @@ class Preprocessing:
         return fill
 
     def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """The raw features of the table's records, block by block: which rows, and their values (d, r); records
-        with a gap are marked in `broken`.
+        """Yield the raw features of the table's records, block by block: which rows, and their values (d, r);
+        records with a gap are marked in `broken`.
         """
         fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
         for start in range(0, table.n_records, _RECORDS_AT_ONCE):
@@ -324,12 +324,12 @@ class Preprocessing:
 
     def _length_quantile(self, table: "Table | TableParts", share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
-        """The quantile `share` of the standardised rows' norms, positive."""
+        """Return the quantile `share` of the standardised rows' norms, positive."""
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 
     def _lengths(self, table: Table) -> NDArray[np.float64]:
-        """The norms of the standardised PUBLIC rows, (m,), refused where one is not finite."""
+        """Return the norms of the standardised PUBLIC rows, (m,), refused where one is not finite."""
         broken = np.zeros(table.n_records, dtype=np.bool_)
         with np.errstate(all="ignore"):
             scaled = (scaled_rows(raw, *self._centers_and_scales()) for _, raw in self._raw_blocks(table, broken))

@@ -61,7 +61,7 @@ def is_sequence(X: Any) -> bool:
 
 
 def row_cells(row: Any) -> list[object] | None:
-    """The cells of one row (d,), or None where it is no row. Never raises."""
+    """Return the cells of one row (d,), or None where it is no row. Never raises."""
     kind = type(row)
     if issubclass(kind, list):
         return list.__getitem__(row, slice(None))
@@ -73,14 +73,14 @@ def row_cells(row: Any) -> list[object] | None:
 
 
 def text_cell(text: str) -> object:
-    """A field of a CSV file as its stripped text; None where it says that the value is missing."""
+    """Return a field of a CSV file as its stripped text; None where it says that the value is missing."""
     text = text.strip()
     return None if text in NO_VALUE else text
 
 
 def cell_of(value: Any) -> object:
-    """A value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and NaT too),
-    `UNREADABLE` for all else.
+    """Return a value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and
+    NaT too), `UNREADABLE` for all else.
     """
     kind = type(value)
     if value is None or kind is str or kind is bool:
@@ -174,12 +174,12 @@ def _unreadable_cells(n: int) -> Cells:
 
 
 def cells_of(values: Sequence[object]) -> Cells:
-    """Values from memory or a typed file as None, plain Python values or times, (m,), each by `cell_of`."""
+    """Return values from memory or a typed file as None, plain Python values or times, (m,), each by `cell_of`."""
     return as_cells(cell_of(value) for value in values)
 
 
 def micros(cell: object) -> int | None:
-    """A time as microseconds since 1970, its zone dropped and not converted; None for what is no time."""
+    """Return a time as microseconds since 1970, its zone dropped and not converted; None for what is no time."""
     if type(cell) is np.datetime64:
         return int(cell.astype(np.int64))
     if type(cell) is dt.datetime:
@@ -188,13 +188,13 @@ def micros(cell: object) -> int | None:
 
 
 def time_in_words(at: int, zone: dt.tzinfo | None) -> str:
-    """A time in ISO 8601, to the second, of microseconds since 1970, with `zone` if there is one."""
+    """Return a time in ISO 8601, to the second, of microseconds since 1970, with `zone` if there is one."""
     time = _EPOCH + dt.timedelta(seconds=at // 1_000_000)
     return time.replace(tzinfo=zone).isoformat()
 
 
 def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
-    """The values of a NumPy array (m,); a masked one is None, or NaN among floats, and each time is None."""
+    """Return the values of a NumPy array (m,); a masked one is None, or NaN among floats, and each time is None."""
     kind = column.dtype.kind
     if kind in "mM":  # a time is no number and no class, whatever its unit
         return [None] * len(column)
@@ -227,7 +227,7 @@ def series_values(series: Any) -> Sequence[object] | Column:
 
 
 def series_cells(series: Any) -> Cells:
-    """The values of a narwhals series, (m,), each by `cell_of`; times by their library's own integers."""
+    """Return the values of a narwhals series, (m,), each by `cell_of`; times by their library's own integers."""
     kind = native_kind(series)
     if kind.startswith("complex"):  # one imaginary number made the others complex
         return cells_of(series.to_numpy().tolist())
@@ -240,7 +240,7 @@ def series_cells(series: Any) -> Cells:
 
 
 def _time_cells(native: Any) -> Cells:
-    """The times in a column of pandas, polars or Arrow, (m,), by its library's own integers."""
+    """Return the times in a column of pandas, polars or Arrow, (m,), by its library's own integers."""
     import narwhals.stable.v2 as nw
 
     kind = native.dtype if hasattr(native, "dtype") else native.type
@@ -260,7 +260,7 @@ def _time_cells(native: Any) -> Cells:
 
 
 def arrow_times(values: Any) -> Cells:
-    """The times of an Arrow array by its integers, (m,); `UNREADABLE` for one beyond Python's range."""
+    """Return the times of an Arrow array by its integers, (m,); `UNREADABLE` for one beyond Python's range."""
     import pyarrow as pa
 
     kind = values.type
@@ -277,7 +277,7 @@ def one_by_one(values: Any) -> list[Any]:
 
 
 def native_kind(series: Any) -> str:
-    """The name of the column's type in its own library: public, as the column's name is.
+    """Return the name of the column's type in its own library: public, as the column's name is.
 
     Not narwhals' name: for a column of pandas objects it looks at the values.
     """

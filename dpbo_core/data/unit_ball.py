@@ -53,7 +53,7 @@ def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
 def clipped(
     mantissas: NDArray[np.float64], exponents: NDArray[np.intc], *, radius: float, bound: float
 ) -> NDArray[np.float64]:
-    """The scaled rows divided by `radius`, (d, r), each record clipped to norm `bound`.
+    """Return the scaled rows divided by `radius`, (d, r), each record clipped to norm `bound`.
 
     The norm of what is returned is at most B in exact arithmetic: clipping aims at B(1 − s) with
     s = max(1e-12, (d + 16)·2⁻⁵²), more than all rounding on the way can add.
@@ -140,5 +140,5 @@ def clipped_rows(
 
 
 def _slack(d: int) -> float:
-    """A bound on the relative rounding error of a clipped norm in d dimensions."""
+    """Return a bound on the relative rounding error of a clipped norm in d dimensions."""
     return max(1e-12, (d + 16) * 2.0**-52)

@@ -33,7 +33,7 @@ NO_VALUE = frozenset(  # as pandas.read_csv has them
 
 
 def _real(value: complex) -> float | None:
-    """The real part of a complex number without an imaginary one; None otherwise."""
+    """Return the real part of a complex number without an imaginary one; None otherwise."""
     exact = complex.__complex__(value)
     return exact.real if exact.imag == 0.0 else None
 
@@ -67,8 +67,8 @@ def plain(value: Any) -> object:
 
 
 def canonical(value: object) -> Value:
-    """The number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and anything
-    else. Never raises.
+    """Return the number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and
+    anything else. Never raises.
     """
     value = plain(value)
     if isinstance(value, str):
@@ -111,8 +111,8 @@ def _stripped(text: str) -> str:
 
 
 def written(value: object) -> Value:
-    """The text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all else.
-    Never raises.
+    """Return the text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all
+    else. Never raises.
     """
     value = plain(value)
     if isinstance(value, bytes):
@@ -130,7 +130,7 @@ def written(value: object) -> Value:
 
 
 def value_column(values: Sequence[object]) -> Column:
-    """Values as one column (m,) of numbers and texts, each by `canonical`."""
+    """Return values as one column (m,) of numbers and texts, each by `canonical`."""
     return _as_column([canonical(value) for value in values])
 
 
@@ -149,7 +149,7 @@ def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
 
 
 def written_column(values: Sequence[object]) -> Column:
-    """Values (m,) of a column of texts, each by `written`."""
+    """Return values (m,) of a column of texts, each by `written`."""
     return _as_column([written(value) for value in values])
 
 
@@ -167,7 +167,7 @@ def is_mixed(column: Column) -> bool:
 
 
 def _as_column(values: list[Value]) -> Column:
-    """Values (m,) as an array: of float64 where none of them is a text, else of objects."""
+    """Return values (m,) as an array: of float64 where none of them is a text, else of objects."""
     if not any(isinstance(value, str) for value in values):
         return np.array(values, dtype=np.float64)
     column = np.empty(len(values), dtype=object)
@@ -183,19 +183,19 @@ def joined(parts: Sequence[Column]) -> Column:
 
 
 def is_text(column: Column) -> bool:
-    """Whether the column holds any text."""
+    """Return whether the column holds any text."""
     return column.dtype == object and any(isinstance(value, str) for value in column)
 
 
 def numbers(column: Column) -> NDArray[np.float64]:
-    """The column (m,) as numbers, NaN for a text."""
+    """Return the column (m,) as numbers, NaN for a text."""
     if column.dtype != object:
         return column.astype(np.float64, copy=False)
     return np.array([value if isinstance(value, float) else _NOTHING for value in column], dtype=np.float64)
 
 
 def sorted_values(column: Column) -> tuple[Value, ...]:
-    """The distinct values without NaN: numbers in their order, then texts in theirs."""
+    """Return the distinct values without NaN: numbers in their order, then texts in theirs."""
     if column.dtype != object:
         return tuple(float(value) for value in np.unique(column) if not math.isnan(value))
     texts = {value for value in column if isinstance(value, str)}
@@ -215,7 +215,7 @@ def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
 
 
 def shown(value: Value) -> str:
-    """A PUBLIC value as a person would write it: 1, not 1.0."""
+    """Return a PUBLIC value as a person would write it: 1, not 1.0."""
     if isinstance(value, str):
         return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

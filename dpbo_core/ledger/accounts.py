@@ -130,7 +130,7 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """The noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
+    """Return the noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
@@ -231,7 +231,7 @@ def dataset_with_cap(
 
 
 def cannot_open(name: str) -> PolicyRefused:
-    """The error for a dataset without a budget cap, raised in a run that Prefect started."""
+    """Return the error for a dataset without a budget cap, raised in a run that Prefect started."""
     return PolicyRefused(
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
         cause="whoever may start runs is not whoever answers for the data",

@@ -25,7 +25,7 @@ LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreS
 
 
 def ledger_url(url: str | None = None) -> str:
-    """The SQLAlchemy URL: `url`, else DPBO_LEDGER_URL, else DPBO_DATABASE_URL, else ./mlruns/ledger.db's."""
+    """Return the SQLAlchemy URL: `url`, else DPBO_LEDGER_URL, else DPBO_DATABASE_URL, else ./mlruns/ledger.db's."""
     if url is not None and not isinstance(url, str):
         raise StudyInvalid(
             "the ledger of a PrivateSearch is not a URL",
@@ -50,12 +50,12 @@ def state_folder() -> Path:
 
 
 def team_setting() -> str | None:
-    """The one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None where it is not set."""
+    """Return the one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None where it is not set."""
     return os.environ.get(TEAM_SETTING) or None
 
 
 def team_address(url: str) -> sa.URL:
-    """A team's PostgreSQL URL, parsed; any other database is refused."""
+    """Return a team's PostgreSQL URL, parsed; any other database is refused."""
     try:
         address = sa.engine.make_url(url)
         fit = address.get_backend_name() == "postgresql" and bool(address.database)
@@ -71,7 +71,7 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database, a SQLite file made if missing, and its rollback guard's file."""
+    """Return an engine on the ledger's database, a SQLite file made if missing, and its rollback guard's file."""
     try:
         address = sa.engine.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
@@ -134,12 +134,12 @@ def _sqlite_engine(path: Path, beside: Path) -> sa.Engine:
 
 
 def only_readable(path: Path) -> bool:
-    """Whether the SQLite ledger exists but this user may not write it, or its folder."""
+    """Return whether the SQLite ledger exists but this user may not write it, or its folder."""
     return path.is_file() and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent))
 
 
 def _sqlite_to_read(path: Path) -> sa.Engine:
-    """An engine on a SQLite ledger that this user may only read.
+    """Return an engine on a SQLite ledger that this user may only read.
 
     Without a writer's files beside it SQLite would make them. Where there are none nobody writes now, and the file
     is read as it is; what a writer changes during the read is a broken page or chain, and so an error.

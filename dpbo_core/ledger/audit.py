@@ -44,7 +44,7 @@ LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold 
 
 
 def export(url: str) -> Iterator[str]:
-    """The history of the ledger at `url`, one entry a line as JSON, whatever the ledger's schema."""
+    """Yield the history of the ledger at `url`, one entry a line as JSON, whatever the ledger's schema."""
     with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
         lines = []
@@ -92,7 +92,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
 
 
 def opened(url: str) -> LedgerStore:
-    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused."""
+    """Return the existing ledger at `url`, also one older than its rollback guard; another schema is refused."""
     store = LedgerStore(url, restored=True)
     if store.schema != schema.SCHEMA:
         raise schema.another(store.schema)
@@ -100,12 +100,12 @@ def opened(url: str) -> LedgerStore:
 
 
 def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
-    """The problems of an exported copy of a history by itself, in words; none if it is sound."""
+    """Return the problems of an exported copy of a history by itself, in words; none if it is sound."""
     return [f"{problem} (in the exported copy)" for problem in unsound(copy)]
 
 
 def unsound(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
-    """The problems of a whole history in words, after `differences` from the tables; none if it is sound."""
+    """Return the problems of a whole history in words, after `differences` from the tables; none if it is sound."""
     problems = [*broken_links(history), *differences, *faulty(history)]
     if not problems:
         problems += unsound_takeovers((link.sequence, link.about, json.loads(link.row)) for link in history)
@@ -113,7 +113,7 @@ def unsound(history: Sequence[Link], differences: Iterable[str] = ()) -> list[st
 
 
 def faulty(history: Iterable[Link]) -> Iterator[str]:
-    """The history's entries that dpbo cannot have written, a sentence each."""
+    """Yield the history's entries that dpbo cannot have written, a sentence each."""
     for link in history:
         try:
             _check(link.about, json.loads(link.row))

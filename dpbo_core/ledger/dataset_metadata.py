@@ -50,7 +50,7 @@ NAMES = sa.select(DATASETS.c.name).order_by(DATASETS.c.name)
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """The dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
+    """Return the dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
     rows = connection.execute(ABOUT, {"dataset": dataset, "about": about})
     facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):
@@ -60,7 +60,7 @@ def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str
 
 @row_decoding()
 def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
-    """Every limit k of records per person that the dataset's charges assumed, ascending."""
+    """Return every limit k of records per person that the dataset's charges assumed, ascending."""
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
@@ -74,7 +74,7 @@ def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mappi
 
 
 def templates_of(connection: sa.Connection, dataset: str) -> dict[str, Mapping[str, str]]:
-    """The scheduled datasets' name patterns that this name fits, each with the values of its fields."""
+    """Return the scheduled datasets' name patterns that this name fits, each with the values of its fields."""
     values = {name: values_in(name, dataset) for name in connection.scalars(NAMES) if is_pattern(name)}
     return {name: fields for name, fields in values.items() if fields is not None}
 

@@ -64,17 +64,17 @@ class Link:
         return Place(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
-        """Whether the entry's hash is that of its content after an entry of hash `previous`."""
+        """Return whether the entry's hash is that of its content after an entry of hash `previous`."""
         return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
 
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> "Link":
-        """The history entry in a row of the table `history`."""
+        """Return the history entry in a row of the table `history`."""
         return cls(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
-        """The history entry in a line of an export."""
+        """Return the history entry in a line of an export."""
         row, totals = canonical(data["row"]), canonical(data["totals"])
         about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
         link = cls(int(data["sequence"]), about, dataset, row, totals, last)
@@ -90,7 +90,7 @@ def seal(previous: str, sequence: int, about: str, dataset: str, row: str, total
 
 
 def links(connection: sa.Connection, after: int = 0) -> list[Link]:
-    """The history's entries after the one numbered `after`, in their order."""
+    """Return the history's entries after the one numbered `after`, in their order."""
     return [Link.from_row(row) for row in connection.execute(AFTER, {"sequence": after})]
 
 
@@ -116,7 +116,7 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
-    """The differences between the tables and the history, in words; none if they are the same."""
+    """Yield the differences between the tables and the history, in words; none if they are the same."""
     entries = list(history)
     for table in RECORDED:
         keys = [column.name for column in table.primary_key]
@@ -144,7 +144,7 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
 
 
 def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
-    """The error for a ledger, or exported copy, that something else than dpbo changed, with its problems."""
+    """Return the error for a ledger, or exported copy, that something else than dpbo changed, with its problems."""
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return LedgerDamaged(
         f"{name} was tampered with: {'; '.join(problems[:SHOWN])}{more}",
@@ -189,7 +189,7 @@ RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindp
 
 
 def utc_now() -> str:
-    """The current UTC time as text, to the second."""
+    """Return the current UTC time as text, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -223,7 +223,7 @@ class Writer:
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """What the dataset's newest history entry says was spent, after a check that no newer one is hidden.
+        """Return what the dataset's newest history entry says was spent, after a check that no newer one is hidden.
 
         The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
         """
@@ -246,7 +246,7 @@ class Writer:
                 raise self.differs(problem)
 
     def differs(self, what: str) -> LedgerDamaged:
-        """The error for a ledger that something else than dpbo changed, as `what` says."""
+        """Return the error for a ledger that something else than dpbo changed, as `what` says."""
         return changed([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:
@@ -264,7 +264,7 @@ class Writer:
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
-        """The dataset's facts (sources, permissions); refused if they are not those that its totals hash."""
+        """Return the dataset's facts (sources, permissions); refused if they are not those that its totals hash."""
         if dataset not in self._facts:
             facts = self.facts_of(dataset)
             if facts_hash(facts) != self.totals_of(dataset).facts:

@@ -66,7 +66,7 @@ class PrivacyLedger(OwnersLedger):
             check_allowed(connection, dataset, references)
 
     def allows_score(self, dataset: str, path: str) -> bool:
-        """Whether the dataset's owner allowed studies to use the function at import path `path` as score."""
+        """Return whether the dataset's owner allowed studies to use the function at import path `path` as score."""
         with self._store.reading() as connection:
             return path in facts_about(connection, dataset, SCORE)
 
@@ -87,7 +87,7 @@ class PrivacyLedger(OwnersLedger):
                 policy.check_division(connection, dataset, share, n_rows)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
-        """The dataset's budget cap; None without one."""
+        """Return the dataset's budget cap; None without one."""
         with self._store.reading() as connection:
             return cap_of(connection, dataset)
 

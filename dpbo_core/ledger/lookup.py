@@ -67,22 +67,22 @@ class RecordedStudies:
             return None if row is None else {**row.resolved, "method": str(row.method)}
 
     def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
-        """Each noise draw recorded for this study, by name: its outcome and the time of recording."""
+        """Return each noise draw recorded for this study, by name: its outcome and the time of recording."""
         query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
         query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
         with self._reading() as connection:
             return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
 
     def release_of(self, fingerprint: str) -> Release | None:
-        """The recorded release of the study with this fingerprint; None before it has finished."""
+        """Return the recorded release of the study with this fingerprint; None before it has finished."""
         return self._release_where(RESERVATIONS.c.fingerprint == fingerprint)
 
     def release_named(self, release_id: str) -> Release | None:
-        """The release of that id (first 16 digits of its study's fingerprint); None if there is none."""
+        """Return the release of that id (first 16 digits of its study's fingerprint); None if there is none."""
         return self._release_where(NAMED.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The ids of the earlier releases that a study's search begins with, and their series; or None."""
+        """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
@@ -108,19 +108,19 @@ class RecordedStudies:
 
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order; one that is missing raises."""
+        """Return the recorded releases of these ids, in their order; one that is missing raises."""
         releases = {item.release_id: item.release for item in self._select(NAMED.in_(ids)) if item.release}
         return tuple(releases[name] for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
-        """The charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
+        """Return the charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
         whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
         return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
-        """The charged runs (editions) of a study by name, of one edition and one dataset unless None."""
+        """Return the charged runs (editions) of a study by name, of one edition and one dataset unless None."""
         columns = {"study": study, "edition": edition, "dataset": dataset}
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
@@ -134,7 +134,7 @@ class RecordedStudies:
             return (connection.scalar(query) or {}).get("study")
 
     def study_names(self) -> tuple[str, ...]:
-        """The names of all studies that were charged, sorted."""
+        """Return the names of all studies that were charged, sorted."""
         query = sa.select(RESERVATIONS.c.study).distinct().order_by(RESERVATIONS.c.study)
         with self._reading() as connection:
             return tuple(str(name) for name in connection.scalars(query))
@@ -158,7 +158,7 @@ def _recorded_study(*cells: Any) -> Recorded:
 
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
-    """The ids of the earlier releases that a study's search begins with, and their series; or None."""
+    """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
     value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 

@@ -26,33 +26,33 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def fields_of(text: str) -> tuple[str, ...]:
-    """The fields in a name pattern such as `day-{date}`, in order; unknown ones too."""
+    """Return the fields in a name pattern such as `day-{date}`, in order; unknown ones too."""
     return tuple(_FIELD.findall(text))
 
 
 def is_pattern(text: str) -> bool:
-    """Whether the name holds a field such as {date} that a schedule fills."""
+    """Return whether the name holds a field such as {date} that a schedule fills."""
     return any(name in FIELDS for name in fields_of(text))
 
 
 def filled_at(text: str, moment: datetime) -> str:
-    """A name pattern with fields such as {date} filled for a moment, UTC; unknown ones stay."""
+    """Return a name pattern with fields such as {date} filled for a moment, UTC; unknown ones stay."""
     return _FIELD.sub(lambda field: moment.strftime(FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
 
 
 def written_anyhow(text: str) -> str:
-    """A glob that matches every name to which the pattern's fields can be filled."""
+    """Return a glob that matches every name to which the pattern's fields can be filled."""
     parts = _FIELD.split(text)
     return "*".join(escape(part) for part in parts[::2])
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """A name pattern with the fields that have a value filled; the others stay."""
+    """Return a name pattern with the fields that have a value filled; the others stay."""
     return _FIELD.sub(lambda field: values.get(field[1], field[0]), text)
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """The value of each field of a name pattern in `text`; None where `text` does not fit the pattern.
+    """Return the value of each field of a name pattern in `text`; None where `text` does not fit the pattern.
 
     A field that stands twice holds the same both times.
     """

@@ -66,8 +66,8 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """All sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes are
-    looked at anew.
+    """Return all sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes
+    are looked at anew.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.
@@ -208,7 +208,7 @@ def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefuse
 
 
 def is_published(source: Source, published: Sequence[Approved], dataset: str) -> bool:
-    """Whether the dataset's owner stated that all records of the source are public."""
+    """Return whether the dataset's owner stated that all records of the source are public."""
     return any(item.dataset == dataset and covers(item.source, source) for item in published)
 
 
@@ -263,7 +263,7 @@ def template_of(
 
 
 def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-    """The guarantee, with the assumption `published_records` if the owner published any of the dataset's."""
+    """Return the guarantee, with the assumption `published_records` if the owner published any of the dataset's."""
     name = PUBLISHED_RECORDS.name
     if name in guarantee.assumptions or not facts_about(connection, dataset, PUBLISHED):
         return guarantee
@@ -271,7 +271,7 @@ def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuar
 
 
 def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
-    """The error for a study whose score, estimator or other function the dataset's owner did not allow."""
+    """Return the error for a study whose score, estimator or other function the dataset's owner did not allow."""
     thing = "estimator" if key == "estimator" else "score"
     return PolicyRefused(
         f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",

@@ -40,7 +40,7 @@ QUEUE = (
 
 
 def patient_url(address: sa.URL) -> sa.URL:
-    """The URL with libpq's timeouts added, where it sets none itself."""
+    """Return the URL with libpq's timeouts added, where it sets none itself."""
     return address.update_query_dict(
         {name: str(value) for name, value in OPTIONS.items() if name not in address.query}
     )
@@ -57,7 +57,7 @@ def make_patient_by_name() -> None:
 
 
 def named(address: sa.URL) -> sa.URL:
-    """The URL with libpq's timeouts and the application name by which `make_patient_by_name` knows it."""
+    """Return the URL with libpq's timeouts and the application name by which `make_patient_by_name` knows it."""
     return patient_url(address).update_query_dict({"application_name": NAMED})
 
 

@@ -53,15 +53,15 @@ class Reservation:
         self._since, self._until_released = since, until_released
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The recorded outcome of the noise draw named `what`; None before it was drawn."""
+        """Return the recorded outcome of the noise draw named `what`; None before it was drawn."""
         with self._reading() as connection:
             return self._outcome_of(connection, what)
 
     def record(
         self, spend: Spend, draw: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a priced draw; if none, it is drawn and recorded in one transaction, unless
-        `check` or the query's recorded release refuses that.
+        """Return the recorded outcome of a priced draw; if none, it is drawn and recorded in one transaction,
+        unless `check` or the query's recorded release refuses that.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
 
@@ -105,7 +105,7 @@ class Reservation:
         return Release.from_json(json.loads(json.dumps(stored)))
 
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """The guarantee as a release states it: with `published_records` if the owner published any."""
+        """Return the guarantee as a release states it: with `published_records` if the owner published any."""
         with self._reading() as connection:
             return as_published(connection, self._key.dataset, guarantee)
 

@@ -70,7 +70,7 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def entries(self) -> list[tuple[Place, Path]]:
-        """The entry that each of the ledger's own records names, and the record's path."""
+        """Return the entry that each of the ledger's own records names, and the record's path."""
         return [(record.read(), record.path) for record in self.records]
 
     def of_user(self) -> Place:
@@ -108,7 +108,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The history entry (number, hash) that the record names; the start without a file."""
+        """Return the history entry (number, hash) that the record names; the start without a file."""
         self._check_kind()
         place = None
         try:
@@ -204,7 +204,7 @@ def _parsed(text: bytes) -> Place | None:
 
 
 def missing(path: Path) -> LedgerDamaged:
-    """The error for a ledger whose rollback guard's file, in which its newest entry is noted, is gone."""
+    """Return the error for a ledger whose rollback guard's file, in which its newest entry is noted, is gone."""
     return LedgerDamaged(
         f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
         cause="the database was copied or restored without the file beside it",
@@ -214,7 +214,7 @@ def missing(path: Path) -> LedgerDamaged:
 
 
 def older(entry: str) -> LedgerDamaged:
-    """The error for a ledger that lacks the history entry noted in its rollback guard: an old copy."""
+    """Return the error for a ledger that lacks the history entry noted in its rollback guard: an old copy."""
     return LedgerDamaged(
         f"the ledger is older than it was: {entry} is not in its history",
         cause="an old copy of the ledger was restored, and what was spent since is missing from it",

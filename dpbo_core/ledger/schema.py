@@ -108,7 +108,7 @@ $$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $
 
 
 def number_of(connection: sa.Connection) -> int:
-    """The schema number of a ledger; 0 if it has lost it."""
+    """Return the schema number of a ledger; 0 if it has lost it."""
     numbers = connection.scalars(NUMBER).all()
     return numbers[0] if len(numbers) == 1 and type(numbers[0]) is int else 0
 
@@ -125,7 +125,7 @@ def make(connection: sa.Connection) -> dict[str, object]:
 
 
 def _postgresql() -> list[str]:
-    """The SQL of PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and of its checks of amounts."""
+    """Return the SQL of PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and of its checks of amounts."""
     refused = [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
@@ -142,7 +142,7 @@ def _postgresql() -> list[str]:
 
 
 def _sqlite() -> list[str]:
-    """The SQL of SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
+    """Return the SQL of SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
 
     INSERT OR REPLACE removes the old row past the trigger on DELETE, so a row is refused whose key is there; its
     number in the file is a key too. SQLite keeps a text in a column of numbers, so the type is looked at.
@@ -172,7 +172,7 @@ def _sqlite() -> list[str]:
 
 
 def another(number: int) -> DpboError:
-    """The error for a ledger whose tables have another schema number."""
+    """Return the error for a ledger whose tables have another schema number."""
     return DpboError(
         f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",
         cause="another version of dpbo wrote it",

@@ -77,7 +77,7 @@ MEMORY = Source("memory")
 
 
 def file_source(path: str | Path, role: Role = "records") -> Source:
-    """The source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened.
+    """Return the source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened.
 
     Marks are of the path as it is given, which is what is read: a link of /proc leads to a file without a name.
     """
@@ -90,7 +90,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
 
 
 def marks_of(path: str | Path) -> frozenset[str]:
-    """The marks (device, inode, change) of the file at `path` now; empty where there is none."""
+    """Return the marks (device, inode, change) of the file at `path` now; empty where there is none."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):  # not there yet, or no name a file could have
@@ -99,7 +99,7 @@ def marks_of(path: str | Path) -> frozenset[str]:
 
 
 def inode_of(mark: str) -> str:
-    """The "device:inode:" part of a file's mark (device, inode, change)."""
+    """Return the "device:inode:" part of a file's mark (device, inode, change)."""
     return mark.rpartition(":")[0] + ":"
 
 
@@ -127,7 +127,7 @@ def covers(published: Source, source: Source) -> bool:
 
 
 def grants(allowed: Source, source: Source) -> bool:
-    """Whether permission for `allowed` covers `source`: itself, a part of it, a file that its pattern names.
+    """Return whether permission for `allowed` covers `source`: itself, a part of it, a file that its pattern names.
 
     Names are compared as they are written: another spelling of an address may be another host.
     """
@@ -143,8 +143,8 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """The source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and one
-    name for every spelling of a database server on this machine.
+    """Return the source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and
+    one name for every spelling of a database server on this machine.
     """
     if source.name.startswith(DATABASE):
         place, table = source.name.removeprefix(DATABASE).partition("#")[::2]
@@ -168,7 +168,7 @@ def _behind_other_sockets(one: Source, other: Source) -> bool:
 
 
 def _is_this_machine(host: str) -> bool:
-    """Whether a server's host is this machine: a socket's folder, or an address that never leaves it.
+    """Return whether a server's host is this machine: a socket's folder, or an address that never leaves it.
 
     No name is looked up, so that two sources compare alike wherever and whenever they are compared.
     """
@@ -191,7 +191,7 @@ def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
 
 
 def _written_by(one: str, other: str) -> bool:
-    """Whether one of the names is a pattern whose fields can be filled to give the other."""
+    """Return whether one of the names is a pattern whose fields can be filled to give the other."""
     now = datetime.now(UTC)
     return any(
         is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None

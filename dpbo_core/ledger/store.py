@@ -118,7 +118,7 @@ class LedgerStore:
     @staticmethod
     @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
-        """The first break of the hash chain after the entry `verified`, in words; None if it is whole."""
+        """Return the first break of the hash chain after the entry `verified`, in words; None if it is whole."""
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
@@ -145,7 +145,7 @@ class LedgerStore:
             raise failed
 
     def _damaged(self) -> LedgerDamaged:
-        """The error for a ledger's file that SQLite cannot read."""
+        """Return the error for a ledger's file that SQLite cannot read."""
         return LedgerDamaged(
             f"{self._name} is damaged: SQLite cannot read it",
             cause="the disk or a copy failed, or something else than dpbo wrote to the file",
@@ -154,7 +154,7 @@ class LedgerStore:
         )
 
     def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
-        """The error to raise for a driver's error; None where it is a refused row or a faulty statement.
+        """Return the error to raise for a driver's error; None where it is a refused row or a faulty statement.
 
         The driver's own words stay here: it may name an address, or repeat a cell.
         """
@@ -177,7 +177,7 @@ class LedgerStore:
         )
 
     def _last(self, connection: sa.Connection) -> tuple[Place, Place]:
-        """The newest history entry and the last verified one; refuses if a rollback guard names a later one.
+        """Return the newest history entry and the last verified one; refuses if a rollback guard names a later one.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.

@@ -71,7 +71,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
 
 @row_decoding()
 def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str | None:
-    """The fingerprint of the newest charge that the query may take over; None where there is none."""
+    """Return the fingerprint of the newest charge that the query may take over; None where there is none."""
     connection, key = writer.connection, asked.key
     rows = connection.execute(OF_STUDY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
     fitting = [
@@ -97,7 +97,7 @@ def take_over(writer: Writer, fingerprint: str, asked: Asked) -> None:
 
 @row_decoding()
 def planned_spends(connection: sa.Connection, dataset: str, row: Any) -> Rows:
-    """The spends of a charge's plan, as JSON: its own, or what it asked for when it took over another's."""
+    """Return the spends of a charge's plan, as JSON: its own, or what it asked for when it took over another's."""
     taken = row.resolved.get(TAKES_OVER)
     if taken is None or row.spends:
         return list(row.spends)
@@ -105,7 +105,7 @@ def planned_spends(connection: sa.Connection, dataset: str, row: Any) -> Rows:
 
 
 def _is_used(connection: sa.Connection, number: int) -> bool:
-    """Whether a charge has a draw or a release."""
+    """Return whether a charge has a draw or a release."""
     return any(
         connection.scalar(sa.select(table.c.reservation).where(table.c.reservation == number).limit(1)) is not None
         for table in (DRAWS, RELEASES)
@@ -131,12 +131,12 @@ def _pays_for(row: Mapping[str, Any], asked: Asked, filtered: Filter) -> bool:
 
 
 def _total(spends: Iterable[Mapping[str, Any]]) -> Total:
-    """The sums of the spends of a plan in JSON."""
+    """Return the sums of the spends of a plan in JSON."""
     return compose(map(Spend.from_json, spends))
 
 
 def covers(paid: Total, cost: Total) -> bool:
-    """Whether a total is at least another in each of ε, δ and ρ; without a pure ε it covers any."""
+    """Return whether a total is at least another in each of ε, δ and ρ; without a pure ε it covers any."""
     pure = paid.epsilon_units is None or (
         cost.epsilon_units is not None and cost.epsilon_units <= paid.epsilon_units
     )

@@ -35,7 +35,7 @@ def draw_each(
 
 
 def rounded(imitated: Sampler) -> Imitation:
-    """A sampler of integer noise for tests: that of real noise `imitated`, times a factor, rounded."""
+    """Return a sampler of integer noise for tests: that of real noise `imitated`, times a factor, rounded."""
 
     def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
         drawn: NDArray[np.int64] = np.rint(factor * imitated(rng, size)).astype(np.int64)

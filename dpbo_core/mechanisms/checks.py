@@ -15,12 +15,12 @@ LARGEST_NOISE = 2**62  # 128σ at the largest scale: reached with probability be
 
 
 def refused(cause: str, remedy: str = "") -> MechanismRefused:
-    """The error of a mechanism that refuses to draw; it tells no number that depends on a record."""
+    """Return the error of a mechanism that refuses to draw; it tells no number that depends on a record."""
     return MechanismRefused("the mechanism refused to draw", cause=cause, remedy=remedy)
 
 
 def drawable(scale: float) -> bool:
-    """Whether OpenDP can draw noise of this scale within 64-bit integers."""
+    """Return whether OpenDP can draw noise of this scale within 64-bit integers."""
     return SMALLEST_SCALE <= scale <= LARGEST_SCALE
 
 
@@ -46,7 +46,7 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
 
 def check_integer(value: object) -> int:
-    """The value, refused unless an integer in range; the message does not tell which it was."""
+    """Return the value, refused unless an integer in range; the message does not tell which it was."""
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
         raise refused("the query is not an exact integer in range")
     return value

@@ -60,7 +60,7 @@ class PrivateSelection:
         return selection_scale(sensitivity=float(self.sensitivity), epsilon=epsilon) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """The price of one private choice, named `what`: pure ε, and ρ rounded up."""
+        """Return the price of one private choice, named `what`: pure ε, and ρ rounded up."""
         divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(
             what=what,

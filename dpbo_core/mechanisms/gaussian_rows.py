@@ -53,7 +53,7 @@ class GaussianRows:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=self.sensitivity)
 
     def spend(self, what: str) -> Spend:
-        """The price of a noised table, named `what`: ρ alone, as a Gaussian has no pure ε."""
+        """Return the price of a noised table, named `what`: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian rows",
@@ -88,7 +88,7 @@ class StoredRows:
     keep: Callable[[Rows], str]
 
     def spend(self, what: str) -> Spend:
-        """The price of the noised table, named `what`: ρ alone."""
+        """Return the price of the noised table, named `what`: ρ alone."""
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:

@@ -52,7 +52,7 @@ class LaplaceHistogram:
         return self._laplace_of_one_count.scale
 
     def spend(self, what: str) -> Spend:
-        """The price of all counts of the histogram together, named `what`, at their ℓ₁ sensitivity."""
+        """Return the price of all counts of the histogram together, named `what`, at their ℓ₁ sensitivity."""
         return replace(self._laplace_of_one_count.spend(what), mechanism="discrete Laplace histogram")
 
     @property

@@ -95,7 +95,7 @@ class NoiseVault:
         return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The secret noise with that of the look (check) `name`, drawn and on disk now if it has none."""
+        """Return the secret noise with that of the look (check) `name`, drawn and on disk now if it has none."""
         if name in contents.looks:
             return contents
         return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))

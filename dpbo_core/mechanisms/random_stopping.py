@@ -51,7 +51,7 @@ class _Law(ABC):
         """The mean E[K] of the number of trials."""
 
     def quantile(self, bits: int) -> int:
-        """The quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
+        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
         with localcontext(Context(prec=_DIGITS)):
             U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**BITS)
             reached = Decimal(0)
@@ -72,7 +72,7 @@ class _Law(ABC):
         return self.log_tail <= -100.0 * math.log(2.0)
 
     def tail(self, cap: int) -> float:
-        """The probability of more than `cap` trials, rounded up."""
+        """Return the probability of more than `cap` trials, rounded up."""
         with localcontext(Context(prec=_DIGITS)):
             masses = takewhile(lambda pair: pair[0] <= cap, self.masses())
             reached = sum((mass for _, mass in masses), Decimal(0))
@@ -93,7 +93,7 @@ class _Law(ABC):
         raise ValueError("no usable cap")
 
     def draw(self, source: NoiseSource) -> int:
-        """A number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
+        """Return a number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
             if factor == 0.0:
@@ -190,7 +190,7 @@ class OneTrial(_Law):
         return -math.inf
 
     def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """The one pair (1, Pr[K = 1] = 1) of the number of trials K."""
+        """Yield the one pair (1, Pr[K = 1] = 1) of the number of trials K."""
         yield 1, Decimal(1)
 
 
@@ -198,7 +198,7 @@ Stopping = NegativeBinomialStopping | PoissonStopping | OneTrial
 
 
 def draw_index(weights: list[int], source: NoiseSource) -> int:
-    """An index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
+    """Return an index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
     total = sum(weights)
 
     def at(place: int) -> int:

@@ -47,7 +47,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
+    """Return the ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
@@ -111,7 +111,7 @@ class RepeatAndSelect:
     calibration: wang_2023.Calibration = "corrected"
 
     def spend(self, what: str) -> Spend:
-        """The price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
+        """Return the price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
         epsilon = from_units(self.epsilon_units)
         return Spend(
             what=what,

@@ -122,5 +122,5 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
 
 
 def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Sampler) -> Integers:
-    """One vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
+    """Return one vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
     return np.clip(source.draw_many(measurement, size, rounded(imitated)), -LARGEST_NOISE, LARGEST_NOISE)

@@ -35,7 +35,7 @@ NO_STUDY = (
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> Method:
-    """The method that a study names by `kind`, built with its [method] options, which are checked here."""
+    """Return the method that a study names by `kind`, built with its [method] options, which are checked here."""
     if kind not in METHODS and kind in EXCHANGES:
         raise StudyInvalid(
             f"study.method = {kind!r} is not run by a study",

@@ -78,8 +78,8 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range, and
-        a score among them is refused but for UCB.
+        """Return the proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's
+        range, and a score among them is refused but for UCB.
         """
         if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
@@ -114,7 +114,7 @@ class NoisyGP(pricing.OnThePrior):
         return Outlook(spends[-1].noise_scale, error, len(problem.candidates), words)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         return NoisyGPSearch(self, problem, plan)
 
     def acquisition(self, problem: Problem) -> Acquisition:
@@ -237,7 +237,7 @@ class ExactGP(pricing.OnThePrior):
         return Outlook(spend.noise_scale, error, len(problem.candidates), "; ".join(words))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:

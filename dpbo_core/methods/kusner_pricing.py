@@ -143,13 +143,13 @@ class PriorScale:
         return math.ceil(steps) + 1
 
     def one_record(self, problem: Problem) -> float:
-        """The most that one person moves the score at a fixed λ, k·G/m, in prior standard deviations."""
+        """Return the most that one person moves the score at a fixed λ, k·G/m, in prior standard deviations."""
         return problem.record_steps / problem.range_steps / self.spread
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The draws that a certificate must state, name → mechanisms (the score's is named `score`), and the names of
-    those that rest on the prior.
+    """Return the draws that a certificate must state, name → mechanisms (the score's is named `score`), and the
+    names of those that rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -191,7 +191,7 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
 
 
 def score_noise_words(problem: Problem, spend: Spend) -> str:
-    """The scale of the noise on a score, and the score's range, as a clause."""
+    """Return the scale of the noise on a score, and the score's range, as a clause."""
     return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
 
 
@@ -258,7 +258,7 @@ class OnThePrior(Method):
         return self.outputs != "score"
 
     def n_steps(self, problem: Problem) -> int:
-        """The number T of models that are scored: `[search] steps`."""
+        """Return the number T of models that are scored: `[search] steps`."""
         return problem.search.n_steps
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
@@ -309,7 +309,7 @@ class OnThePrior(Method):
         return from_units(self._deltas(problem)[-1])
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:
-        """The study's δ in 10⁻¹², split evenly over the released outputs (choice, score)."""
+        """Return the study's δ in 10⁻¹², split evenly over the released outputs (choice, score)."""
         return split_delta(problem, (1.0, 1.0) if self.outputs == "both" else (1.0,))
 
     @abstractmethod

@@ -130,7 +130,7 @@ class Lipschitz(Method):
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
+        """Return indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
         return () if self.trains_in_steps else tuple(range(len(problem.candidates)))
 
     @property
@@ -146,14 +146,14 @@ class Lipschitz(Method):
         return guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's one noise draw with its mechanism: on the best score."""
+        """Return the plan's one noise draw with its mechanism: on the best score."""
         (epsilon,) = split_epsilon(problem, (1.0,))
         mechanism = DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
         return ((mechanism.spend("best score"), mechanism),)
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: one draw, of the score, and Theorem 8's bound on its noise."""
+        """Return what a certificate must state: one draw, of the score, and Theorem 8's bound on its noise."""
         if not only_shows(release, "score"):
             raise ValueError("value")
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
@@ -180,12 +180,12 @@ class Lipschitz(Method):
         return Outlook(scale, error, trainings, why, instead)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         return (WholePath if self.scores_all else LipschitzSearch)(self, problem, plan)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is refused
-        where each person counts once.
+        """Return the sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is
+        refused where each person counts once.
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
@@ -309,7 +309,7 @@ def _score_bound(spend: Spend) -> str:
 
 
 def _ends(problem: Problem) -> tuple[float, float]:
-    """The least and largest λ of the candidates; a study that Theorem 7 does not cover is refused."""
+    """Return the least and largest λ of the candidates; a study that Theorem 7 does not cover is refused."""
     if not problem.model.linear:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",

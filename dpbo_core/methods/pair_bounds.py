@@ -51,11 +51,11 @@ class NoiseTail:
 
     @classmethod
     def of(cls, mechanism: DiscreteLaplace | DiscreteGaussian) -> "NoiseTail":
-        """The tail of the noise that `mechanism` draws, in its integer steps."""
+        """Return the tail of the noise that `mechanism` draws, in its integer steps."""
         return cls(mechanism.scale, isinstance(mechanism, DiscreteGaussian))
 
     def above(self, x: Reals) -> Reals:
-        """The chance S that the noise is `x` (…,) or more."""
+        """Return the chance S that the noise is `x` (…,) or more."""
         from scipy.special import ndtr
 
         if self.gaussian:
@@ -64,7 +64,7 @@ class NoiseTail:
         return np.where(x > 0.0, half, 1.0 - half)
 
     def reach(self, chance: float) -> float:
-        """The x that the noise exceeds with this `chance` < ½."""
+        """Return the x that the noise exceeds with this `chance` < ½."""
         from scipy.special import ndtri
 
         return self.scale * (float(-ndtri(chance)) if self.gaussian else -math.log(2.0 * chance))
@@ -76,8 +76,8 @@ class NoiseTail:
 
 
 def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray[np.bool_], Reals, Reals]:
-    """Whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the number
-    itself, which is at most `most`.
+    """Return whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the
+    number itself, which is at most `most`.
     """
     least = tail.least_shown
     drawn = np.asarray(drawn, dtype=np.float64)

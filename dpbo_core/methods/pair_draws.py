@@ -60,16 +60,16 @@ class Unit:
     stated: bool = True
 
     def score(self, draw: int) -> float:
-        """The score that a noised integer (draw) stands for."""
+        """Return the score that a noised integer (draw) stands for."""
         return self.offset + draw * self.per_step
 
     def shown(self, draw: int) -> float | None:
-        """The score that a noised integer stands for; None where scores are not stated."""
+        """Return the score that a noised integer stands for; None where scores are not stated."""
         return self.score(draw) if self.stated else None
 
     def interval(self, draws: Sequence[int], tail: NoiseTail, n_draws: int = 1) -> tuple[float, float]:
-        """The 90% interval of an AUC from the noised counts of one candidate, chosen from `n_draws` that are in
-        their intervals together.
+        """Return the 90% interval of an AUC from the noised counts of one candidate, chosen from `n_draws` that are
+        in their intervals together.
         """
         if self.pairs is None:
             raise ValueError("a mean has no pairs")
@@ -83,7 +83,7 @@ class Unit:
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
-    """The study's count of pairs, with its sensitivity and bounds; None where the score is a mean."""
+    """Return the study's count of pairs, with its sensitivity and bounds; None where the score is a mean."""
     return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
 
 
@@ -114,8 +114,8 @@ def chance_of_score(pairs: PairCount, number: DiscreteLaplace | DiscreteGaussian
 
 
 def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> str:
-    """A warning that no AUC, or a vague one, is to be expected of a method's draws, from public facts: the public
-    share of positives, or half where nobody looked it up; "" where neither is.
+    """Return a warning that no AUC, or a vague one, is to be expected of a method's draws, from public facts: the
+    public share of positives, or half where nobody looked it up; "" where neither is.
     """
     pairs, named = in_pairs(problem), {spend.what: mechanism for spend, mechanism in draws}
     number = named.pop(ALL_PAIRS, None)
@@ -136,7 +136,7 @@ def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[A
 
 
 def name_of(problem: Problem) -> str:
-    """The name of the score of pairs, with its article, for messages."""
+    """Return the name of the score of pairs, with its article, for messages."""
     return SCORES[problem.model.score_name].called
 
 
@@ -178,13 +178,13 @@ def auc_caption(problem: Problem, unit: Unit, score: float, interval: tuple[floa
 
 
 def beside(problem: Problem, index: int) -> float:
-    """The public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
+    """Return the public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
     public = attempted(lambda: problem.public_score(index), USUAL)
     return on_grid(min(max(public, 0.0), 1.0))
 
 
 def on_grid(share: float) -> float:
-    """The share rounded to the nearest 2⁻¹⁶."""
+    """Return the share rounded to the nearest 2⁻¹⁶."""
     return round(share * SHARES) / SHARES
 
 
@@ -204,7 +204,7 @@ def one_unit_moves(release: Release) -> float:
 
 
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
-    """The neighbouring relations that a release can be about: replace_one alone where pairs are counted."""
+    """Return the neighbouring relations that a release can be about: replace_one alone where pairs are counted."""
     return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
 
 
@@ -219,7 +219,7 @@ def check_unpaired(problem: Problem) -> None:
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:
-    """The error of a method that needs a mean of record scores; it names `methods` that do not, if any."""
+    """Return the error of a method that needs a mean of record scores; it names `methods` that do not, if any."""
     named = (
         f"method = {' or '.join(map(repr, methods))}"
         if methods

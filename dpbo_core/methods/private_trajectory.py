@@ -138,7 +138,7 @@ class PrivateTrajectory(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
-        """The variants that the advice compares: with the public scores as prior, and without."""
+        """Return the variants that the advice compares: with the public scores as prior, and without."""
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -192,13 +192,13 @@ class PrivateTrajectory(Method):
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Every step's score in a release, and the fresh look at the choice (one more noised score)."""
+        """Return every step's score in a release, and the fresh look at the choice (one more noised score)."""
         from dpbo_core.methods.earlier_editions import steps_and_look
 
         return steps_and_look(release, LOOK)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
+        """Return the expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
@@ -245,7 +245,7 @@ class PrivateTrajectory(Method):
         return tuple(_gaussian(problem, rho) for rho in parts)
 
     def selection(self, problem: Problem) -> "PrivateSelection | None":
-        """The mechanism of the final choice; None where the posterior mean chooses."""
+        """Return the mechanism of the final choice; None where the posterior mean chooses."""
         return selection(problem, self._rho(problem)[1]) if self.final_share else None
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
@@ -253,7 +253,7 @@ class PrivateTrajectory(Method):
         return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism that noises the number of pairs; None where the score is a mean."""
+        """Return the mechanism that noises the number of pairs; None where the score is a mean."""
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
@@ -313,7 +313,7 @@ class TrajectorySearch(Opaque):
         self._map, self._bo = self._search()
 
     def step(self, objective: Scorer, noise: Noise) -> Released:
-        """One step: a candidate's noised score, recorded before it is used or shown; or the recorded one."""
+        """Return one step: a candidate's noised score, recorded before it is used or shown; or the recorded one."""
         t, self._objective = len(self._path), objective
         if t == 0:
             self._count_pairs(objective, noise)

@@ -123,13 +123,13 @@ class Trainer(Protocol):
         """The number n of public training records."""
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at a point of the search space: a function of point, training set and seed alone."""
+        """Return the model at a point of the search space: a function of point, training set and seed alone."""
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The cross-validated score of the model at `point` on the training set; `seed` deals out the folds."""
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at `point`, (n,), as integers of the score's grid."""
+        """Return each public record's cross-validated score at `point`, (n,), as integers of the score's grid."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Problem:
         return _at(point, self._required_trainer().train)
 
     def public_score(self, index: int) -> float:
-        """The cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
+        """Return the cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
         score = partial(self._required_trainer().public_score, seed=self.search.seed)
         return _at(self.candidates.points[index], score)
 
@@ -295,14 +295,14 @@ class Problem:
         return self._required_trainer().n_records if self.training is None else self.training.n_records
 
     def _required_trainer(self) -> Trainer:
-        """The problem's trainer; ValueError where it has none, as one that was made for planning."""
+        """Return the problem's trainer; ValueError where it has none, as one that was made for planning."""
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
         return self.trainer
 
 
 def _at(point: Mapping[str, Any], work: Callable[[Mapping[str, Any]], T]) -> T:
-    """The result of public work at a point of the search space, which an error of it names."""
+    """Return the result of public work at a point of the search space, which an error of it names."""
     try:
         return work(point)
     except StudyInvalid as error:

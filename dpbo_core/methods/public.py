@@ -61,12 +61,12 @@ class Public(Method):
         self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
-        """The number of steps, always 1: only the public choice is scored."""
+        """Return the number of steps, always 1: only the public choice is scored."""
         return 1
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """The one variant that the advice compares, on every problem."""
+        """Return the one variant that the advice compares, on every problem."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -101,7 +101,7 @@ class Public(Method):
         return Outlook(scale, scale, 1, why)
 
     def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
-        """The number R of candidates to cross-validate, `public_trials`: that makes the choice."""
+        """Return the number R of candidates to cross-validate, `public_trials`: that makes the choice."""
         return self.public_trials
 
     def choice(self, problem: Problem) -> int:
@@ -110,7 +110,7 @@ class Public(Method):
         return public_search.tried[int(np.argmax(public_search.scores))]
 
     def choices(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of what may be chosen: the best on public data alone; a search that is lacking is made."""
+        """Return indices of what may be chosen: the best on public data alone; a search that is lacking is made."""
         return (self.choice(problem),)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":

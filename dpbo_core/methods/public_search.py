@@ -72,7 +72,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
 
 
 def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
-    """Indices of candidates that a public search tries in any case: all, or half of `trials`, spread evenly.
+    """Return indices of candidates that a public search tries in any case: all, or half of `trials`, spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.
     """
@@ -83,7 +83,7 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
 
 
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
-    """Indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
+    """Return indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
 
     The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
     errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where p
@@ -136,8 +136,8 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
-    """The candidate that others are compared with, and the bound in steps that differences are clipped to; None
-    where comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
+    """Return the candidate that others are compared with, and the bound in steps that differences are clipped to;
+    None where comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
     score.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the

@@ -9,7 +9,7 @@ UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
 
 
 def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
-    """The study's kernel at its own lengthscale, or at `UNFITTED` until one can be fitted."""
+    """Return the study's kernel at its own lengthscale, or at `UNFITTED` until one can be fitted."""
     search = problem.search
     return kernel_named(
         search.kernel, UNFITTED if isinstance(search.lengthscale, str) else search.lengthscale, variance

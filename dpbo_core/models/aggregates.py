@@ -124,7 +124,7 @@ class PairCount:
         return max(1.0, 2.0 * self.n_records**2 * share * (1.0 - share))
 
     def doubt(self, best: float, n_public: int) -> float:
-        """The standard error of a public AUC near `best`, from the records of the rarer class alone."""
+        """Return the standard error of a public AUC near `best`, from the records of the rarer class alone."""
         share = EVEN if self.share is None else self.share
         rarer = max(1.0, n_public * min(share, 1.0 - share))
         return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)

@@ -86,18 +86,18 @@ class ConstantAnswer:
     answer: Any
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """The class or the number, for each of the rows (k, d)."""
+        """Return the class or the number, for each of the rows (k, d)."""
         return np.full(len(rows), np.argmax(self.answer) if np.ndim(self.answer) else self.answer)
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
-        """The shares, for each of the rows (k, d)."""
+        """Return the shares, for each of the rows (k, d)."""
         return np.tile(np.asarray(self.answer, dtype=np.float64), (len(rows), 1))
 
 
 def _constants(
     score: RecordScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> list[Any]:
-    """What may be best to say of every record: shares, or each class, or mean and median."""
+    """Return what may be best to say of every record: shares, or each class, or mean and median."""
     if score.needs == "predict_proba":
         return [np.bincount(truth, weights, minlength=n_classes) / weights.sum(), *np.eye(n_classes)]
     if n_classes:

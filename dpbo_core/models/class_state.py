@@ -86,7 +86,7 @@ def _module_of(kind: type) -> str:
 
 
 def _is_foreign(kind: type) -> bool:
-    """Whether a class can hold state and is of no library that is known to keep none."""
+    """Return whether a class can hold state and is of no library that is known to keep none."""
     return _module_of(kind).partition(".")[0] not in ("", *_LIBRARY_PACKAGES)
 
 
@@ -111,7 +111,7 @@ def _parts(estimator: Any) -> Iterator[Any]:
 
 
 def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
-    """The functions that the classes' methods, class and static methods and properties are made of."""
+    """Yield the functions that the classes' methods, class and static methods and properties are made of."""
     for kind in classes:
         for value in tuple(_namespace(kind).values()):
             function = value
@@ -129,7 +129,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals and attributes in a function's code, and in those that are defined in it."""
+    """Yield the names of globals and attributes in a function's code, and in those that are defined in it."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is CodeType:
@@ -137,7 +137,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
-    """Each plain container among the values, and inside others, with a copy of its content."""
+    """Return each plain container among the values, and inside others, with a copy of its content."""
     held: dict[int, tuple[Any, Any]] = {}
     waiting = list(values)
     while waiting and len(held) < MAX_OBJECTS:

@@ -58,7 +58,7 @@ class EstimatorTrainer:
         return self.held(self.trained(point))
 
     def trained(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch (if `enforced` in a child), and not yet `held`."""
+        """Return the estimator at `point`, fitted from scratch (if `enforced` in a child), and not yet `held`."""
         if self.listed or not self.enforced:
             return self.fitted(slice(None), point)
         columns = self.factory.columns
@@ -209,7 +209,7 @@ def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int)
 
 
 def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
-    """The cache key of a point and the seed of the folds; 1 and 1.0 are two values."""
+    """Return the cache key of a point and the seed of the folds; 1 and 1.0 are two values."""
     return (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
 
 
@@ -220,7 +220,7 @@ def with_cells(
     rows = X_public[:: 1 + (len(X_public) - 1) // PUBLIC_ROWS]
 
     def asked(verb: Verb) -> NDArray[Any] | None:
-        """The public rows' outcome by a method of the estimator; None if it has none, or fails."""
+        """Return the public rows' outcome by a method of the estimator; None if it has none, or fails."""
         return fitted.outcome(rows, verb) if callable(getattr(fitted.estimator, verb, None)) else None
 
     estimator = fitted.estimator

@@ -87,12 +87,12 @@ class EstimatorFactory:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> "FittedEstimator":
-        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
+        """Return a new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
         return fitted(self.build(**hyperparameters), X, y, weights, shown_as=self.import_path, columns=self.columns)
 
 
 def cloned(estimator: Any) -> Any:
-    """An unfitted copy of an estimator, by scikit-learn's own rule."""
+    """Return an unfitted copy of an estimator, by scikit-learn's own rule."""
     from sklearn.base import clone
 
     return clone(estimator)
@@ -247,7 +247,7 @@ class FittedEstimator(ScorableModel):
         return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,), the same whatever the records' order."""
+        """Return each record's score as an integer from 0 to 2²⁴, (m,), the same whatever the records' order."""
         return self._scores_on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _scores_on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
@@ -288,7 +288,7 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:
-        """The number of rows to score at a time: whole batches, or all for child processes."""
+        """Return the number of rows to score at a time: whole batches, or all for child processes."""
         if any(model.alone is not None for model in models):
             return max(1, n_records)
         return min(model.together for model in models) if all(model.of_trees for model in models) else ROWS
@@ -306,7 +306,7 @@ class FittedEstimator(ScorableModel):
         return max(_BLOCK_ROWS, min(_ROWS_OF_TREES, _CELLS_OF_TREES // len(self.stand_in)))
 
     def batches(self, m: int) -> Iterator[slice]:
-        """The slices of m rows, each of which one call of the estimator predicts."""
+        """Return the slices of m rows, each of which one call of the estimator predicts."""
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
@@ -331,7 +331,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's unclipped score, (m,), from rows that `prepared` made: as `scores`, bit for bit."""
+        """Return each record's unclipped score, (m,), from rows that `prepared` made: as `scores`, bit for bit."""
         result = np.zeros(len(truth))
         for block in self.batches(len(truth)):
             result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)
@@ -347,7 +347,7 @@ class FittedEstimator(ScorableModel):
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails.
+        """Return each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails.
 
         What a class of others keeps of the rows meanwhile is forgotten (`class_state`).
         """
@@ -381,7 +381,7 @@ class FittedEstimator(ScorableModel):
         return () if self.alone is not None or self.of_trees else foreign_classes(self.estimator)
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
-        """What the estimator's method `verb` gives for rows (k, d), nothing printed; None where it fails."""
+        """Return what the estimator's method `verb` gives for rows (k, d), nothing printed; None where it fails."""
 
         def predicted() -> NDArray[Any] | None:
             with contained():
@@ -403,7 +403,7 @@ class FittedEstimator(ScorableModel):
 
 
 def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mask (k,) of the rows that are finite in single precision, or whose cells fit their columns."""
+    """Return a mask (k,) of the rows that are finite in single precision, or whose cells fit their columns."""
     if rows.dtype == object:
         return np.array([row[0] is not CANNOT for row in rows], dtype=bool)
     with np.errstate(all="ignore"):

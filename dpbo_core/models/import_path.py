@@ -187,7 +187,7 @@ def is_provided(package: str) -> bool:
 
 
 def distributions_of_packages() -> Mapping[str, list[str]]:
-    """The installed distributions that provide each importable package.
+    """Return the installed distributions that provide each importable package.
 
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.

@@ -42,7 +42,7 @@ class IsolatedEstimator:
     modules: tuple[str, ...]  # of every class and function that its pickle names
 
     def __getattr__(self, verb: str) -> Callable[[Any], NDArray[Any]]:
-        """What it predicts for PUBLIC rows, as it takes them."""
+        """Return what it predicts for PUBLIC rows, as it takes them."""
         if verb in _VERBS and verb in self.verbs:
             return partial(numbers_of, predictions, self.pickled, verb)
         raise AttributeError(verb)
@@ -55,7 +55,7 @@ class IsolatedEstimator:
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
 
     def to_bytes(self) -> NDArray[np.uint8]:
-        """The unopened pickle as bytes, after a line of JSON with the class name, methods and modules."""
+        """Return the unopened pickle as bytes, after a line of JSON with the class name, methods and modules."""
         line = json.dumps({"name": self.name, "verbs": self.verbs, "modules": self.modules}).encode()
         return np.frombuffer(line + b"\n" + self.pickled, dtype=np.uint8)
 
@@ -77,17 +77,17 @@ class IsolatedEstimator:
 
 
 def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
-    """What the estimator's method `verb` gives for PUBLIC rows, computed in this process."""
+    """Return what the estimator's method `verb` gives for PUBLIC rows, computed in this process."""
     return np.asarray(getattr(opened(estimator), verb)(rows))
 
 
 def opened(estimator: Any) -> Any:
-    """The estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
+    """Return the estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
     return estimator.estimator if isinstance(estimator, OfRows) else estimator
 
 
 def modules_of(item: Any) -> set[str]:
-    """The modules of every class and function that the item's pickle names."""
+    """Return the modules of every class and function that the item's pickle names."""
     if isinstance(item, IsolatedEstimator):
         return set(item.modules)
     text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
@@ -98,7 +98,7 @@ def modules_of(item: Any) -> set[str]:
 
 
 def pickled_form(item: Any, shown_as: str) -> bytes:
-    """The item's pickle, of an `IsolatedEstimator` the one that it holds; refused where it has none."""
+    """Return the item's pickle, of an `IsolatedEstimator` the one that it holds; refused where it has none."""
     if isinstance(item, IsolatedEstimator):
         return item.pickled
     try:
@@ -171,6 +171,6 @@ def _threads() -> ThreadpoolController:
 
 
 def _holds() -> bool:
-    """Whether standard output, standard error and every logger are silenced by this module at the moment."""
+    """Return whether standard output, standard error and every logger are silenced by this module at the moment."""
     streams = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
     return streams and logging.root.manager.disable == sys.maxsize

@@ -28,8 +28,8 @@ ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
 def scores_by_content(
     scored_batch: ScoredBatch, stand_in: NDArray[np.float64], X: NDArray[np.float64], truth: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Each record's score, (m,), of row i and truth i alone, in batches filled up with the public row `stand_in`;
-    no record makes it raise.
+    """Return each record's score, (m,), of row i and truth i alone, in batches filled up with the public row
+    `stand_in`; no record makes it raise.
 
     Args:
         scored_batch: scores a batch; an element may follow from its place too, and not from other rows.
@@ -51,7 +51,7 @@ def scores_by_content(
 
 
 def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
-    """A key for each row with its truth, (m,): their bytes, or a hash for rows of mixed cells."""
+    """Return a key for each row with its truth, (m,): their bytes, or a hash for rows of mixed cells."""
     parts = np.frombuffer(b"".join(map(_row_hash, X)), dtype=np.uint8) if X.dtype == object else None
     raw = np.ascontiguousarray(X, dtype=np.float64).view(np.uint8) if parts is None else parts
     both = (raw.reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))

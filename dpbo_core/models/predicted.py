@@ -33,7 +33,7 @@ class PredictedColumns:
     regression: bool  # whether they are numbers
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        """The candidate's predictions, (k,), from its columns of a table: class indices, or numbers."""
+        """Return the candidate's predictions, (k,), from its columns of a table: class indices, or numbers."""
         values = rows[:, self.columns[0]]
         return values if self.regression else values.astype(np.int64)
 
@@ -45,7 +45,7 @@ class PredictedColumns:
         return np.column_stack([1.0 - second, second])
 
     def decision_function(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The candidate's decision values, (k,), from its column of a table."""
+        """Return the candidate's decision values, (k,), from its column of a table."""
         return rows[:, self.columns[0]]
 
 
@@ -60,7 +60,7 @@ class Predicted(FittedEstimator):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """The candidate's score of each record, (k,): 0 where one of its cells is unusable."""
+        """Return the candidate's score of each record, (k,): 0 where one of its cells is unusable."""
         sound = np.isfinite(rows[:, list(self.estimator.columns)]).all(axis=1)
         outcome = self.outcome(np.where(np.isfinite(rows), rows, 0.0), score.needs)
         if outcome is None:
@@ -86,7 +86,7 @@ class PredictionsTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> Predicted:
-        """The candidate that `point` names, whose predictions are columns of a table; nothing is trained."""
+        """Return the candidate that `point` names, whose predictions are columns of a table; nothing is trained."""
         (name,) = point.values()
         model = Predicted(PredictedColumns(self.columns[name], self.regression), np.zeros(self.width))
         if isinstance(self.score, PairScore):
@@ -96,7 +96,7 @@ class PredictionsTrainer:
         return model
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The candidate's mean score, or AUC, on public records; refused without such; `seed` is unused."""
+        """Return the candidate's mean score, or AUC, on public records; refused without such; `seed` is unused."""
         if isinstance(self.score, PairScore):
             self._require_public_records()
             return auc_of(self.train(point).table(self.X, self.truth, self.score))
@@ -104,7 +104,7 @@ class PredictionsTrainer:
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
-        """Each public record's score from 0 to 2²⁴, (n,); refused where there are none; `seed` is unused."""
+        """Return each public record's score from 0 to 2²⁴, (n,); refused where there are none; `seed` is unused."""
         if isinstance(self.score, PairScore):
             raise TypeError(OF_PAIRS)
         self._require_public_records()

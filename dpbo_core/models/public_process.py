@@ -37,7 +37,7 @@ class Pickle(bytes):
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
-    """The array that `work` returns for public arguments, computed in a child process."""
+    """Return the array that `work` returns for public arguments, computed in a child process."""
     environment: Mapping[str, str] = {name: os.environ[name] for name in INHERITED if name in os.environ}
     with TemporaryFile() as result:
         process = subprocess.Popen(  # noqa: S603  this interpreter

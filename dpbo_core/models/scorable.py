@@ -41,12 +41,12 @@ class ScorableModel(ABC):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
+        """Return each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
         return np.stack([model.steps(records, score) for model in models], axis=1)
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """The number of records to score in one block, always the same, so that batches are."""
+        """Return the number of records to score in one block, always the same, so that batches are."""
         return ROWS
 
     @classmethod
@@ -67,7 +67,7 @@ def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
 
 
 def usable(records: Encoded) -> NDArray[np.bool_]:
-    """Mask (m,) of the records that could be read and have a known class."""
+    """Return a mask (m,) of the records that could be read and have a known class."""
     return ~records.broken & (records.labels >= 0)
 
 

@@ -108,7 +108,7 @@ def counted_of_one(release: Release) -> int:
 
 
 def score_range(release: Release) -> float:
-    """The range G of the released score; raises unless it is stated and a finite number above 0.
+    """Return the range G of the released score; raises unless it is stated and a finite number above 0.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -120,7 +120,7 @@ def score_range(release: Release) -> float:
 
 
 def stated_steps(release: Release) -> int:
-    """The number of steps that the release says its method took; raises unless a whole number from 1.
+    """Return the number of steps that the release says its method took; raises unless a whole number from 1.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -136,7 +136,7 @@ def _positive_fact(release: Release, name: str) -> int:
 
 
 def _fits_averaging(release: Release) -> bool:
-    """Whether a replace-one-person guarantee has facts of persons' means, and any other those of records."""
+    """Return whether a replace-one-person guarantee has facts of persons' means, and any other those of records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
         return "n_persons" not in release.facts
@@ -145,7 +145,7 @@ def _fits_averaging(release: Release) -> bool:
 
 
 def only_shows(release: Release, *names: str) -> bool:
-    """Whether the release's value has no parts but those named; a score's metric counts as its score."""
+    """Return whether the release's value has no parts but those named; a score's metric counts as its score."""
     return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)
 
 

@@ -41,7 +41,7 @@ def whom(unit: PrivacyUnit) -> str:
 
 
 def anyone(unit: PrivacyUnit) -> str:
-    """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
+    """Return one of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
         PrivacyUnit.PERSON: "any one person in the validation set",
@@ -204,7 +204,7 @@ class PrivacyGuarantee:
         return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)
 
     def to_json(self) -> dict[str, Any]:
-        """The guarantee as plain JSON, with null for an infinite ε."""
+        """Return the guarantee as plain JSON, with null for an infinite ε."""
         return {
             "epsilon": self.epsilon if self.epsilon < float("inf") else None,
             "delta": self.delta,
@@ -217,7 +217,7 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """The guarantee that `to_json` wrote.
+        """Return the guarantee that `to_json` wrote.
 
         Raises:
             ValueError, TypeError, LookupError: it is none.

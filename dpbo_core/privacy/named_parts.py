@@ -65,7 +65,7 @@ UNINSTALLED = "uninstalled"  # run from a source folder: its files say nothing o
 
 @lru_cache(maxsize=1)  # read from the disk once, before a study is charged, and never again
 def library_version() -> str:
-    """The installed version of dpbo, or "uninstalled" where it runs from a source folder."""
+    """Return the installed version of dpbo, or "uninstalled" where it runs from a source folder."""
     try:
         return version("dpbo")
     except PackageNotFoundError:

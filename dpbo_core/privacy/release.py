@@ -47,7 +47,7 @@ class Spend:
         return from_units(self.rho_units)
 
     def to_json(self) -> dict[str, Any]:
-        """The priced noise draw as plain JSON; an infinite ε is null."""
+        """Return the priced noise draw as plain JSON; an infinite ε is null."""
         return {
             "what": self.what,
             "mechanism": self.mechanism,
@@ -60,7 +60,7 @@ class Spend:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Spend":
-        """The priced noise draw that `to_json` wrote.
+        """Return the priced noise draw that `to_json` wrote.
 
         Raises:
             TypeError, LookupError: it is none: a price below 0, say.
@@ -151,7 +151,7 @@ class Release:
         return spend.noise_scale * self.score_per_unit
 
     def to_json(self) -> dict[str, Any]:
-        """The release as plain JSON: no NaN, no Infinity."""
+        """Return the release as plain JSON: no NaN, no Infinity."""
         document = {
             "release_id": self.release_id,
             "released_at": self.released_at,
@@ -169,7 +169,7 @@ class Release:
 
     @classmethod
     def from_json(cls, data: Any) -> "Release":
-        """The release in a dict of decoded JSON, as `to_json` wrote it.
+        """Return the release in a dict of decoded JSON, as `to_json` wrote it.
 
         Raises:
             ValueError, TypeError, LookupError, AttributeError: it is none.
@@ -234,7 +234,7 @@ class DisplayedMetric:
 
 
 def displayed_metric(release: Release) -> DisplayedMetric | None:
-    """The released score in its metric's own terms, clipped to its range; None where none is released."""
+    """Return the released score in its metric's own terms, clipped to its range; None where none is released."""
     if release.value.get("score") is None:
         return None
     score, ends = release.value["score"], release.value.get("interval")

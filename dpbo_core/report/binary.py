@@ -129,7 +129,7 @@ class Binary(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> BinaryCells:
-        """The map from records to histogram cells by class and decision value."""
+        """Return the map from records to histogram cells by class and decision value."""
         return BinaryCells(edges, public.verb)
 
     @classmethod
@@ -187,7 +187,7 @@ class Binary(ReportKind):
         return np.array([0.0 if value is None else value for value in predicted]), stated
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics and counts that every group of records gets, by name, of histograms (…, 2, B)."""
+        """Return the metrics and counts that every group of records gets, by name, of histograms (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
         figures = at_own | _bin_figures(negatives, positives, self.ties.ranked)
@@ -234,7 +234,7 @@ class Binary(ReportKind):
         return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report's parts beside its metrics, as JSON: `roc`, `confusion` by edge, `calibration`."""
+        """Return the report's parts beside its metrics, as JSON: `roc`, `confusion` by edge, `calibration`."""
         return {
             "roc": _roc_points(self.edges, estimates.values),
             "confusion": self._confusions(estimates),
@@ -242,7 +242,7 @@ class Binary(ReportKind):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The report's public description: positive class, edges, threshold, ties and probabilities."""
+        """Return the report's public description: positive class, edges, threshold, ties and probabilities."""
         return {
             "positive_class": self.positive_class,
             "edges": list(self.edges),
@@ -255,7 +255,7 @@ class Binary(ReportKind):
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Binary":
-        """The kind of report, its edges, threshold and ties, from what `to_json` wrote; no counts."""
+        """Return the kind of report, its edges, threshold and ties, from what `to_json` wrote; no counts."""
         ties = AucTies(table["within"], table["untied"])
         predicted = None if table["predicted"] is None else tuple(table["predicted"])
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))

@@ -217,7 +217,7 @@ def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, R
     )
 
     def precise(negatives_above: Reals, shift: float) -> Reals:
-        """The mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`."""
+        """Return the mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`."""
         F, start, end = negatives_above, above + shift, reached + shift
         area = end - start - np.where(F > 0.0, F * np.log(ratio(end + F, start + F)), 0.0)
         return ratio(np.nan_to_num(area).sum(axis=-1), reached[..., 0])
@@ -226,7 +226,7 @@ def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, R
 
 
 def from_above(bins: Reals) -> Reals:
-    """The cumulative sum from the top: each entry plus all those above it, along the last axis."""
+    """Return the cumulative sum from the top: each entry plus all those above it, along the last axis."""
     return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 
@@ -244,7 +244,7 @@ def class_counts(values: Reals, positive: NDArray[np.bool_], edges: tuple[float,
 
 
 def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
-    """The AUC of public records, which must be of both classes (not checked); ties count half."""
+    """Return the AUC of public records, which must be of both classes (not checked); ties count half."""
     from scipy.stats import rankdata
 
     P, N = int(positive.sum()), int((~positive).sum())
@@ -252,10 +252,10 @@ def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
 
 
 def _untied(values: Reals, edges: tuple[float, ...]) -> float:
-    """The share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
+    """Return the share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
 
     def cubes(counts: NDArray[np.int64]) -> float:
-        """The sum Σ (n³ − n) over the counts n."""
+        """Return the sum Σ (n³ − n) over the counts n."""
         numbers = counts.astype(np.float64)
         return float((numbers**3 - numbers).sum())
 

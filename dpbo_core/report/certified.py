@@ -75,7 +75,7 @@ def figures_agree(release: Release) -> bool:
 
 
 def figures_in_words(release: Release) -> str:
-    """Whether `figures_agree` computes a report's figures anew: "recomputed", or not and who made them."""
+    """Return whether `figures_agree` computes a report's figures anew: "recomputed", or not and who made them."""
     version = release.facts.get("version")
     if version == library_version():
         return "recomputed"

@@ -74,11 +74,11 @@ class Counter:
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
 
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Each person's number of records in each histogram cell: as sensitive as the table."""
+        """Return each person's number of records in each histogram cell: as sensitive as the table."""
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """Each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
+        """Return each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
@@ -99,7 +99,7 @@ class PartCounter:
         """The counts of one file and its number of records; None where that failed, since errors reach logs."""
 
         def counted() -> Answer:
-            """The counts of the file's records in each histogram cell, and their number."""
+            """Return the counts of the file's records in each histogram cell, and their number."""
             table = self.counter.read(fetched(part, shown_as=_SHOWN_AS))
             return self.counter.histogram(table), table.n_records
 
@@ -114,10 +114,10 @@ class PersonPartCounter:
     column: str
 
     def __call__(self, part: Part) -> bytes:
-        """Each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
+        """Return each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
 
         def counted() -> bytes:
-            """Each person's counts of the file's records, as bytes."""
+            """Return each person's counts of the file's records, as bytes."""
             file = fetched(part, shown_as=_SHOWN_AS)
             people = read_people(file, self.column, shown_as=_SHOWN_AS)
             return self.counter.by_person(self.counter.read(file), people).to_bytes()
@@ -126,7 +126,7 @@ class PersonPartCounter:
 
 
 def count(counter: Counter, table: Table) -> Sensitive[Integers]:
-    """The exact histogram of a table in memory, sealed until noise is added."""
+    """Return the exact histogram of a table in memory, sealed until noise is added."""
     return Sensitive(counter.histogram(table))
 
 
@@ -142,7 +142,7 @@ def count_persons(
 def count_parts(
     counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
+    """Return the sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
     workers = workers or SerialWorkers()
     parts = pieces_of(parts, workers)
     answers = [one for one in workers.map(PartCounter(counter), parts) if one is not None]
@@ -175,7 +175,7 @@ class SensitiveTable(Protocol):
         """The kinds of error that may be shown: their message has public facts alone, whatever the records hold."""
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of the sensitive table's columns, for which no record is read."""
+        """Return the names of the sensitive table's columns, for which no record is read."""
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """The sealed number of records, or persons, in each histogram cell; to be called only after the charge."""
@@ -189,7 +189,7 @@ class FileTable:
     tells: tuple[type[DpboError], ...] = (StudyInvalid,)  # a file holds bytes, whose reader says sizes alone
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The column names in the sensitive file's header; of a bundled set, those of its public half."""
+        """Return the column names in the sensitive file's header; of a bundled set, those of its public half."""
         shown = self.split.spec.data.validation_file
         if not shown:
             return public.columns
@@ -198,7 +198,7 @@ class FileTable:
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=shown).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed histogram of the records, read now, part by part in a folder; only after the charge."""
+        """Return the sealed histogram of the records, read now, part by part in a folder; only after the charge."""
         spec, folder = self.split.spec, self.split.folder
         parts, n_persons = validation_parts(spec, folder), spec.data.person_count
         if parts and n_persons is not None:
@@ -211,7 +211,7 @@ class FileTable:
 def count_table(
     spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
+    """Return the sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
     if spec.data.person_count is not None:
         return count_persons(counter, table, people, spec.data.person_count)
     return count(counter, counted_records(spec, table, people))

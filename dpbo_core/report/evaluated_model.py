@@ -111,8 +111,8 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """A privately trained model as one to evaluate by true and predicted class, with its public classes and, since
-    its training set is sensitive, no public records.
+    """Return a privately trained model as one to evaluate by true and predicted class, with its public classes and,
+    since its training set is sensitive, no public records.
     """
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
@@ -145,7 +145,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each public record's `verb` output, (n,), by a model at `point` trained without the record's fold."""
+    """Return each public record's `verb` output, (n,), by a model at `point` trained without the record's fold."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
@@ -155,7 +155,7 @@ def _out_of_fold(
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
-    """A saved model to evaluate, with its predictions of the study's public rows, which it may have seen."""
+    """Return a saved model to evaluate, with its predictions of the study's public rows, which it may have seen."""
     fitted, model = final.preprocessing, final.model
     if training_parts(spec, folder) is not None:
         raise StudyInvalid(
@@ -185,7 +185,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
 
 
 def no_model() -> StudyInvalid:
-    """The error to raise where a study has no model to evaluate."""
+    """Return the error to raise where a study has no model to evaluate."""
     return StudyInvalid(
         "the study released no model that could be evaluated",
         cause="its method releases no hyperparameters",
@@ -194,7 +194,7 @@ def no_model() -> StudyInvalid:
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:
-    """A saved model, from the folder dpbo or MLflow wrote, and the digest of its files."""
+    """Return a saved model, from the folder dpbo or MLflow wrote, and the digest of its files."""
     inside = Path(folder) / "data" / "data"
     home = inside if (inside / NUMBERS).exists() else Path(folder)
     final, digest = FinalModel.load(home), hashlib.sha256()
@@ -227,8 +227,8 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """A fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public outcomes that
-    are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
+    """Return a fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public
+    outcomes that are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
     """
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     if C > MOST_CLASSES:

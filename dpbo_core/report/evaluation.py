@@ -93,8 +93,8 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """The price and expected errors of evaluating the saved `model` or (None) the released one, which is trained
-    for it; charges nothing.
+    """Return the price and expected errors of evaluating the saved `model` or (None) the released one, which is
+    trained for it; charges nothing.
 
     Args, Raises: as `evaluate_study`.
     """
@@ -106,15 +106,15 @@ def plan_evaluation(
 def planned(
     query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None, account: Account | None
 ) -> EvaluationPlan:
-    """The price and expected errors of an evaluation and, unless it would be good, a sentence on which ε, within
-    what `account` has left (None: any), would make it so.
+    """Return the price and expected errors of an evaluation and, unless it would be good, a sentence on which ε,
+    within what `account` has left (None: any), would make it so.
     """
     public, price = evaluated.public, query.plan(evaluated.unlisted)
     expected, more, nth = expected_errors(query, evaluated, grouping), "", 1 + len(public.truth) // ENOUGH
     some = replace(evaluated, public=replace(public, truth=public.truth[::nth], outcome=public.outcome[::nth]))
 
     def is_good(epsilon: float) -> bool:
-        """Whether some of the public records expect a good report at this ε."""
+        """Return whether some of the public records expect a good report at this ε."""
         return expected_errors(replace(query, epsilon=epsilon), some, grouping).verdict == "good"
 
     if expected.verdict != "good":
@@ -277,7 +277,7 @@ class OpenEvaluation:
 def table_of(
     drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
 ) -> NoisedTable:
-    """The noisy histogram in a recorded outcome `drawn`, with the bin edges recorded then."""
+    """Return the noisy histogram in a recorded outcome `drawn`, with the bin edges recorded then."""
     return NoisedTable(
         n_records=query.problem.n_averaged,
         scale=query.scale,

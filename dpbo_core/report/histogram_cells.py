@@ -68,7 +68,7 @@ class Grouping:
         return *map(shown, self.categories), OTHER
 
     def of(self, table: Table) -> Integers:
-        """The index of each record's group, (m,); the last for every value that is not listed."""
+        """Return the index of each record's group, (m,); the last for every value that is not listed."""
         places = positions(table.columns[self.column], self.categories)
         return np.where(places < 0, len(self.categories), places)
 
@@ -147,12 +147,12 @@ def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integ
 
 
 def needed_columns(fitted: Preprocessing) -> tuple[str, ...]:
-    """The columns of a table that a model needs: its features in their order, then the target."""
+    """Return the columns of a table that a model needs: its features in their order, then the target."""
     return *(feature.name for feature in fitted.features), fitted.target
 
 
 def only_needed(table: Table, fitted: Preprocessing) -> Table:
-    """The table with only the columns that a model needs: its features and the target."""
+    """Return the table with only the columns that a model needs: its features and the target."""
     return table.without(set(table.columns) - set(needed_columns(fitted)))
 
 
@@ -167,7 +167,7 @@ class PersonCells:
 
     @classmethod
     def of(cls, people: Persons, cells: Integers) -> "PersonCells":
-        """Each person's counts from the cell (m,) of every record; records without a person are left out."""
+        """Return each person's counts from the cell (m,) of every record; records without a person are left out."""
         counted = people.of_record >= 0
         return cls._added(
             people.names[people.of_record[counted]], cells[counted], np.ones(counted.sum(), dtype=np.int64)
@@ -175,7 +175,7 @@ class PersonCells:
 
     @classmethod
     def merged(cls, answers: Iterable[bytes | bytearray]) -> "PersonCells":
-        """Each person's counts over several files, from what `to_bytes` made of each file's."""
+        """Return each person's counts over several files, from what `to_bytes` made of each file's."""
         table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
         numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
         filled = numbers[:, 1] > 0  # an entry that only fills the width counts no record

@@ -119,12 +119,12 @@ class Multiclass(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ClassCells:
-        """The map from records to histogram cells by true and predicted class."""
+        """Return the map from records to histogram cells by true and predicted class."""
         return ClassCells(edges, len(public.classes))
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Multiclass":
-        """The kind of report for these public classes; `edges` are not used."""
+        """Return the kind of report for these public classes; `edges` are not used."""
         del edges
         return cls(public.classes)
 
@@ -134,7 +134,7 @@ class Multiclass(ReportKind):
         return len(self.classes), len(self.classes)
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of confusion matrices (…, C, C), by name: scalars (…); "class …" one per class."""
+        """Return all metrics of confusion matrices (…, C, C), by name: scalars (…); "class …" one per class."""
         rows, columns, hits = cells.sum(axis=-1), cells.sum(axis=-2), np.diagonal(cells, axis1=-2, axis2=-1)
         read = rows.sum(axis=-1)
         recall, f1 = ratio(hits, rows), ratio(2.0 * hits, rows + columns)

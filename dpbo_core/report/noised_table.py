@@ -89,7 +89,7 @@ class NoisedTable:
         return np.array(self.drawn, dtype=np.float64) / self.weight
 
     def shifted(self, counts: Reals) -> Reals:
-        """The nearest counts (…, C) whose sum is the public number m: each shifted alike."""
+        """Return the nearest counts (…, C) whose sum is the public number m: each shifted alike."""
         excess = counts.sum(axis=-1, keepdims=True) - self.n_records
         return np.asarray(counts - excess / counts.shape[-1])
 
@@ -98,7 +98,7 @@ class NoisedTable:
         return counts[..., 1:].reshape(*counts.shape[:-1], max(1, len(self.groups)), *self.kind.shape)
 
     def figures(self, counts: Reals) -> Figures:
-        """Every metric of counts (…, C), by name; "of …" and "gap …" have one per group."""
+        """Return every metric of counts (…, C), by name; "of …" and "gap …" have one per group."""
         kind, axes = self.kind, len(self.kind.shape)
         with np.errstate(all="ignore"):
             split = self.split(counts)
@@ -123,7 +123,7 @@ class NoisedTable:
         return simulated_noise(rng, self.scale, shape, self.weight)
 
     def estimates(self) -> Estimates:
-        """Every metric of the table, with 90% intervals for the noise alone and for noise with sampling."""
+        """Return every metric of the table, with 90% intervals for the noise alone and for noise with sampling."""
         kind, counts = self.kind, self.shifted(self.counts)
         positive = np.maximum(counts, 0.0)
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
@@ -169,8 +169,8 @@ class NoisedTable:
         return ends
 
     def _absent(self) -> dict[str, NDArray[np.bool_]]:
-        """Where a figure that is a share of a class has too few records of it, by the figure's name: (), or (G,)
-        for those of groups, or (K,) where there is one of each class.
+        """Return where a figure that is a share of a class has too few records of it, by the figure's name: (), or
+        (G,) for those of groups, or (K,) where there is one of each class.
         """
         divided, cells = self.kind.divided, self.split(self.shifted(self.counts))
         if not divided:
@@ -190,7 +190,7 @@ class NoisedTable:
         return absent
 
     def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
-        """The sampling interval, by name, of each metric that is a share, noise in its two counts included.
+        """Return the sampling interval, by name, of each metric that is a share, noise in its two counts included.
 
         The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
         """
@@ -215,8 +215,8 @@ class NoisedTable:
         return intervals
 
     def _interval_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """The 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of a
-        quantile of binned errors, its bin's two ends, each with its own quantile.
+        """Return the 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of
+        a quantile of binned errors, its bin's two ends, each with its own quantile.
         """
         limits = self.kind.limits(name)
         if LOW + name in added:
@@ -249,7 +249,7 @@ class NoisedTable:
         return added
 
     def to_json(self) -> dict[str, Any]:
-        """The table as plain JSON, with every public fact."""
+        """Return the table as plain JSON, with every public fact."""
         whose = {"n_records": self.n_records}
         if self.weight != 1:
             whose = {"n_persons": self.n_records, "weight": self.weight}
@@ -258,14 +258,14 @@ class NoisedTable:
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any], kind: type[ReportKind]) -> "NoisedTable":
-        """The table in a JSON object that `to_json` wrote, as a report of this kind."""
+        """Return the table in a JSON object that `to_json` wrote, as a report of this kind."""
         n_records = table["n_persons"] if "n_persons" in table else table["n_records"]
         groups, drawn = tuple(table["groups"]), tuple(table["drawn"])
         return cls(n_records, table["noise_scale"], kind.from_json(table), groups, drawn, table.get("weight", 1))
 
 
 def report(table: NoisedTable) -> dict[str, Any]:
-    """The whole report of a released table, as JSON with the table itself, by post-processing alone."""
+    """Return the whole report of a released table, as JSON with the table itself, by post-processing alone."""
     estimates, kind = table.estimates(), table.kind
     shares = [name for name, place in kind.divided.items() if place is None and name in kind.metrics]
     return {
@@ -312,7 +312,7 @@ FEW = 3.0  # times what shows that there are any records
 
 
 def least_clear(n_cells: int, n_all: int, scale: float) -> float:
-    """The least sum of `n_cells` noised cells that shows that there are any records there at all.
+    """Return the least sum of `n_cells` noised cells that shows that there are any records there at all.
 
     Its noise reaches that with a chance of at most `ABSENT`: Chernoff's bound, by the moments of the Laplace law,
     which are above those of the discrete one.
@@ -325,7 +325,7 @@ def least_clear(n_cells: int, n_all: int, scale: float) -> float:
 
 
 def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all: int) -> Interval:
-    """The ends of A, (…), where P is less than `FEW` times what shows that it is not 0; NaN elsewhere."""
+    """Return the ends of A, (…), where P is less than `FEW` times what shows that it is not 0; NaN elsewhere."""
     n_cells = n_summed * cells.shape[-1]
     inside, outside = _parts(n_cells, n_all)
     of_whole = NoiseTail(

@@ -48,7 +48,7 @@ class PooledTable(NoisedTable):
 
 
 def pool(releases: Sequence[Release]) -> dict[str, Any]:
-    """One report, as JSON, of several sites' releases of one model, and whether the sites disagree."""
+    """Return one report, as JSON, of several sites' releases of one model, and whether the sites disagree."""
     _check(releases)
     written = [release.value["table"] for release in releases]
     tables = [NoisedTable.from_json(table, KINDS[table.get("kind")]) for table in written]
@@ -78,7 +78,7 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
 
 
 def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
-    """The share of simulated equal sites that are at least as far apart as these: a p-value."""
+    """Return the share of simulated equal sites that are at least as far apart as these: a p-value."""
     m = np.array([table.n_records for table in tables], dtype=np.float64)[:, None]
     positive = np.maximum(pooled.shifted(pooled.counts), 0.0)
     shares = positive / positive.sum()

@@ -115,13 +115,13 @@ class Regression(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ErrorCells:
-        """The map from records to histogram cells by the bin of the error."""
+        """Return the map from records to histogram cells by the bin of the error."""
         del public
         return ErrorCells(edges)
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Regression":
-        """The kind of report for regressions at these bin edges, with public records' errors in each bin."""
+        """Return the kind of report for regressions at these bin edges, with public records' errors in each bin."""
         errors, bound = _clipped(public)
         variance = float(np.var(public.truth)) if len(public.truth) else 0.0
         return cls(edges, bound, public_bins(errors, edges, bound), variance)
@@ -137,7 +137,7 @@ class Regression(ReportKind):
         return np.array([-self.bound, *self.edges, self.bound])
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of histograms (…, B), by name: scalars (…); "in records" one per bin."""
+        """Return all metrics of histograms (…, B), by name: scalars (…); "in records" one per bin."""
         figures = self._mean_errors(cells) | {"in records": cells}
         figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
         figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
@@ -155,7 +155,7 @@ class Regression(ReportKind):
         return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation that binning leaves in every mean error, by name; `cells` is (G, B)."""
+        """Return the standard deviation that binning leaves in every mean error, by name; `cells` is (G, B)."""
         split = np.maximum(cells, 0.0)
         n, P = split.sum(axis=0), np.maximum(1.0, np.array(self.bins.public))
 
@@ -207,8 +207,8 @@ class Regression(ReportKind):
         }
 
     def farthest(self, cells: Reals) -> float:
-        """The most by which the mean absolute error of histograms (G, B), groups together, can be off because
-        records may lie anywhere in their bins; NaN without records.
+        """Return the most by which the mean absolute error of histograms (G, B), groups together, can be off
+        because records may lie anywhere in their bins; NaN without records.
         """
         n = np.maximum(cells, 0.0).sum(axis=0)
         ends, middle = np.abs(self.ends), np.abs(np.array(self.bins.means))
@@ -269,7 +269,7 @@ def _clipped(public: PublicRecords) -> tuple[Reals, float]:
 
 
 def _quantile(name: str, n: Reals, ends: Reals, share: float) -> dict[str, Reals]:
-    """The interpolated `share` quantile of errors with counts `n` in bins, and its bin's ends, by name."""
+    """Return the interpolated `share` quantile of errors with counts `n` in bins, and its bin's ends, by name."""
     reached, sought = n.cumsum(axis=-1), share * n.sum(axis=-1)
     at = (reached[..., :-1] < sought[..., None]).sum(axis=-1)
     inside = np.take_along_axis(n, at[..., None], axis=-1)[..., 0]

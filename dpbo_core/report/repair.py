@@ -76,12 +76,12 @@ class Repair:
         return {"slope": self.slope, "intercept": self.intercept, "threshold": self.threshold}
 
     def nothing_changed(self, table: NoisedTable) -> bool:
-        """Whether the repair leaves the model and its threshold as they are."""
+        """Return whether the repair leaves the model and its threshold as they are."""
         own = getattr(table.kind, "threshold", self.threshold)
         return self.terms == {"slope": 1.0, "intercept": 0.0, "threshold": own}
 
     def to_json(self) -> dict[str, Any]:
-        """The repair as plain JSON, with sentences on its optimism and its price."""
+        """Return the repair as plain JSON, with sentences on its optimism and its price."""
         return {**vars(self), "why": list(self.why), "optimism": OPTIMISTIC, "price": PRICE}
 
 
@@ -95,14 +95,14 @@ class BinnedLogOdds:
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "BinnedLogOdds | None":
-        """The public records' log-odds by bin; None for a model without probabilities."""
+        """Return the public records' log-odds by bin; None for a model without probabilities."""
         if public.verb != "predict_proba" and not public.logistic:
             return None
         bins = np.searchsorted(np.array(edges), public.outcome)
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """The recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
+        """Return the recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
         records = np.maximum(self._binned(np.ones(len(p))), 1.0)
         empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)
@@ -123,8 +123,8 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 
 
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
-    """The repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal, "recall=0.9",
-    or None for its own.
+    """Return the repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal,
+    "recall=0.9", or None for its own.
     """
     kind = table.kind
     if not isinstance(kind, Binary):
@@ -189,7 +189,7 @@ def recalibration(
     s = min(1.0, float(np.std(binned.values))) or 1.0
 
     def unlikely(at: Reals) -> tuple[float, Reals]:
-        """The negative penalised log-likelihood at (a·s, b), and its gradient."""
+        """Return the negative penalised log-likelihood at (a·s, b), and its gradient."""
         q, slopes = binned.shares(at[0] / s, at[1])
         off = (at - [s, 0.0]) / PENALTY**2
         likelihood = weights @ (likely[1] * np.log(q) + likely[0] * np.log1p(-q))
@@ -217,7 +217,7 @@ def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, we
         noise += simulated_noise(rng, scale, noise.shape, weight)
 
     def statistic(positives: Reals) -> Reals:
-        """The positives above each edge less `recall` of all of them, (…, B − 1)."""
+        """Return the positives above each edge less `recall` of all of them, (…, B − 1)."""
         above = np.flip(np.flip(positives, axis=-1).cumsum(axis=-1), axis=-1)
         return np.asarray(above[..., 1:] - recall * above[..., :1])
 
@@ -227,15 +227,16 @@ def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, we
 
 
 def projected(counts: Reals, total: float) -> Reals:
-    """The nearest counts that are not negative and sum to `total`."""
+    """Return the nearest counts that are not negative and sum to `total`."""
     ordered = -np.sort(-counts)
     excess = (ordered.cumsum() - total) / np.arange(1, len(counts) + 1)
     return np.asarray(np.maximum(counts - excess[np.flatnonzero(ordered > excess)[-1]], 0.0))
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, positives: bool) -> tuple[float, str]:
-    """The bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a sentence
-    about it; the model's own threshold if no edge keeps the recall, or noise alone may have made the `positives`.
+    """Return the bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a
+    sentence about it; the model's own threshold if no edge keeps the recall, or noise alone may have made the
+    `positives`.
     """
     what, amount = threshold_goal(threshold)
     if what == "cost":

@@ -75,7 +75,7 @@ class EvaluationQuery:
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
-        """The evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set."""
+        """Return the evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set."""
         section = spec.evaluation or EvaluationSection()
         section = section if epsilon is None else section.replace(epsilon=float(epsilon))
         if section.epsilon is None:
@@ -130,7 +130,7 @@ class EvaluationQuery:
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
     def size(self, grouping: Grouping | None) -> TableSize:
-        """The public size of the histogram: how many records and groups are counted, and the noise scale."""
+        """Return the public size of the histogram: how many records and groups are counted, and the noise scale."""
         n_groups = 1 if grouping is None else len(grouping.names)
         return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
 
@@ -148,7 +148,7 @@ class EvaluationQuery:
         return self.mechanism(1).spend(DRAW).noise_scale
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """The noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
+        """Return the noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
@@ -166,7 +166,7 @@ class EvaluationQuery:
         return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:
-        """The one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
+        """Return the one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
         mechanism = self.mechanism(size)
         return ((mechanism.spend(DRAW), mechanism),)
 
@@ -180,7 +180,7 @@ class EvaluationQuery:
         )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
-        """The column of groups and its public values; None where none is asked for."""
+        """Return the column of groups and its public values; None where none is asked for."""
         column = self.section.group
         if column is None:
             return None
@@ -206,7 +206,7 @@ class EvaluationQuery:
         return Grouping(column, (*numbers, *texts))
 
     def key(self, digest: str, grouping: Grouping | None) -> QueryKey:
-        """The evaluation's key in the ledger, for the model with this digest."""
+        """Return the evaluation's key in the ledger, for the model with this digest."""
         spec, section = self.spec, self.section
         identity: dict[str, object] = {
             "dataset": spec.privacy.dataset,
@@ -279,7 +279,7 @@ def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> Eva
 def request_of_released(
     run: Run, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable
 ) -> EvaluationRequest:
-    """The evaluation of the model that a study released, on `table`, with its ledger key."""
+    """Return the evaluation of the model that a study released, on `table`, with its ledger key."""
     tuned, digest = replay(run.key, run.context), digest_of_released(run.key)
     if tuned is None:
         raise not_released(run.spec, run.ledger)
@@ -361,7 +361,7 @@ def of_a_candidate(
 
 
 def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
-    """The evaluation that a study asks for in its [evaluation], to be charged together with the study.
+    """Return the evaluation that a study asks for in its [evaluation], to be charged together with the study.
 
     It is checked on the model of one candidate, trained on the public half.
     """

@@ -76,7 +76,7 @@ class AveragedSearch:
             self._path.tell(i, y)
 
     def mixture(self) -> KernelMixture:
-        """The posterior over kernels given every value so far."""
+        """Return the posterior over kernels given every value so far."""
         domain, (visited, values, times) = self.domain, averages(self._observations)
         return average(
             domain.encoded[visited], values, domain.noise_variance / times, domain.guess[visited], domain.prior
@@ -101,8 +101,8 @@ def averages(
 def prior_of(
     *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
 ) -> Prior:
-    """The public prior over kernels, for a score mapped to [−2, 2]: narrow around a number `lengthscale`, wide
-    where that is "fit"; `guessed` if public scores are its mean.
+    """Return the public prior over kernels, for a score mapped to [−2, 2]: narrow around a number `lengthscale`,
+    wide where that is "fit"; `guessed` if public scores are its mean.
 
     Args:
         kernel: "matern52" or "se".

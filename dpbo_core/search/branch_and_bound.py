@@ -29,7 +29,7 @@ DEEPEST = 26  # cells of side 2^−26; candidates closer than that count as one
 
 
 def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The first level ℓ at which each candidate represents a cell of side 2^−ℓ, shape (N,).
+    """Return the first level ℓ at which each candidate represents a cell of side 2^−ℓ, shape (N,).
 
     Level 0 holds the candidate nearest to the centre of the cube. At level ℓ every occupied cell that no earlier
     candidate lies in is given the candidate nearest to its own centre (the lowest index of equals).

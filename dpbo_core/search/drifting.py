@@ -150,8 +150,8 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
 def _edition_correlation(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each component's correlation of scores in runs of `ages` with those of `others`, e^(−drift·difference), and 0
-    across its change: (C,), (C,), (n,), (m,) → (C, n, m).
+    """Return each component's correlation of scores in runs of `ages` with those of `others`,
+    e^(−drift·difference), and 0 across its change: (C,), (C,), (n,), (m,) → (C, n, m).
     """
     apart = np.abs(ages[:, None] - others)
     older, others_older = ages >= changes[:, None], others >= changes[:, None]
@@ -160,7 +160,7 @@ def _edition_correlation(
 
 
 def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The log-likelihood log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u)."""
+    """Return the log-likelihood log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u)."""
     log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
     log_likelihood: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
     return log_likelihood

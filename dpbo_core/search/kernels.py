@@ -41,7 +41,7 @@ class StationaryKernel(ABC):
                 )
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances k(λ, point) of every candidate with a point: (N, d), (d,) → (N,)."""
+        """Return the covariances k(λ, point) of every candidate with a point: (N, d), (d,) → (N,)."""
         column = np.empty(len(candidates))
         for start in range(0, len(candidates), _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -49,7 +49,7 @@ class StationaryKernel(ABC):
         return column
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances k(a, b) of every pair: (n, d), (m, d) → (n, m); each as `column` computes it."""
+        """Return the covariances k(a, b) of every pair: (n, d), (m, d) → (n, m); each as `column` computes it."""
         K = np.empty((len(A), len(B)))
         rows = max(1, _ROWS // max(1, len(B)))
         for start in range(0, len(A), rows):
@@ -140,7 +140,7 @@ KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Mat
 
 
 def typical_lengthscale(dimensions: int) -> float:
-    """The usual first lengthscale in the unit cube, 0.3√d, as distances grow like √d."""
+    """Return the usual first lengthscale in the unit cube, 0.3√d, as distances grow like √d."""
     return TYPICAL * math.sqrt(max(1, dimensions))
 
 
@@ -152,7 +152,7 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
 def squared_distance(
     A: NDArray[np.float64], B: NDArray[np.float64], out: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """The squared distances over the last axis, the leading axes broadcast; into `out`, or a fresh array."""
+    """Return the squared distances over the last axis, the leading axes broadcast; into `out`, or a fresh array."""
     if A.shape[-1] == 0:
         total = np.empty(np.broadcast_shapes(A.shape[:-1], B.shape[:-1])) if out is None else out
         total[...] = 0.0

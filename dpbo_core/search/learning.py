@@ -86,7 +86,7 @@ class LearningSearch:
         self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
-        """The candidate to try next; before any value of this run, the best by earlier runs (editions)."""
+        """Return the candidate to try next; before any value of this run, the best by earlier runs (editions)."""
         followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
@@ -98,7 +98,7 @@ class LearningSearch:
         self._observations.append((index, value))
 
     def mixture(self) -> Beliefs:
-        """The posterior of the present score, given earlier runs (editions) and every value of this one."""
+        """Return the posterior of the present score, given earlier runs (editions) and every value of this one."""
         if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
         visited, values, times = averages(self._observations)

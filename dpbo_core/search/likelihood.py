@@ -37,13 +37,13 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """The most probable constant mean m, of prior N(0, 1/precision), under each of k kernels, (k,); `weights`,
-        (k, t), are the eigenvalues of the inverse covariances.
+        """Return the most probable constant mean m, of prior N(0, 1/precision), under each of k kernels, (k,);
+        `weights`, (k, t), are the eigenvalues of the inverse covariances.
         """
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The residuals Qᵀ(y − m1) in the eigenvectors' basis, for each of k means m, (k, t)."""
+        """Return the residuals Qᵀ(y − m1) in the eigenvectors' basis, for each of k means m, (k, t)."""
         return self.rotated - means[:, None] * self.one
 
 
@@ -72,7 +72,7 @@ class Fitted:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
 ) -> Fitted:
-    """The most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50.
+    """Return the most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50.
 
     Args:
         points: X in the unit cube, shape (t, d); repeats allowed.

@@ -96,7 +96,7 @@ class Components(ABC):
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> Self:
-        """The mixture of the components `chosen` alone, their weights unchanged."""
+        """Return the mixture of the components `chosen` alone, their weights unchanged."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in self._by_component})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -132,7 +132,7 @@ class Components(ABC):
 
     @abstractmethod
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrix L⁻¹ k(X, candidates) of each component, (C, u, n), from which moments follow."""
+        """Return the matrix L⁻¹ k(X, candidates) of each component, (C, u, n), from which moments follow."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,8 +161,8 @@ def within(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`;
-    `weights`, `means` and `deviations` are of each component, (C,).
+    """Return the mean, and central interval of probability `level`, of one candidate's score, given that it is in
+    `ends`; `weights`, `means` and `deviations` are of each component, (C,).
     """
     from scipy.special import ndtr
 
@@ -206,8 +206,8 @@ def average(
     guess: NDArray[np.float64],
     prior: Prior,
 ) -> KernelMixture:
-    """The posterior, a mixture over kernels, of scores `values` at `points`, with noise of variances `noise` and
-    guessed scores `guess`. O(C·u³); 4 ms at u = 20.
+    """Return the posterior, a mixture over kernels, of scores `values` at `points`, with noise of variances `noise`
+    and guessed scores `guess`. O(C·u³); 4 ms at u = 20.
 
     Args:
         points: X in the unit cube, (u, d), all different.
@@ -257,7 +257,7 @@ def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 def correlations(
     kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The correlation matrix R_ℓ for each ℓ, computed once for equal ones: (n, d), (m, d) → (C, n, m)."""
+    """Return the correlation matrix R_ℓ for each ℓ, computed once for equal ones: (n, d), (m, d) → (C, n, m)."""
     squared = squared_distance(A[:, None, :], B)
     lengths, which = np.unique(lengthscales, return_inverse=True)
     return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengths])[which]
@@ -271,5 +271,5 @@ def _spread(median: float, spread: float) -> NDArray[np.float64]:
 
 
 def _log_weight(values: NDArray[np.float64], median: float, spread: float) -> NDArray[np.float64]:
-    """The log prior probability of grid values, log-normal about `median`, up to a constant."""
+    """Return the log prior probability of grid values, log-normal about `median`, up to a constant."""
     return np.zeros(1) if spread == 0.0 else -0.5 * (np.log(values / median) / spread) ** 2

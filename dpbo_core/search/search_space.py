@@ -110,7 +110,7 @@ class Integer:
         object.__setattr__(self, "log", log)
 
     def at(self, position: float) -> int:
-        """The integer nearest to `position` in [0, 1], on a logarithmic axis by logarithms."""
+        """Return the integer nearest to `position` in [0, 1], on a logarithmic axis by logarithms."""
         real = Real(self.low, self.high, log=self.log).at(position)
         return min(self.high, max(self.low, round(real)))
 
@@ -166,16 +166,16 @@ class Categorical:
         return {str(name): value for name, value in pairs if not is_plain(value)}
 
     def name_of(self, value: Any) -> Any:
-        """The name of a value of the axis; what is none of its values as it is."""
+        """Return the name of a value of the axis; what is none of its values as it is."""
         key = _key(unwrapped(value))
         return self.names[self.keys.index(key)] if key in self.keys else value
 
     def has(self, value: Any) -> bool:
-        """Whether a value, or its name, is one of the axis's, of the same type too."""
+        """Return whether a value, or its name, is one of the axis's, of the same type too."""
         return _key(unwrapped(value)) in (*self.keys, *map(_key, self.names))
 
     def at(self, position: float) -> Value:
-        """The name of the value whose slice of [0, 1] holds `position`."""
+        """Return the name of the value whose slice of [0, 1] holds `position`."""
         return self.names[min(len(self.names) - 1, int(position * len(self.names)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
@@ -185,12 +185,12 @@ class Categorical:
         return tuple(math.sqrt(0.5) if same(v, value) else 0.0 for v in self.names)
 
     def grid(self, points: int) -> list[Value]:  # noqa: ARG002  every value is always listed
-        """The names of all the values of the axis, whatever `points` is."""
+        """Return the names of all the values of the axis, whatever `points` is."""
         return list(self.names)
 
 
 def _key(value: Any) -> str:
-    """A value's key by its content; of one without content, which no study takes, its place in memory."""
+    """Return a value's key by its content; of one without content, which no study takes, its place in memory."""
     try:
         return key_of(value)
     except StudyInvalid:
@@ -231,14 +231,14 @@ class SearchSpace:
         return sum(axis.dimensions for axis in self.axes.values())
 
     def exists(self, name: str, point: Mapping[str, Value]) -> bool:
-        """Whether axis `name` exists at `point`, which holds at least the axes before it."""
+        """Return whether axis `name` exists at `point`, which holds at least the axes before it."""
         if name not in self.conditions:
             return True
         parent, values = self.conditions[name]
         return parent in point and any(same(point[parent], value) for value in values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
-        """The coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
+        """Return the coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
         places = (
             axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
             for name, axis in self.axes.items()
@@ -246,7 +246,7 @@ class SearchSpace:
         return np.array([u for place in places for u in place], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
-        """The axes, without their conditions, as plain tables: low, high, log and integer, or values."""
+        """Return the axes, without their conditions, as plain tables: low, high, log and integer, or values."""
         return {
             name: {"values": list(axis.names)}
             if isinstance(axis, Categorical)
@@ -281,7 +281,7 @@ class SearchSpace:
 
 
 def same(value: Value, other: Value) -> bool:
-    """Whether two names of values are the same, of one type too: 1 is not True, and 0.0 not −0.0."""
+    """Return whether two names of values are the same, of one type too: 1 is not True, and 0.0 not −0.0."""
     return type(value) is type(other) and (
         value == other if type(value) is not float else repr(value) == repr(other)
     )

@@ -17,7 +17,7 @@ REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dp
 
 
 def number_of(key: str, value: Any) -> float:
-    """The argument `key` of a Python call as a float; refused where it is none, or too large for one."""
+    """Return the argument `key` of a Python call as a float; refused where it is none, or too large for one."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -47,7 +47,7 @@ def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conditional(item: Any) -> bool:
-    """Whether an item of a search space is a conditional axis: (axis, {parent: values})."""
+    """Return whether an item of a search space is a conditional axis: (axis, {parent: values})."""
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
 
 
@@ -83,7 +83,7 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[str, Any]]]:
-    """The axes as a study's [space]; and, by axis and name, the values that a study can only name."""
+    """Return the axes as a study's [space]; and, by axis and name, the values that a study can only name."""
     sections: dict[str, AxisSection] = {}
     decode: dict[str, dict[str, Any]] = {}
     axes: dict[str, Axis] = {}
@@ -115,7 +115,7 @@ def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
 
 
 def _names(axes: Mapping[str, Axis], parent: str, values: Any) -> Any:
-    """The values of a condition on the axis `parent`, one or a list of them, as a study names them."""
+    """Return the values of a condition on the axis `parent`, one or a list of them, as a study names them."""
     axis = axes.get(parent)
     if not isinstance(axis, Categorical):
         return values

@@ -57,7 +57,7 @@ def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
     """For `available_if`: whether a search's best estimator (before `fit`: `estimator`) has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
-        """Whether the search's best estimator has the method; AttributeError where `refit` is False."""
+        """Return whether the search's best estimator has the method; AttributeError where `refit` is False."""
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
         if hasattr(search, "release_") and not hasattr(search, "best_estimator_"):
@@ -289,7 +289,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return _cv_results(points, [step["score"] for step in self.trajectory_ or ()])
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
-        """The price and the expected error of every search method, from public facts alone. Charges nothing.
+        """Return the price and the expected error of every search method, from public facts alone. Charges nothing.
 
         Args:
             X: public training records.

@@ -73,7 +73,7 @@ class PredictionSplit:
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
-        """The records' source as the ledger names it: tables in memory, without a path."""
+        """Return the records' source as the ledger names it: tables in memory, without a path."""
         return (MEMORY,)
 
     def check(self, public: PublicHalf) -> None:
@@ -301,7 +301,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         return self
 
     def advise(self, *, n_validation: int, public: bool = False) -> Advice:
-        """The price and the expected error of every selection method, from public facts. Charges nothing.
+        """Return the price and the expected error of every selection method, from public facts. Charges nothing.
 
         Args:
             n_validation: the number of sensitive records.

@@ -95,7 +95,7 @@ class RowMarks:
 
 
 def _marks(key: bytes, table: Table, names: Collection[str]) -> Marks:
-    """The mark of each row (n,): an HMAC of its values under the sorted names of its columns."""
+    """Return the mark of each row (n,): an HMAC of its values under the sorted names of its columns."""
     ordered = sorted(names)
     named = hmac.digest(key, repr(ordered).encode(), "sha256")
     rows = np.column_stack([_numbers(table.columns[name]) for name in ordered])

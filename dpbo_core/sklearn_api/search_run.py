@@ -75,7 +75,7 @@ class Progress:
 
 
 def can_overwrite() -> bool:
-    """Whether lines on standard error can be overwritten: it is a terminal or a notebook."""
+    """Return whether lines on standard error can be overwritten: it is a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
@@ -116,11 +116,11 @@ class FrameTable:
     tells: tuple[type[DpboError], ...] = ()  # nothing, since an object in a table may raise any message
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of the validation table's columns, the target's last."""
+        """Return the names of the validation table's columns, the target's last."""
         return *self.split.validation.names, public.target
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed histogram of the records in memory, counted in this process; stores their row marks."""
+        """Return the sealed histogram of the records in memory, counted in this process; stores their row marks."""
         del workers
         return count_table(self.split.spec, counter, *self.split.records(counter.preprocessing))
 

@@ -86,7 +86,7 @@ def _whole(value: Any) -> bool:
 
 
 def public_target(estimator: Any, y: Any) -> NDArray[Any]:
-    """The PUBLIC classes or targets, (n,), checked to fit the estimator's task."""
+    """Return the PUBLIC classes or targets, (n,), checked to fit the estimator's task."""
     if y is None:
         raise StudyInvalid(
             "This PrivateSearch estimator requires y to be passed, but the target y is None",
@@ -180,7 +180,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """The training weights of n rows, without those at the positions `but`; None where none are passed."""
+    """Return the training weights of n rows, without those at the positions `but`; None where none are passed."""
     if sample_weight is None:
         return None
     if _num_samples(sample_weight) != n:
@@ -196,7 +196,7 @@ def checked_weights(
 
 
 def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str | None = None) -> FrameSplit:
-    """The public and the sensitive table as frames, their study, and the row marks of the ledger."""
+    """Return the public and the sensitive table as frames, their study, and the row marks of the ledger."""
     marks = RowMarks.of(ledger, search.dataset)
     share = tables.share
     training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
@@ -229,7 +229,7 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
 
 
 def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
-    """The study that the search's parameters describe, and the estimator to clone for each candidate."""
+    """Return the study that the search's parameters describe, and the estimator to clone for each candidate."""
     axes, decode = sections_of(search.search_space)
     model = model_section(search, training)
     spec = described(

@@ -48,7 +48,7 @@ def sequence(n: int) -> NDArray[np.float64]:
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
+    """Return the fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < share < 1.0:
         raise StudyInvalid(
             f"validation_size = {share!r}",

@@ -136,7 +136,7 @@ def person_in_memory(value: object) -> Person:
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The error to raise where one table was passed as both the sensitive and the public one."""
+    """Return the error to raise where one table was passed as both the sensitive and the public one."""
     return StudyInvalid(
         f"{sensitive} is, or shares its memory with, {beside}",
         cause="the same table was passed twice, and a record in both is protected in neither",
@@ -173,6 +173,6 @@ def model_section(search: Any, training: Frame) -> ModelSection:
 
 
 def class_shares(training: Frame) -> dict[str, float]:
-    """The share of each class among the PUBLIC training records."""
+    """Return the share of each class among the PUBLIC training records."""
     counts = Counter(canonical(value) for value in np.asarray(training.target).tolist())
     return {shown(value): count / training.n_records for value, count in counts.items()}

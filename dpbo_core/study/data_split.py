@@ -72,7 +72,7 @@ class Halves:
     pooled: tuple[str, ...] = ()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public training set, read, its preprocessing and a trainer."""
+        """Return the public training set, read, its preprocessing and a trainer."""
         parts = training_parts(self.spec, self.folder)
         if parts is not None:
             return half_of_parts(self.spec, problem, *parts)
@@ -118,7 +118,7 @@ class Halves:
 
 
 def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
-    """Whether the validation set is a folder of files, or of a store's objects; none is opened."""
+    """Return whether the validation set is a folder of files, or of a store's objects; none is opened."""
     if spec.data.divided is None:
         return False
     place = place_of(folder, spec.data.validation_file)
@@ -152,7 +152,7 @@ def records_of(
 
 
 def _fetched(folder: str | Path, place: str) -> "Contents":
-    """The file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
+    """Return the file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
     from dpbo_core.data.fetched import fetched
 
     return fetched(place_of(folder, place), shown_as=place)
@@ -164,7 +164,7 @@ def validation_table(
     contents: "Contents | None" = None,
     fitted: Preprocessing | None = None,
 ) -> Table:
-    """The SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
+    """Return the SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
 
     Columns have the types that preprocessing was `fitted` to; raw cells are kept where it takes the table's own.
     """
@@ -223,7 +223,7 @@ class FileSplit:
     def of(
         cls, spec: StudySpec, context: QueryContext, asked_about: tuple[Source, ...] | None = None
     ) -> "FileSplit":
-        """A study's files, with the folder and workers of a context, its score function if allowed.
+        """Return a study's files, with the folder and workers of a context, its score function if allowed.
 
         Args:
             spec: the study.
@@ -250,7 +250,7 @@ class FileSplit:
         return replace(self, workers=workers)
 
     def public_table(self) -> Table:
-        """The public records with their raw cells, read from one file; refused where they are not in one."""
+        """Return the public records with their raw cells, read from one file; refused where they are not in one."""
         section = self.spec.data.divided
         if section is None or training_parts(self.spec, self.folder) is not None:
             raise StudyInvalid(
@@ -264,8 +264,8 @@ class FileSplit:
         """None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
-        """The sensitive and public files of the study, as the ledger knows them; none is opened, but a database
-        server is asked which one it is.
+        """Return the sensitive and public files of the study, as the ledger knows them; none is opened, but a
+        database server is asked which one it is.
         """
         return identified_sources(self.spec, self.folder)
 
@@ -279,7 +279,7 @@ class FileSplit:
 
 
 def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """Every file that a study names, or its bundled set, as the ledger knows them; none is opened.
+    """Return every file that a study names, or its bundled set, as the ledger knows them; none is opened.
 
     A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
     """
@@ -306,7 +306,7 @@ def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """The one file that a study reads as public, as the ledger knows it; empty if it names none."""
+    """Return the one file that a study reads as public, as the ledger knows it; empty if it names none."""
     public = spec.data.public_file
     return (file_source(Path(folder) / public, PUBLIC),) if public else ()
 
@@ -325,8 +325,8 @@ def public_half(
     allowed_score: str | None = None,
     reading: TrainingReading | None = None,
 ) -> PublicHalf:
-    """The public training set, read, its preprocessing and a trainer; of a sensitive one what the study declares. A
-    user's score function is imported if it is `allowed_score`, else refused.
+    """Return the public training set, read, its preprocessing and a trainer; of a sensitive one what the study
+    declares. A user's score function is imported if it is `allowed_score`, else refused.
 
     Args:
         spec: the study.
@@ -364,7 +364,7 @@ def sensitive_half(
     *,
     pooled: tuple[str, ...] = (),
 ) -> Scorer:
-    """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
+    """Return a sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
 

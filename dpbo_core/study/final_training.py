@@ -92,11 +92,11 @@ class FinalModel:
         return self._estimator_method("decision_function")
 
     def example(self) -> dict[str, list[Any]]:
-        """An input table of two made-up rows, from the PUBLIC set's means and categories alone."""
+        """Return an input table of two made-up rows, from the PUBLIC set's means and categories alone."""
         return {feature.name: _made_up_values(feature) for feature in self.preprocessing.features}
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
-        """A function of a table that gives what the estimator's `verb` does; AttributeError without one."""
+        """Return a function of a table that gives what the estimator's `verb` does; AttributeError without one."""
         asked = getattr(self._estimator, verb, None)
         if not callable(asked):
             raise AttributeError(f"this model has no {verb}")
@@ -171,7 +171,7 @@ class FinalModel:
 
 
 def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
-    """Two made-up values of a feature, from its public mean or categories."""
+    """Return two made-up values of a feature, from its public mean or categories."""
     if isinstance(feature, NamedColumn):
         return _two_public_values(feature)
     if isinstance(feature, Category):
@@ -183,7 +183,7 @@ def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
 
 
 def _two_public_values(column: NamedColumn) -> list[Any]:
-    """Two values that a column may have, from its public type and categories."""
+    """Return two values that a column may have, from its public type and categories."""
     if column.kind == "truth":
         return [False, True]
     if column.kind in ("text", "category"):

@@ -51,7 +51,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
 
 
 def _is_folder(place: Path) -> bool:
-    """Whether there is a folder at a path; False for a name that none can have."""
+    """Return whether there is a folder at a path; False for a name that none can have."""
     try:
         return place.is_dir()
     except OSError:  # no name a file could have: whoever opens it says so
@@ -59,7 +59,7 @@ def _is_folder(place: Path) -> bool:
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
-    """The names of columns that are no features: ignored ones and the column of persons."""
+    """Return the names of columns that are no features: ignored ones and the column of persons."""
     return frozenset(spec.data.ignored) | ({spec.privacy.person} if spec.privacy.person else set())
 
 

@@ -37,12 +37,12 @@ SMALLEST = 1e-100  # range of a record's score; its square is still a number
 
 
 def score_of(model: ModelSection) -> Score:
-    """The score (its function, range and sort) that a study names; needs no data."""
+    """Return the score (its function, range and sort) that a study names; needs no data."""
     return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
 
 
 def pair_score(model: ModelSection) -> PairScore | None:
-    """The study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
+    """Return the study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or model.stated_shares is not None else by_pairs(Numbers(model.steepness))
 
@@ -53,7 +53,7 @@ def margin_score(model: LinearSection) -> MarginScore | PairScore:
 
 
 def record_score(model: RecordModel) -> RecordScore | PairScore:
-    """The score of the predictions of a model that is not linear, as the study names it."""
+    """Return the score of the predictions of a model that is not linear, as the study names it."""
     pairs = pair_score(model)
     if pairs is not None:
         return pairs

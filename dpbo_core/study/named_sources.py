@@ -11,7 +11,7 @@ from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
 
 
 def place_source(place: Place, role: Role = "records") -> Source:
-    """What the ledger knows a path or an address by; nothing is opened or asked."""
+    """Return what the ledger knows a path or an address by; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
 
 
@@ -40,7 +40,7 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
 
 
 def _without_credentials(url: str) -> str:
-    """The URL without user, password and query."""
+    """Return the URL without user, password and query."""
     try:
         address = sa.engine.make_url(url)
         parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}

@@ -77,8 +77,8 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all if the search's path is private and no step trains
-    (more than 4,096 are refused), else none.
+    """Return indices of the candidates to train before the charge: all if the search's path is private and no step
+    trains (more than 4,096 are refused), else none.
     """
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
@@ -93,7 +93,7 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
 
 
 def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
+    """Return indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
     problem, method = study.problem, study.method
     if problem.training is not None:  # a score on it is a sensitive number
         return ()
@@ -152,7 +152,7 @@ class Remembering:
         return model
 
     def _foreign_trainer(self) -> "EstimatorTrainer | None":
-        """The trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
+        """Return the trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
         if isinstance(self.trainer, LinearTrainer):
             return None
         from dpbo_core.models.estimator_trainer import EstimatorTrainer
@@ -167,7 +167,7 @@ class Remembering:
         return list(self.untrained.values())
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The cross-validated public score of a point's hyperparameters under this seed, computed once."""
+        """Return the cross-validated public score of a point's hyperparameters under this seed, computed once."""
         key = named(point), seed
         if key not in self.scores:
             self.scores[key] = self.trainer.public_score(point, seed=seed)
@@ -196,17 +196,17 @@ class Anew:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
+        """Return the model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
         regularization = float(point["lambda"])
         otherwise = self.trainer.without_answer(regularization)
         return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The cross-validated public score at a point, as the trainer gives it."""
+        """Return the cross-validated public score at a point, as the trainer gives it."""
         return self.trainer.public_score(point, seed=seed)
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at a point, as the trainer gives it."""
+        """Return each public record's cross-validated score at a point, as the trainer gives it."""
         return self.trainer.public_steps(point, seed=seed)
 
 
@@ -219,8 +219,8 @@ def anew(problem: Problem, trainer: Trainer | None) -> Problem:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with a trainer that looks up models and public scores, else makes and keeps them; unchanged for
-    None or without a trainer.
+    """Return the problem with a trainer that looks up models and public scores, else makes and keeps them;
+    unchanged for None or without a trainer.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     One that is `enforced` scores nothing here: each record's process has a copy of its own.
@@ -239,20 +239,20 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
 
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with a trainer that takes models from `trained`, which scored no sensitive record, or trains
-    anew, so that they may be published.
+    """Return the problem with a trainer that takes models from `trained`, which scored no sensitive record, or
+    trains anew, so that they may be published.
     """
     return remembering(problem, Precomputed(trained=trained))
 
 
 def named(point: Mapping[str, Value]) -> str:
-    """The canonical text of a point's hyperparameters, the same in every process."""
+    """Return the canonical text of a point's hyperparameters, the same in every process."""
     return point_key(point)
 
 
 @lru_cache(maxsize=2)
 def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
-    """The public half of the study that the JSON `text` states, read once in a process."""
+    """Return the public half of the study that the JSON `text` states, read once in a process."""
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 
@@ -364,6 +364,6 @@ class PublicWork:
 
 
 def chunks(indices: Sequence[int]) -> Chunks:
-    """The indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
+    """Return the indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
     parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

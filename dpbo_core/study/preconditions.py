@@ -90,7 +90,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
-    """The files, score functions and estimators that a study names; nothing is opened or imported.
+    """Return the files, score functions and estimators that a study names; nothing is opened or imported.
 
     Args:
         spec: the study.
@@ -101,7 +101,7 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
+    """Yield the import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
@@ -116,7 +116,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
-    """The files that will be read as public, as they are now.
+    """Return the files that will be read as public, as they are now.
 
     Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 

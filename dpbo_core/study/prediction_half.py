@@ -54,14 +54,14 @@ def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
 
 
 def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: Score) -> dict[str, tuple[str, ...]]:
-    """The columns of predictions that the score needs of each candidate in `names`."""
+    """Return the columns of predictions that the score needs of each candidate in `names`."""
     if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > PAIR:
         return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
     return {name: (name,) for name in names}
 
 
 def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
-    """Whether a prediction in the table is a class's name; otherwise it is a number."""
+    """Return whether a prediction in the table is a class's name; otherwise it is a number."""
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
@@ -73,7 +73,7 @@ def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequenc
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
-    """The public half of a study of predictions made elsewhere: its columns, and its public table if any.
+    """Return the public half of a study of predictions made elsewhere: its columns, and its public table if any.
 
     Args:
         spec: the study.
@@ -135,7 +135,7 @@ class PredictionHalves(Halves):
     """The halves of a study of predictions: the public table, if there is one, and the sensitive one."""
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The candidates' columns, and the public table, read, if there is one."""
+        """Return the candidates' columns, and the public table, read, if there is one."""
         table = self.reading.take(self.spec, self.folder)[0] if self.spec.data.has_public_records else None
         return prediction_half(self.spec, problem, table)
 

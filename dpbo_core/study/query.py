@@ -87,7 +87,7 @@ class Charged(Opaque):
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome of the noise draw named `what`; None if the ledger has none."""
+        """Return the outcome of the noise draw named `what`; None if the ledger has none."""
         return self._reservation.recorded(what)
 
     def open(self) -> None:
@@ -142,7 +142,7 @@ class Charged(Opaque):
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """The release, recorded now if `check` does not raise, or read back as it was recorded first.
+        """Return the release, recorded now if `check` does not raise, or read back as it was recorded first.
 
         `check` sees, in that transaction, what the query recorded, and refuses by raising.
 
@@ -155,13 +155,13 @@ class Charged(Opaque):
 
 
 def fingerprint_of(facts: Any) -> str:
-    """The SHA-256 in hex of public facts in plain JSON, as a query's fingerprint."""
+    """Return the SHA-256 in hex of public facts in plain JSON, as a query's fingerprint."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def replay(key: QueryKey, context: QueryContext) -> Release | None:
-    """The recorded release of the query with this key; None if there is none. Nothing is spent."""
+    """Return the recorded release of the query with this key; None if there is none. Nothing is spent."""
     return context.ledger.release_of(key.fingerprint)
 
 

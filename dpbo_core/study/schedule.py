@@ -21,8 +21,8 @@ MOST = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset of its
-    own; as it is if they are stated already or it has no cap.
+    """Return the study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset
+    of its own; as it is if they are stated already or it has no cap.
 
     Args:
         spec: as it is written for a schedule, with its fields.
@@ -45,13 +45,13 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
+    """Return the study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
     names = (spec.edition, spec.privacy.dataset)
     return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
-    """How many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
+    """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
     price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
     draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING

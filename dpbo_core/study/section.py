@@ -44,7 +44,7 @@ class Section(BaseModel):
 
     @classmethod
     def read(cls, table: Any) -> Self:
-        """The section that a table of a study states; a section as it is.
+        """Return the section that a table of a study states; a section as it is.
 
         Raises:
             StudyInvalid: a key is unknown or missing, or a value does not fit.
@@ -58,13 +58,13 @@ class Section(BaseModel):
         """Refuse fields that do not fit one another; a section without such fields has nothing to refuse."""
 
     def replace(self, **changes: Any) -> Self:
-        """The section with other values of some fields, checked as a new one is."""
+        """Return the section with other values of some fields, checked as a new one is."""
         return type(self)(**dict(self) | changes)
 
     __replace__ = replace
 
     def to_table(self) -> dict[str, Any]:
-        """The section as a plain table, without what is None."""
+        """Return the section as a plain table, without what is None."""
         return {key: _listed(value) for key, value in self if value is not None}
 
 
@@ -74,10 +74,10 @@ def limited(remedy: str = FINITE, **bounds: Any) -> Any:
 
 
 def checked(check: Callable[[T], None]) -> AfterValidator:
-    """A validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
+    """Return a validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
 
     def validated(value: T) -> T:
-        """The value, once it was checked."""
+        """Return the value, once it was checked."""
         if value is not None:
             check(value)
         return value
@@ -90,7 +90,7 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
     kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
 
     def validated(values: Any) -> Any:
-        """The list as a tuple; the table with its lists as tuples."""
+        """Return the list as a tuple; the table with its lists as tuples."""
         if values is None:
             return None
         require(isinstance(values, kinds), f"{{where}} is not {named} of plain values")
@@ -127,7 +127,7 @@ LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) e
 
 
 def _listed(value: Any) -> Any:
-    """A value with tuples replaced by lists, as TOML and JSON have them."""
+    """Return a value with tuples replaced by lists, as TOML and JSON have them."""
     if isinstance(value, Mapping):
         return {key: _listed(item) for key, item in value.items()}
     return list(map(_listed, value)) if isinstance(value, list | tuple) else value
@@ -168,12 +168,12 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
 
 
 def _has_remedy(part: Any) -> bool:
-    """Whether a part of a field's annotation is `limited`."""
+    """Return whether a part of a field's annotation is `limited`."""
     return isinstance(getattr(part, "json_schema_extra", None), dict)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The types, literal values and metadata that a field's annotation is made of."""
+    """Yield the types, literal values and metadata that a field's annotation is made of."""
     if get_origin(annotation) in (None, tuple):
         yield get_origin(annotation) or annotation
     else:
@@ -194,7 +194,7 @@ def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
 
 
 def unknown_name(key: str, value: str, valid: tuple[str, ...]) -> StudyInvalid:
-    """The error for a `value` of `key` that is not one of `valid`."""
+    """Return the error for a `value` of `key` that is not one of `valid`."""
     return StudyInvalid(
         f"{key} = {value!r} is not known{suggestion(value, valid)}",
         cause="a misspelt name",
@@ -211,7 +211,7 @@ def check_name(key: str, value: str) -> None:
 
 
 def no_number(key: str) -> StudyInvalid:
-    """The error for a value of `key` that cannot be computed with, which the message does not repeat."""
+    """Return the error for a value of `key` that cannot be computed with, which the message does not repeat."""
     return StudyInvalid(
         f"{key} is no number that can be computed with",
         cause="a text, a fraction where a whole number is due, or a number of hundreds of digits",
@@ -233,7 +233,7 @@ def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
 
 
 def _plain_values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Every key and value in tables and lists, at any depth, with the place of each."""
+    """Yield every key and value in tables and lists, at any depth, with the place of each."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield where, key
@@ -253,7 +253,7 @@ def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) 
 
 
 def unknown_key(key: str, keys: tuple[str, ...], where: str) -> StudyInvalid:
-    """The error for a `key` of the table `where` that is not in `keys`."""
+    """Return the error for a `key` of the table `where` that is not in `keys`."""
     return StudyInvalid(
         f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), keys)}",
         cause="a misspelt key, or one that belongs to another table",

@@ -302,7 +302,7 @@ class ObjectiveSection(Section):
 
 
 def no_epsilon() -> StudyInvalid:
-    """The error for an evaluation whose price ε is not stated."""
+    """Return the error for an evaluation whose price ε is not stated."""
     return StudyInvalid(
         "no ε is stated for the evaluation",
         cause="a report is a spend of its own, on top of [privacy]",

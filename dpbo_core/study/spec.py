@@ -53,7 +53,7 @@ KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do 
 
 
 def read_data(table: Any) -> DataSection:
-    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on."""
+    """Return the [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on."""
     if isinstance(table, DataSection):
         return table
     require(isinstance(table, Mapping), "[data] is not a table")
@@ -68,7 +68,7 @@ def read_data(table: Any) -> DataSection:
 
 
 def _read_axes(axes: Any) -> dict[str, AxisSection]:
-    """The axes of [space] by name, each of which is named by its error."""
+    """Return the axes of [space] by name, each of which is named by its error."""
     require(isinstance(axes, Mapping), "[space] is not a table")
     read = {}
     for name, axis in axes.items():
@@ -144,7 +144,7 @@ class StudySpec(StudyHead):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as plain tables, as in a study file; None is left out."""
+        """Return the study as plain tables, as in a study file; None is left out."""
         study = {"name": self.name, "edition": self.edition, "method": self.method, "accepts": list(self.accepts)}
         tables: dict[str, Any] = {"study": study}
         for name in TABLES:
@@ -175,7 +175,7 @@ class StudySpec(StudyHead):
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
-        """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
+        """Return the study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
         refuse_unknown(tables, ("study", *TABLES, "method"), "the study")
         check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
@@ -193,7 +193,7 @@ DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axe
 
 
 def space_of(spec: StudySpec) -> SearchSpace:
-    """The search space that the study's [space] states: one axis for each hyperparameter."""
+    """Return the search space that the study's [space] states: one axis for each hyperparameter."""
     conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
     return SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
 
@@ -210,7 +210,7 @@ def candidates_of(spec: StudySpec) -> CandidateSet:
 
 
 def _axis(section: AxisSection) -> Axis:
-    """The axis that a section of [space] states: of its listed values, or else from low to high."""
+    """Return the axis that a section of [space] states: of its listed values, or else from low to high."""
     if section.ends is None:
         return Categorical(section.values or ())
     low, high = section.ends
@@ -227,7 +227,7 @@ LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
 
 
 def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
-    """The study in a TOML file, checked; with `frozen`, the file's SHA-256, a changed one is refused.
+    """Return the study in a TOML file, checked; with `frozen`, the file's SHA-256, a changed one is refused.
 
     Args:
         path: of the file.
@@ -263,7 +263,7 @@ def study_digest(path: str | Path) -> str:
 
 
 def changed_study(shown: str) -> PolicyRefused:
-    """The error for a study file that was changed since its schedule was served."""
+    """Return the error for a study file that was changed since its schedule was served."""
     return PolicyRefused(
         f"the study file {shown!r} is not the one that was served",
         cause="it was changed after dpbo serve started, or the run names another file",

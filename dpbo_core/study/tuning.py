@@ -66,12 +66,12 @@ class ReplayedStudy:
     n_steps: ClassVar[int] = 0
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
-        """The recorded result; no step is made, and `on_step` is not called."""
+        """Return the recorded result; no step is made, and `on_step` is not called."""
         del on_step
         return self.finish()
 
     def finish(self) -> StudyResult:
-        """The recorded result, at no further cost."""
+        """Return the recorded result, at no further cost."""
         return StudyResult(self.release, replayed=True)
 
 
@@ -217,7 +217,7 @@ def check_first(run: Run) -> None:
 
 
 def was_charged(run: Run) -> bool:
-    """Whether the ledger has a charge under the study's name and edition, this study's or another's."""
+    """Return whether the ledger has a charge under the study's name and edition, this study's or another's."""
     return bool(run.ledger.editions(run.spec.name, edition=run.spec.edition))
 
 

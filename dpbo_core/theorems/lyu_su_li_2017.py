@@ -20,7 +20,7 @@ COMPARISONS = 2.0 ** (2.0 / 3.0)  # ε₂/ε₁ at c = 1
 
 
 def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
-    """The split of ε, in 10⁻¹², into (ε₁, ε₂), of threshold and comparisons, at which Algorithm 7 is ε-DP.
+    """Return the split of ε, in 10⁻¹², into (ε₁, ε₂), of threshold and comparisons, at which Algorithm 7 is ε-DP.
 
     It stops at the first query above, however many were below before. ε₂/ε₁ = (2c)^(2/3) makes the variance of
     ρ − ν_i least.

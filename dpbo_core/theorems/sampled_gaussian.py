@@ -30,7 +30,7 @@ _UP = 2.0**-50
 
 
 def replace_one_renyi(*, alpha: float, rate: float, noise_multiplier: float) -> float:
-    """The Rényi cost D_α(P‖Q) = D_α(Q‖P) of one DP-SGD step with the CONTINUOUS Gaussian, rounded up.
+    """Return the Rényi cost D_α(P‖Q) = D_α(Q‖P) of one DP-SGD step with the CONTINUOUS Gaussian, rounded up.
 
     By the trapezoidal rule on f = P^α Q^{1−α}, in units of σ, s = 1/σ. In the strip |Im x| ≤ a, as ≤ α^−½, a ≤ 1,
     |1 − q + qe^{w+iθ}| is at most its value at θ = 0 and at least cos(θ/2) of it, so the rule is off by at most

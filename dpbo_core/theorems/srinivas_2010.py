@@ -42,7 +42,7 @@ def beta(*, n_candidates: int, step: int, delta: float) -> float:
 
 
 def regret_constant(*, noise_variance: float) -> float:
-    """The constant C₁ = 8/log(1 + σ⁻²) of the regret bound R_T ≤ √(C₁ T β_T γ_T), with probability 1 − δ.
+    """Return the constant C₁ = 8/log(1 + σ⁻²) of the regret bound R_T ≤ √(C₁ T β_T γ_T), with probability 1 − δ.
 
     Holds when: as for `beta`, k(λ, λ) ≤ 1, and the acquisition is UCB with that β_t (verified by code).
     Neighbours: none; not a privacy statement. Source: Theorem 1. Erratum: none.

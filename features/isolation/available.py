@@ -57,7 +57,7 @@ def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks
 
 
 def seconds_expected(n_records: int, n_models: int) -> float:
-    """The estimated seconds of scoring each record in its own process on this machine, from counts alone."""
+    """Return the estimated seconds of scoring each record in its own process on this machine, from counts alone."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return n_records * n_models * MS_PER_RECORD / 1000.0 / cores
 

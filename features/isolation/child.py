@@ -76,7 +76,7 @@ class Record:
     truth: NDArray[Any]
 
     def to_bytes(self) -> bytes:
-        """The record as bytes for a child process; numbers take a length that d alone decides."""
+        """Return the record as bytes for a child process; numbers take a length that d alone decides."""
         number = self.truth.dtype.kind == "f"
         if (
             self.x.dtype == object
@@ -87,7 +87,7 @@ class Record:
 
     @classmethod
     def of_file(cls, fd: int) -> "Record":
-        """The record that another process wrote to the pipe `fd`."""
+        """Return the record that another process wrote to the pipe `fd`."""
         d, number, truth = _HEAD.unpack(_read_exactly(fd, _HEAD.size))
         if number & _CELLS:
             x = as_cells(pickle.loads(_read_exactly(fd, d)))  # noqa: S301  pickled by the curator
@@ -97,12 +97,12 @@ class Record:
 
 
 def model_bytes(estimator: bytes, score: bytes) -> bytes:
-    """The pickles of an estimator and a score as one file's content."""
+    """Return the pickles of an estimator and a score as one file's content."""
     return _LENGTH.pack(len(estimator)) + estimator + score
 
 
 def read_model(fd: int) -> tuple[bytes, bytes]:
-    """The pickles of the estimator and the score in the file `fd`, read without moving the shared offset."""
+    """Return the pickles of the estimator and the score in the file `fd`, read without moving the shared offset."""
     size, parts, at = os.fstat(fd).st_size, [], 0
     while at < size:
         parts.append(os.pread(fd, size - at, at))
@@ -113,7 +113,7 @@ def read_model(fd: int) -> tuple[bytes, bytes]:
 
 
 def result_of(answer: bytes, most: int) -> int | None:
-    """The integer score in what a child wrote; None for anything but one number from 0 to `most`."""
+    """Return the integer score in what a child wrote; None for anything but one number from 0 to `most`."""
     if len(answer) != _RESULT.size:
         return None
     steps: int = _RESULT.unpack(answer)[0]
@@ -162,7 +162,7 @@ def sequential() -> Any:
 
 
 def _read_exactly(fd: int, n_bytes: int) -> bytes:
-    """The next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
+    """Return the next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
     parts = []
     while n_bytes:
         part = os.read(fd, n_bytes)

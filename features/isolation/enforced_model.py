@@ -43,7 +43,7 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
+        """Return each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
         starts.
 
         Args:
@@ -69,7 +69,7 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> Alone:
-    """The estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
+    """Return the estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
     `needed_by`.
 
     Args:
@@ -128,5 +128,5 @@ def _exit_in_words(code: int) -> str:
 
 
 def _as_numbers(truth: NDArray[Any]) -> NDArray[Any]:
-    """The truth as 64-bit floats or integers, of the kind that it is."""
+    """Return the truth as 64-bit floats or integers, of the kind that it is."""
     return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

@@ -50,8 +50,8 @@ class Engine:
             raise not_to_be_had(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if none
-        starts.
+        """Return each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if
+        none starts.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
@@ -109,7 +109,7 @@ def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, pr
 
 @lru_cache(maxsize=2)
 def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:  # noqa: ARG001
-    """The engine first started with these arguments, cached, which may have been closed since."""
+    """Return the engine first started with these arguments, cached, which may have been closed since."""
     return Engine(modules, needed, limits)
 
 
@@ -125,12 +125,12 @@ def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[
 
 
 def cores() -> list[int]:
-    """The processor cores that this process may use."""
+    """Return the processor cores that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
 def not_to_be_had(why: str) -> StudyInvalid:
-    """The error to raise where records cannot be scored in processes of their own, and `why`."""
+    """Return the error to raise where records cannot be scored in processes of their own, and `why`."""
     return StudyInvalid(
         'rowwise = "enforced" is not to be had here',
         cause=why,

@@ -45,7 +45,7 @@ _INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
-    """The large optional packages (pandas, say) not of `modules`: image processes do not import them."""
+    """Return the large optional packages (pandas, say) not of `modules`: image processes do not import them."""
     wanted = {name.partition(".")[0] for name in modules}
     return [name for name in _OPTIONAL if name not in wanted]
 
@@ -84,7 +84,7 @@ class Handle:
         return answer.decode() if self.process.poll() is None else "the process for it ended"
 
     def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
-        """What the child of each record wrote, as bytes in the records' order; `model` is an open file.
+        """Yield what the child of each record wrote, as bytes in the records' order; `model` is an open file.
 
         The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
         waiting for this process to wake, when the child before it is dead.

@@ -69,7 +69,7 @@ def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
 
 
 def shared_memory() -> bool:
-    """Whether a copy of this process would share writable memory with it; True where that cannot be read."""
+    """Return whether a copy of this process would share writable memory with it; True where that cannot be read."""
     lines = Path("/proc/self/smaps").read_text().splitlines()
     flags = [set(line.split()[1:]) for line in lines if line.startswith("VmFlags:")]
     return not flags or any({"sh", "mw"} <= flag for flag in flags)  # shared, may be written to
@@ -84,12 +84,12 @@ def close_files(above: int) -> None:
 
 
 def threads() -> int:
-    """How many threads this process has."""
+    """Return how many threads this process has."""
     return len(list(Path("/proc/self/task").iterdir()))
 
 
 def _memory_mappings() -> list[tuple[int, int, str]]:
-    """The (start, end, name) of every range of memory that this process maps."""
+    """Return the (start, end, name) of every range of memory that this process maps."""
     mappings = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, *rest = line.split()

@@ -118,7 +118,7 @@ _REFUSED = (
 
 
 def supported() -> bool:
-    """Whether the system call numbers in this file are this machine's."""
+    """Return whether the system call numbers in this file are this machine's."""
     return platform.machine() in _ARCHITECTURES and struct.calcsize("P") == 8
 
 
@@ -162,7 +162,7 @@ def program(machine: str) -> bytes:
 
 
 def _checked() -> dict[str, list[bytes]]:
-    """The system calls allowed with some arguments only, each with the BPF instructions that check these."""
+    """Return the system calls allowed with some arguments only, each with the BPF instructions that check these."""
     fd, n_bytes = _argument(0), _argument(2)
     write = [
         *fd,
@@ -192,17 +192,17 @@ def _checked() -> dict[str, list[bytes]]:
 
 
 def _call_numbers(names: Iterable[str], machine: str) -> list[int]:
-    """The numbers of these system calls on this machine, without those that it does not have."""
+    """Return the numbers of these system calls on this machine, without those that it does not have."""
     return [number for name in names if (number := _NUMBERS[name][machine]) is not None]
 
 
 def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
-    """One BPF instruction, 8 bytes; a test skips `jump` instructions if true, `otherwise` if false."""
+    """Return one BPF instruction, 8 bytes; a test skips `jump` instructions if true, `otherwise` if false."""
     return struct.pack("HBBI", code, jump, otherwise, k)
 
 
 def _load_at(offset: int) -> list[bytes]:
-    """The BPF instruction that loads the word at `offset` of a system call's data."""
+    """Return the BPF instruction that loads the word at `offset` of a system call's data."""
     return [_instruction(_LOAD, offset)]
 
 
@@ -212,7 +212,7 @@ def _argument(index: int) -> list[bytes]:
 
 
 def _return(answer: int) -> bytes:
-    """The BPF instruction that ends the filter with this answer."""
+    """Return the BPF instruction that ends the filter with this answer."""
     return _instruction(_RETURN, answer)
 
 

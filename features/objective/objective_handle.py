@@ -39,7 +39,7 @@ from dpbo_core.study.training_set import study_fingerprint
 
 
 def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:
-    """A study's [objective], checked and ready for private scores; nothing is charged.
+    """Return a study's [objective], checked and ready for private scores; nothing is charged.
 
     Args:
         spec: the study, on files.
@@ -107,7 +107,7 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The private score at `params`; larger is better. NaN where `ask` says None.
+        """Return the private score at `params`; larger is better. NaN where `ask` says None.
 
         Raises: as `ask`.
         """
@@ -143,15 +143,15 @@ class ObjectiveHandle(ABC):
         opened = self._session.opened
 
         def made() -> Submission:
-            """The model, tried on the public rows."""
+            """Return the model, tried on the public rows."""
             return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
 
         return self._session.submit(quietly(made, model, scored=self._session.scored))
 
     @without_frames
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
-        """The private score of predictions made elsewhere, using up one score; under the same name again: the same,
-        at no price.
+        """Return the private score of predictions made elsewhere, using up one score; under the same name again:
+        the same, at no price.
 
         Args:
             predictions: for each validation record in their order its class, its number, or probabilities: (m,), or
@@ -171,8 +171,8 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by one
-        private draw that the scores' price holds, made at the first call and repeated.
+        """Return the best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by
+        one private draw that the scores' price holds, made at the first call and repeated.
         """
         return self._session.best()
 
@@ -223,7 +223,7 @@ class StudyObjective(ObjectiveHandle):
         return f"StudyObjective({self.path!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The file's path and the ledger's URL: no record, no session."""
+        """Return the file's path and the ledger's URL: no record, no session."""
         return {"path": self.path, "ledger": self.ledger, "_opened": None}
 
     def __deepcopy__(self, memo: object) -> "StudyObjective":

@@ -16,7 +16,7 @@ LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
 
 
 def parameters_of(values: Any) -> dict[str, Scalar]:
-    """The hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
+    """Return the hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
 
     Raises:
         StudyInvalid: it is no such dict.
@@ -34,18 +34,18 @@ def parameters_of(values: Any) -> dict[str, Scalar]:
 
 
 def canonical_text(parameters: Parameters) -> str:
-    """The canonical text of hyperparameters: names sorted, the integer 1 distinct from 1.0."""
+    """Return the canonical text of hyperparameters: names sorted, the integer 1 distinct from 1.0."""
     return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def read_parameters(text: str) -> dict[str, Scalar]:
-    """The hyperparameters that `canonical_text` wrote as this text."""
+    """Return the hyperparameters that `canonical_text` wrote as this text."""
     parameters: dict[str, Scalar] = json.loads(text)
     return parameters
 
 
 def _checked_scalar(name: str, value: Any) -> Scalar:
-    """A hyperparameter's value as a plain Python one; refused unless number, text, truth value or None."""
+    """Return a hyperparameter's value as a plain Python one; refused unless number, text, truth value or None."""
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) in (bool, int, str, type(None)) or (type(value) is float and math.isfinite(value)):
         return value  # type: ignore[no-any-return]
@@ -81,7 +81,7 @@ def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
 
 
 def _on_axis(value: Scalar, axis: Axis) -> bool:
-    """Whether a hyperparameter's value is one of an axis's values, or within its range."""
+    """Return whether a hyperparameter's value is one of an axis's values, or within its range."""
     if isinstance(axis, Categorical):
         return axis.has(value)
     kinds = (int,) if isinstance(axis, Integer) else (int, float)

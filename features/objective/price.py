@@ -69,7 +69,7 @@ class ObjectivePrice:
     submitted: tuple[str, ...] = ()
 
     def scores(self) -> tuple[DiscreteGaussian, ...]:
-        """The noise mechanism of each of the n scores, in the order in which they are drawn.
+        """Return the noise mechanism of each of the n scores, in the order in which they are drawn.
 
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
@@ -85,7 +85,7 @@ class ObjectivePrice:
         return tuple(self._gaussian(rho) for rho in parts)
 
     def number(self) -> DiscreteGaussian | None:
-        """The noise mechanism of the number of pairs; None where the score is a mean.
+        """Return the noise mechanism of the number of pairs; None where the score is a mean.
 
         Raises:
             StudyInvalid: as `scores`.
@@ -133,8 +133,8 @@ class ObjectivePrice:
         )
 
     def _total_rho(self) -> int:
-        """The zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer units;
-        refused where δ = 0.
+        """Return the zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer
+        units; refused where δ = 0.
         """
         if self.problem.delta == 0.0:
             raise StudyInvalid(
@@ -156,17 +156,17 @@ class ObjectivePrice:
         return 0 if in_pairs(self.problem) is None else math.floor(left * SHARE_OF_PAIRS_RHO)
 
     def _rho_of_choice(self, total: int) -> int:
-        """The part of `total` ρ, in integer units, that the final choice costs."""
+        """Return the part of `total` ρ, in integer units, that the final choice costs."""
         return math.floor(total * self.choice_share)
 
 
 def score_name(number: int) -> str:
-    """The name in the ledger of score `number`, 1 … n."""
+    """Return the name in the ledger of score `number`, 1 … n."""
     return f"score {number}"
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a private objective (its draws); raises if the release shows more.
+    """Return what a certificate must state of a private objective (its draws); raises if the release shows more.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
@@ -207,7 +207,7 @@ class Score:
 
 
 def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> Score:
-    """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+    """Return the score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
     if not unit.stated:
         return Score(None, None, None)
     mechanism = price.scores()[number - 1]
@@ -220,7 +220,7 @@ def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> 
 def best_caption(
     price: ObjectivePrice, unit: Unit, draw: int, score: float, interval: tuple[float, float], n_draws: int
 ) -> dict[str, Any]:
-    """What a release says of the best candidate: score, interval and metric; of pairs also their number.
+    """Return what a release says of the best candidate: score, interval and metric; of pairs also their number.
 
     Args:
         price: the objective's.

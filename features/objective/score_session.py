@@ -228,7 +228,7 @@ class ScoreSession(Opaque):
         return replay(self.opened.key, self._run) or self._release()
 
     def _recorded(self) -> Mapping[str, Any]:
-        """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
+        """Return every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self.opened.key.fingerprint)
 
     def _draws(self) -> dict[str, tuple[int, int]]:
@@ -252,7 +252,7 @@ class ScoreSession(Opaque):
             )
 
     def _train(self, parameters: Parameters) -> ScorableModel:
-        """The model at `parameters`: a function of them, the public training set and the seed.
+        """Return the model at `parameters`: a function of them, the public training set and the seed.
 
         Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
         """
@@ -263,7 +263,7 @@ class ScoreSession(Opaque):
             return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
-        """All scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
+        """Return all scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
         charge, records = self._charged()
         pairs = self.opened.price.number()
         if pairs is not None:
@@ -271,7 +271,7 @@ class ScoreSession(Opaque):
         sums: list[Sensitive[int]] = []
 
         def exact() -> Sensitive[int]:
-            """The exact integer of the model, worked out at the first call and kept."""
+            """Return the exact integer of the model, worked out at the first call and kept."""
             if not sums:
                 total = scored(records)
                 sums.append(shifted(total, records.pairs(), on_grid(USUAL)) if self._counts else total)
@@ -312,13 +312,13 @@ class ScoreSession(Opaque):
         charge, records = self._charged()
 
         def exact() -> Sensitive[NDArray[np.int64]]:
-            """The exact scores of all points, sealed."""
+            """Return the exact scores of all points, sealed."""
             return evaluate_all(records, models).vector
 
         return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
-        """The Gaussian process posterior of the scores at these points."""
+        """Return the Gaussian process posterior of the scores at these points."""
         unit = self._unit()
         return smoothed(
             points,
@@ -342,7 +342,7 @@ class ScoreSession(Opaque):
         return in_pairs(self.opened.price.problem) is not None
 
     def _score_of_draw(self, number: int, draw: int) -> Score:
-        """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+        """Return the score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
         return score_of_draw(self.opened.price, self._unit(), number, draw)
 
     def _release(self) -> Release:
@@ -386,12 +386,12 @@ class ScoreSession(Opaque):
 
 
 def _nothing_scored() -> StudyInvalid:
-    """The error to raise where a best point or a release is asked for before any score was drawn."""
+    """Return the error to raise where a best point or a release is asked for before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
 
 def _untrained() -> StudyInvalid:
-    """The error to raise where a training on public data failed, without the estimator's own message."""
+    """Return the error to raise where a training on public data failed, without the estimator's own message."""
     return StudyInvalid(
         "a model could not be trained on the public rows",
         cause="the estimator refuses these hyperparameters; it is not scikit-learn's own, so its words stay here",

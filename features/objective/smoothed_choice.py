@@ -49,7 +49,7 @@ class Smoothed:
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
 ) -> Smoothed:
-    """A Gaussian process's posterior mean and deviation of the score at every scored point, in their order;
+    """Return a Gaussian process's posterior mean and deviation of the score at every scored point, in their order;
     `deviation`: of the noise in each of `scores`.
 
     Args:
@@ -80,8 +80,8 @@ def smoothed(
 
 
 def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:
-    """The points in the unit cube: a numeric axis scaled from its least to its largest value, by logarithm if they
-    are far apart, others one-hot.
+    """Return the points in the unit cube: a numeric axis scaled from its least to its largest value, by logarithm
+    if they are far apart, others one-hot.
     """
     columns: list[NDArray[np.float64]] = []
     for name in sorted({name for point in points for name in point}):

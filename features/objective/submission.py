@@ -85,7 +85,7 @@ class Submission:
 def submitted_model(
     spec: StudySpec, split: TableSplit, public: PublicHalf, model: FinalModel | Any, digest: str
 ) -> Submission:
-    """A fitted model, tried on the public rows and made ready for scoring; the ledger knows it by `digest`.
+    """Return a fitted model, tried on the public rows and made ready for scoring; the ledger knows it by `digest`.
 
     Args:
         spec: the study.
@@ -116,8 +116,8 @@ def submitted_model(
 
 
 def quietly(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
-    """What `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it raises
-    told, unless all of it is on the list.
+    """Return what `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it
+    raises told, unless all of it is on the list.
 
     Raises:
         StudyInvalid: `made` failed.
@@ -157,7 +157,7 @@ def submitted_predictions(
     )
 
     def joined(records: Scorer) -> Scorer:
-        """The scorer of the same records, with their predictions in the place of their rows."""
+        """Return the scorer of the same records, with their predictions in the place of their rows."""
         if not isinstance(records, Objective):
             raise TypeError("predictions are of records in one table")
         return records.with_rows(Sensitive(columns.rows(table())))
@@ -190,7 +190,7 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
 
 
 def predictions_in_memory(spec: StudySpec, predictions: Any, columns: PredictionColumns) -> Callable[[], Table]:
-    """A function that makes a table of SENSITIVE predictions; their number and shape are checked now.
+    """Return a function that makes a table of SENSITIVE predictions; their number and shape are checked now.
 
     Raises:
         StudyInvalid: they are another number, or have another shape.
@@ -213,7 +213,7 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
 
 
 def digest_of(estimator: Any) -> str:
-    """A digest of a fitted estimator in memory, the same in every process.
+    """Return a digest of a fitted estimator in memory, the same in every process.
 
     Raises:
         StudyInvalid: it cannot be pickled.
@@ -247,7 +247,7 @@ def _scorable(
 
 
 def _untried() -> StudyInvalid:
-    """The error to raise where a model failed on public rows, without its own message."""
+    """Return the error to raise where a model failed on public rows, without its own message."""
     return StudyInvalid(
         "the model cannot be tried on the public rows",
         cause="it fails there, or knows other classes; it is not on the list, so its own words stay here",
@@ -271,8 +271,8 @@ def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
 
 
 def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator: Any, table: Table) -> FinalModel:
-    """A copy of a fitted estimator as a final model that answers in the study's classes, with the columns that it
-    was fitted on.
+    """Return a copy of a fitted estimator as a final model that answers in the study's classes, with the columns
+    that it was fitted on.
 
     Raises:
         StudyInvalid: it cannot be copied, or knows other classes than the study.
@@ -323,7 +323,7 @@ class _InStudysClasses:
         return positions(value_column(list(getattr(self.estimator, "classes_", ()))), self.classes)
 
     def _own_columns(self, rows: Any) -> Any:
-        """The columns of a data frame that it was fitted on, in their order; an array as it is."""
+        """Return the columns of a data frame that it was fitted on, in their order; an array as it is."""
         return rows[list(self.estimator.feature_names_in_)] if hasattr(rows, "columns") else rows
 
     def predict(self, rows: Any) -> NDArray[Any]:

@@ -121,7 +121,7 @@ class Outsourced:
         return requested if self.transform == "published" else min(requested, n_columns)
 
     def floor(self, n_columns: int) -> float:
-        """The floor ω that the published transform raises singular values to."""
+        """Return the floor ω that the published transform raises singular values to."""
         return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
 
     def geometry(self, n_columns: int) -> Geometry:
@@ -131,7 +131,7 @@ class Outsourced:
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
-        """The noise of the gaussian transform on the published rows."""
+        """Return the noise of the gaussian transform on the published rows."""
         geometry = self.geometry(n_columns)
         return GaussianRows(
             geometry.sensitivity, _rho(self.epsilon, self.delta), geometry.step, (n_rows, geometry.width)
@@ -146,7 +146,7 @@ class Outsourced:
         return CertificateRules(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
-        """The price of the one noise draw, which makes the published table."""
+        """Return the price of the one noise draw, which makes the published table."""
         if self.transform == "gaussian":
             return self.mechanism(n_rows, n_columns).spend(TABLE)
         claimed = spent_units(self.epsilon)
@@ -186,7 +186,7 @@ def _check_guarantee(epsilon: float, delta: float) -> None:
 
 
 def _rho(epsilon: float, delta: float) -> int:
-    """The largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²; refused if that is 0."""
+    """Return the largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²; refused if that is 0."""
     rho = largest_rho(epsilon, delta)
     if rho < 1:
         raise StudyInvalid(

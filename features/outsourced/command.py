@@ -168,7 +168,7 @@ def print_published(published: StudyResult, out: Path) -> None:
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """The method of publishing with these options; an unlisted `transform` or `relation` is refused.
+    """Return the method of publishing with these options; an unlisted `transform` or `relation` is refused.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.
@@ -189,7 +189,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _stated(file: Path) -> dict[str, Any]:
-    """The keys and values of a file for `dpbo curate plan`; refused where one is unknown or of another type.
+    """Return the keys and values of a file for `dpbo curate plan`; refused where one is unknown or of another type.
 
     Raises:
         StudyInvalid: it is no TOML, or a key or value is not of its kind.

@@ -41,7 +41,7 @@ def publish_table(publication: Publication, data: Path, out: Path, run: QueryCon
 
 @private_task(name="suggest row", **policies.SENSITIVE_TASK)
 def suggest_row(table: Path, state: Path, out: Path) -> Query:
-    """The modeller's next query, recorded in the search's file `state` and then written to `out`."""
+    """Return the modeller's next query, recorded in the search's file `state` and then written to `out`."""
     return session.suggest(table, state, out)
 
 
@@ -93,7 +93,7 @@ class Outsourcing:
     accepts: tuple[str, ...] = ()
 
     def file(self, name: str) -> Path:
-        """The path of a file in the folder where curator and modeller exchange messages."""
+        """Return the path of a file in the folder where curator and modeller exchange messages."""
         return Path(self.meeting) / name
 
 

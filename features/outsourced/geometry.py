@@ -59,7 +59,7 @@ def public_projection(n_columns: int, dim: int) -> NDArray[np.float64]:
 
 
 def spectral_norm_bound(P: NDArray[np.float64]) -> float:
-    """A rigorous upper bound on ‖P‖₂ in floating point: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
+    """Return a rigorous upper bound on ‖P‖₂ in floating point: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
     gram = np.abs(P.T @ P)
     return float(np.sqrt(gram.sum(axis=1).max()) * (1.0 + 1e-12) + 1e-12)
 
@@ -154,7 +154,7 @@ def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
 
 
 def in_order(value: Sensitive[NDArray[np.int64]], order: NDArray[np.int64]) -> Sensitive[NDArray[np.int64]]:
-    """The rows in another order: row i of the result is row order[i]."""
+    """Return the rows in another order: row i of the result is row order[i]."""
     return Sensitive(np.ascontiguousarray(value.expose()[order]))
 
 

@@ -124,7 +124,7 @@ def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) ->
 
 
 def read_message(kind: type[M], path: Path) -> M:
-    """The query or the answer, as `kind` says, in a file.
+    """Return the query or the answer, as `kind` says, in a file.
 
     Raises:
         StudyInvalid: it is missing, too long, damaged, of another kind, or says something impossible. The message
@@ -149,7 +149,7 @@ def read_message(kind: type[M], path: Path) -> M:
 
 
 def _parse_message(kind: type[M], text: bytes) -> M | None:
-    """The message of this kind in JSON text; None where it is none, or its digest does not fit."""
+    """Return the message of this kind in JSON text; None where it is none, or its digest does not fit."""
     try:
         document = json.loads(text)
         types: dict[str, Any] = {item.name: item.type for item in fields(kind)}
@@ -170,7 +170,7 @@ def _parse_message(kind: type[M], text: bytes) -> M | None:
 
 
 def _message_content(message: Query | Answer) -> dict[str, Any]:
-    """A message's kind, format and fields as JSON: what its digest is of."""
+    """Return a message's kind, format and fields as JSON: what its digest is of."""
     return {"kind": message.kind, "format": FORMAT, **asdict(message)}
 
 
@@ -182,7 +182,7 @@ def _refuse_bad_fields(message: Query | Answer) -> None:
 
 
 def _is_hex(text: str, length: int) -> bool:
-    """Whether a text is exactly `length` hexadecimal digits in lower case."""
+    """Return whether a text is exactly `length` hexadecimal digits in lower case."""
     return len(text) == length and set(text) <= set("0123456789abcdef")
 
 
@@ -200,7 +200,7 @@ class PublishedTable:
 
 
 def table_bytes(table: PublishedTable) -> bytes:
-    """The published table as the bytes of its Parquet file."""
+    """Return the published table as the bytes of its Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -218,7 +218,7 @@ def content_digest(content: bytes) -> str:
 
 
 def read_published(path: Path) -> tuple[PublishedTable, str]:
-    """The published table in a Parquet file, and the file's SHA-256 digest.
+    """Return the published table in a Parquet file, and the file's SHA-256 digest.
 
     Raises:
         StudyInvalid: missing, damaged, or not a table that a curator published.
@@ -240,7 +240,7 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
 
 
 def _parse_table(content: bytes) -> PublishedTable | None:
-    """The published table in a Parquet file's bytes; None where they are damaged or hold something else."""
+    """Return the published table in a Parquet file's bytes; None where they are damaged or hold something else."""
     import pyarrow.parquet as pq
 
     try:

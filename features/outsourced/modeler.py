@@ -48,7 +48,7 @@ class Prior:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None
 ) -> Prior:
-    """The Gaussian process prior that makes `values` at `points` most probable, each point noised by `blur`;
+    """Return the Gaussian process prior that makes `values` at `points` most probable, each point noised by `blur`;
     `noise_variance` is fitted too if it is None.
 
     Args:
@@ -121,8 +121,8 @@ class Modeler:
         self._bo = self._new_search()
 
     def suggest(self) -> int:
-        """The next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer, or all if none is left. #
-        Alg. 2, lines 3 and 4.
+        """Return the next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer, or all if none is
+        left. # Alg. 2, lines 3 and 4.
 
         The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
         learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.
@@ -168,7 +168,7 @@ class Modeler:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
     def _mapped(self, value: float) -> float:
-        """An answer less the prior's mean, in the prior's units."""
+        """Return an answer less the prior's mean, in the prior's units."""
         return (value - self._center) / self._scale - self._fit.mean
 
     def _default_fit(self) -> Prior:
@@ -199,12 +199,12 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))
 
     def _new_search(self) -> BayesianSearch:
-        """A search over the table's rows with the prior as fitted, and no answers yet."""
+        """Return a search over the table's rows with the prior as fitted, and no answers yet."""
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb)
 
 
 def _due(t: int) -> bool:
-    """Whether the prior is fitted anew at answer t: always up to the 12th, then at every fourth."""
+    """Return whether the prior is fitted anew at answer t: always up to the 12th, then at every fourth."""
     return t <= 12 or t % 4 == 0

@@ -58,7 +58,7 @@ class State:
         return None if self.waiting is None else self.about(self.waiting)
 
     def about(self, row: int) -> Query:
-        """The next query to the curator, which asks for the value of table row `row`."""
+        """Return the next query to the curator, which asks for the value of table row `row`."""
         return Query(self.publication, self.session, len(self.answers) + 1, row)
 
 
@@ -176,8 +176,8 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def where(state: Path) -> Progress:
-    """How far the search in a state file is: number of answers, row of the largest (−1: none, or no file yet), and
-    that answer.
+    """Return how far the search in a state file is: number of answers, row of the largest (−1: none, or no file
+    yet), and that answer.
 
     Raises:
         StudyInvalid: an unreadable state.
@@ -186,7 +186,7 @@ def where(state: Path) -> Progress:
 
 
 def _progress_of(search: State) -> Progress:
-    """The number of answers so far, the row with the largest one (−1 before any), and that value."""
+    """Return the number of answers so far, the row with the largest one (−1 before any), and that value."""
     if not search.answers:
         return Progress(0, -1, 0.0)
     best = max(search.answers, key=lambda one: one.value)
@@ -194,7 +194,7 @@ def _progress_of(search: State) -> Progress:
 
 
 def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
-    """The error for an answer that belongs to another search or another step."""
+    """Return the error for an answer that belongs to another search or another step."""
     if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
@@ -215,7 +215,7 @@ def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
 
 
 def _read_state(path: Path, *, missing: State | None) -> State:
-    """The search in a state file; `missing` where there is no file; if that is None, an error is raised."""
+    """Return the search in a state file; `missing` where there is no file; if that is None, an error is raised."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -235,7 +235,7 @@ def _read_state(path: Path, *, missing: State | None) -> State:
 
 
 def _damaged_state(path: Path) -> StudyInvalid:
-    """The error to raise where a state file is damaged or is another file."""
+    """Return the error to raise where a state file is damaged or is another file."""
     return StudyInvalid(
         f"{str(path)!r} is not a whole search",
         cause="the file was edited, or is another file",
@@ -244,7 +244,7 @@ def _damaged_state(path: Path) -> StudyInvalid:
 
 
 def _parse_state(text: bytes) -> State | None:
-    """The search in the JSON text of a state file; None where it is damaged."""
+    """Return the search in the JSON text of a state file; None where it is damaged."""
     try:
         document = json.loads(text)
         if document.pop("format") != FORMAT:

@@ -124,8 +124,8 @@ class Utility:
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """How useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns, noise,
-    regret bound; `expected` holds public guesses.
+    """Return how useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns,
+    noise, regret bound; `expected` holds public guesses.
     """
     if n_rows < 2 or n_columns < 1:
         raise StudyInvalid("there is no table of that size", remedy="give 2 rows or more, and a column or more")
@@ -197,8 +197,8 @@ def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: fl
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
-    """Whether T distinct rows of d numbers, at most `scaled` lengthscales apart, can have a diagonally dominant
-    covariance, as Theorem 3 assumes; None if T is huge.
+    """Return whether T distinct rows of d numbers, at most `scaled` lengthscales apart, can have a diagonally
+    dominant covariance, as Theorem 3 assumes; None if T is huge.
 
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.

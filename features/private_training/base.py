@@ -100,13 +100,13 @@ def check_moderate(what: str, value: float) -> None:
 
 
 def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:
-    """The point's value of a hyperparameter, or the hyperparameter's default."""
+    """Return the point's value of a hyperparameter, or the hyperparameter's default."""
     default = axes[name].default
     return float(point[name]) if name in point or default is None else default
 
 
 def n_columns(estimator: str, n_classes: int) -> int:
-    """The number K of weight columns: one for a logistic model, one a class for softmax."""
+    """Return the number K of weight columns: one for a logistic model, one a class for softmax."""
     return 1 if estimator == "logistic" else n_classes
 
 
@@ -163,11 +163,11 @@ class TrialFacts:
         return self.score_share == 1.0
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """The Laplace mechanism that makes a trial's score ε-DP."""
+        """Return the Laplace mechanism that makes a trial's score ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """The Gaussian mechanism that makes a trial's score ρ-zCDP."""
+        """Return the Gaussian mechanism that makes a trial's score ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
@@ -192,7 +192,7 @@ def with_score(
 
 
 def largest(affordable: Callable[[float], bool]) -> float | None:
-    """The largest cost up to 1e4 that is `affordable`, by halving its logarithm; None if not even 1e-7 is.
+    """Return the largest cost up to 1e4 that is `affordable`, by halving its logarithm; None if not even 1e-7 is.
 
     What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
     """
@@ -302,7 +302,7 @@ class Base:
         return min(range(len(points)), key=lambda index: distance(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
-        """The public numbers that the price of a trial (a training and its noisy score) depends on."""
+        """Return the public numbers that the price of a trial (a training and its noisy score) depends on."""
         points, axes = problem.candidates.points, self.axes or {}
         return TrialFacts(
             estimator=problem.model.estimator,

@@ -220,7 +220,7 @@ class DpHypo(Method):
         )
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's one noise draw with its mechanism: the whole selection among trials."""
+        """Return the plan's one noise draw with its mechanism: the whole selection among trials."""
         _, mechanism = self._calibrated(problem)
         return ((mechanism.spend("best trial"), mechanism),)
 
@@ -242,7 +242,7 @@ class DpHypo(Method):
         return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         trial, mechanism = self._calibrated(problem)
         try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)

@@ -65,7 +65,7 @@ class DpSgd:
         return _renyi_curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
 
     def steps(self, epochs: float) -> int:
-        """The number T of noisy gradient steps in so many passes over the data."""
+        """Return the number T of noisy gradient steps in so many passes over the data."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ class DpSgd:
         return DiscreteGaussianVector(sensitivity, rho, size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model after T noised steps from W = 0, each on its own sample of records."""
+        """Return the model after T noised steps from W = 0, each on its own sample of records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, epochs = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
@@ -105,7 +105,7 @@ def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
 
 
 def _trial(cost: float, facts: TrialFacts) -> Trial:
-    """The trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
+    """Return the trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
     if facts.n_records is None:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]

@@ -88,7 +88,7 @@ def _law(name: Law, shape: float, mean: int) -> Stopping | None:
 
 
 def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
-    """The error for a number of trials K that is too often huge, with a mean or shape that would do."""
+    """Return the error for a number of trials K that is too often huge, with a mean or shape that would do."""
 
     def drawable(eta: float, steps: int) -> bool:
         law = _law(name, eta, steps)
@@ -114,7 +114,7 @@ NOISE_VARIANCE = 1e-2  # of a public study's standardised score
 
 
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none."""
+    """Return the prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none."""
     if not prior:
         return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
     if all(isinstance(one, Mapping) for one in prior):
@@ -131,13 +131,13 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
 
 
 def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
+    """Return names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
     informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
     return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ (N,) that a Gaussian process makes of a public study's scores."""
+    """Return the prior π₀ (N,) that a Gaussian process makes of a public study's scores."""
     points, scores = [], []
     for table in tables:
         point = {name: value for name, value in table.items() if name != SCORE}
@@ -265,7 +265,7 @@ class HypoSearch(Opaque):
         return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
-        """The index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
+        """Return the index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
 
         A density that cannot be computed is the prior: any in the box is as private as any other.
         """
@@ -326,7 +326,7 @@ def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """The largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
+    """Return the largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
     base = base_named(terms.base)
 
     def affordable(cost: float) -> bool:

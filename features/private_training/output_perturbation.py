@@ -51,12 +51,12 @@ class OutputPerturbation:
         check_vector(noise_of(self._sensitivity(n, d, regularization), self.epsilon, d)[0])
 
     def _sensitivity(self, n_records: int, n_features: int, regularization: float) -> float:
-        """The ℓ₂ sensitivity Δ₂ of the trained weights."""
+        """Return the ℓ₂ sensitivity Δ₂ of the trained weights."""
         tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization)
         return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The minimiser of the regularised loss, plus discrete Laplace noise on every weight."""
+        """Return the minimiser of the regularised loss, plus discrete Laplace noise on every weight."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
         tau = tolerance(n_records=n, n_features=d, regularization=regularization)

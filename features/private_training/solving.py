@@ -64,7 +64,7 @@ def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_no
 
 
 def solvable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> bool:
-    """Whether a solver can come within `tolerance(…)` of the minimiser on every data set of that size."""
+    """Return whether a solver can come within `tolerance(…)` of the minimiser on every data set of that size."""
     if not regularization <= MAX_REGULARIZATION:
         return False
     tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)

@@ -99,7 +99,7 @@ def check_schedule(path: Path, cron: str | None, every: str | None) -> None:
 
 
 def planned(path: Path, section: WatchSection) -> WatchPlan:
-    """A watch's price with its rates of error, from public files and the ledger. Charges nothing."""
+    """Return a watch's price with its rates of error, from public files and the ledger. Charges nothing."""
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
@@ -133,7 +133,7 @@ def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) ->
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """What the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
+    """Return what the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
     try:
         look = open_look(study, QueryContext(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -155,7 +155,7 @@ def print_watched(watched: "Watched", account: Account) -> None:
 
 
 def watched_json(watched: "Watched") -> dict[str, Any]:
-    """The result and price of a look (private check), as the JSON object of `dpbo watch --json`."""
+    """Return the result and price of a look (private check), as the JSON object of `dpbo watch --json`."""
     look, tracked = watched.look, watched.tracked
     return {
         "alarm": look.alarm,
@@ -213,7 +213,7 @@ def _assumed(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def plan_json(plan: WatchPlan) -> dict[str, Any]:
-    """A watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`."""
+    """Return a watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`."""
     power = plan.power
     return {
         "verdict": power.verdict,
@@ -243,7 +243,7 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
-    """A watch's terms (fall to find, ε, sizes) as JSON, without its secret threshold."""
+    """Return a watch's terms (fall to find, ε, sizes) as JSON, without its secret threshold."""
     return {name: value for name, value in terms.to_json().items() if name != "theta"}
 
 
@@ -274,11 +274,11 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def _days(chances: tuple[float, ...]) -> str:
-    """The chance of detecting the fall within 1, 2, … days, up to a week, and the last, in words."""
+    """Return the chance of detecting the fall within 1, 2, … days, up to a week, and the last, in words."""
     shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= WEEK or n == len(chances)]
     return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
 
 
 def _share(chance: float) -> str:
-    """A probability as text in per cent, never below 0.01% or above 99.99%."""
+    """Return a probability as text in per cent, never below 0.01% or above 99.99%."""
     return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"

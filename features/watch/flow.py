@@ -81,7 +81,7 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
-    """A [watch] section from Prefect's form, read as strictly as a file's; None where there is none.
+    """Return a [watch] section from Prefect's form, read as strictly as a file's; None where there is none.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.

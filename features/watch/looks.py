@@ -224,7 +224,7 @@ class OpenLook:
 
 
 def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
-    """The private folder under `vaults` that holds the secret noise of one watch."""
+    """Return the private folder under `vaults` that holds the secret noise of one watch."""
     return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
@@ -276,7 +276,7 @@ def _spend(watch: Watching, what: str) -> Spend:
 
 
 def vault_missing() -> DpboError:
-    """The error to raise where this folder's secret noise is not the one that the watch was opened with."""
+    """Return the error to raise where this folder's secret noise is not the one that the watch was opened with."""
     return DpboError(
         "the secret threshold of this watch is not here",
         cause="the look runs on another machine or in another folder than the first, or the folder was removed",
@@ -286,7 +286,7 @@ def vault_missing() -> DpboError:
 
 
 def vault_rolled_back() -> DpboError:
-    """The error to raise where the ledger has checks of a watch that the secret folder has not."""
+    """Return the error to raise where the ledger has checks of a watch that the secret folder has not."""
     return DpboError(
         "the secret noise of this watch is older than its last look",
         cause="an old copy of its folder was restored: noise that was used would be drawn again",
@@ -296,7 +296,7 @@ def vault_rolled_back() -> DpboError:
 
 
 def ledger_rolled_back() -> LedgerDamaged:
-    """The error to raise where the secret folder has checks of a watch that the ledger has not."""
+    """Return the error to raise where the secret folder has checks of a watch that the ledger has not."""
     return LedgerDamaged(
         "the ledger is older than the watch's secret noise: looks that were made are not in it",
         cause="an old copy of the ledger was restored",

@@ -60,7 +60,7 @@ def _log_looks(look: Look, account: Account, store: Store) -> Tracked:
 
 
 def _state(look: Look) -> str:
-    """The state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
+    """Return the state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
     over = next((one for one in look.history if one.alarm), None)
     since = look.history[0] if over is None else over
     return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
@@ -79,7 +79,7 @@ def _spent(look: Look, account: Account) -> list[Any]:
 
 
 def _run(store: Store, experiment: str, look: Look) -> Any:
-    """The MLflow run of a watch, by the fingerprint of its key; created if there is none."""
+    """Return the MLflow run of a watch, by the fingerprint of its key; created if there is none."""
     name = look.key.fingerprint[:ID]
     runs = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
     if runs:

@@ -74,7 +74,7 @@ def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[A
 
 
 def in_a_line(watched: Watched) -> str:
-    """The look's result in a few words, for the flow run's state message."""
+    """Return the look's result in a few words, for the flow run's state message."""
     look = watched.look
     again = " (recorded before)" if look.replayed else ""
     return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}"

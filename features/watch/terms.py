@@ -50,12 +50,12 @@ THRESHOLD = "noise of the threshold"
 
 
 def noise_of(name: str) -> str:
-    """The ledger's name for the noise draw that begins the private check `name`."""
+    """Return the ledger's name for the noise draw that begins the private check `name`."""
     return f"noise of {look_of(name)}"
 
 
 def look_of(name: str) -> str:
-    """The ledger's name for the yes or no that the private check `name` releases."""
+    """Return the ledger's name for the yes or no that the private check `name` releases."""
     return f"{LOOK}{name}"
 
 
@@ -86,16 +86,16 @@ class MeanMeasure:
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """The map from the exact sum of n scores to how far, in steps, its mean is below the reference."""
+        """Return the map from the exact sum of n scores to how far, in steps, its mean is below the reference."""
         return Fall(start=round(reference / self.unit), times=1, over=n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact sum of the table's scores under the model, sealed; `reference` is not used."""
+        """Return the exact sum of the table's scores under the model, sealed; `reference` is not used."""
         del reference
         return table.evaluate(model)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """The standard deviation of a mean of n scores: one record's over √n."""
+        """Return the standard deviation of a mean of n scores: one record's over √n."""
         del reference
         return spread / math.sqrt(n)
 
@@ -142,7 +142,7 @@ class PairMeasure:
         return shifted(table.evaluate(model), table.pairs(), reference)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """The standard deviation of an AUC of `reference` on n records (Hanley, McNeil 1982)."""
+        """Return the standard deviation of an AUC of `reference` on n records (Hanley, McNeil 1982)."""
         del spread
         a = min(max(reference, 0.5), 1.0)
         positives, negatives = max(1.0, n * self.share), max(1.0, n * (1.0 - self.share))
@@ -183,19 +183,19 @@ class Terms:
     threshold: int | None = None
 
     def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
-        """The above-threshold mechanism of all private checks, at the watch's price."""
+        """Return the above-threshold mechanism of all private checks, at the watch's price."""
         return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
 
     def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
-        """The noise in a measured fall, in units of the score: what is drawn, and that of sampling n records whose
-        scores have the deviation `spread`.
+        """Return the noise in a measured fall, in units of the score: what is drawn, and that of sampling n records
+        whose scores have the deviation `spread`.
         """
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
         return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)
 
     def to_json(self) -> dict[str, Any]:
-        """The terms as plain JSON, recorded with the threshold."""
+        """Return the terms as plain JSON, recorded with the threshold."""
         return {
             "drop": self.drop,
             "epsilon": self.epsilon,
@@ -208,7 +208,7 @@ class Terms:
 
     @classmethod
     def from_json(cls, terms: Mapping[str, Any]) -> "Terms":
-        """The terms in a mapping that `to_json` made; other keys are ignored."""
+        """Return the terms in a mapping that `to_json` made; other keys are ignored."""
         names = ("drop", "epsilon", "least_records", "reference", "rows", "pool", "theta")
         return cls(*(terms[name] for name in names))
 

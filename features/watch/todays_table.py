@@ -97,7 +97,7 @@ def _pool(
     terms: Terms,
     read_before: Collection[str],
 ) -> TodaysTable:
-    """The newest files that a pattern names, to be read as one table.
+    """Return the newest files that a pattern names, to be read as one table.
 
     Raises:
         StudyInvalid: as `todays_table`.
@@ -148,7 +148,7 @@ def _check_whole(names: tuple[str, ...], pool: int, gone: list[str]) -> None:
 
 
 def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
-    """The files that a watch names, of a pattern the newest, oldest first; empty if it names none.
+    """Return the files that a watch names, of a pattern the newest, oldest first; empty if it names none.
 
     Raises:
         StudyInvalid: a pool of files whose name holds no time.
@@ -188,12 +188,12 @@ def least_of(spec: StudySpec, section: WatchSection) -> int:
 
 
 def stated_size(spec: StudySpec) -> int:
-    """The number of records m, or of persons n_p, that the study states."""
+    """Return the number of records m, or of persons n_p, that the study states."""
     return spec.data.person_count or spec.data.n_scored or 1
 
 
 def counted_of(problem: Problem) -> str:
-    """Which records count, in words, as a part of the watch's key."""
+    """Return which records count, in words, as a part of the watch's key."""
     if problem.n_persons is not None:
         return f"persons by {problem.person}"
     return f"{problem.max_records_per_person} of {problem.person or 'each'}"

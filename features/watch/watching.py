@@ -106,14 +106,14 @@ class Watching:
         return replace(self, terms=terms, useless=useless)
 
     def model(self) -> Model:
-        """The released model, trained now on the public set; refused where nothing is released."""
+        """Return the released model, trained now on the public set; refused where nothing is released."""
         if self.tuned is None:
             raise no_model()
         return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
 def watching(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
-    """The watch (model, terms, key, price) of the model that a study released; refused before it has.
+    """Return the watch (model, terms, key, price) of the model that a study released; refused before it has.
 
     Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
     """
@@ -195,7 +195,7 @@ class WatchPlan:
 def plan_watch(
     study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", section: WatchSection | None = None
 ) -> WatchPlan:
-    """The price of a watch and how it errs, from public facts alone. Charges nothing.
+    """Return the price of a watch and how it errs, from public facts alone. Charges nothing.
 
     Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
     """
@@ -220,7 +220,7 @@ def plan_watch(
 
 
 def _power_of(watch: Watching, pool: int) -> Power:
-    """The rates of false alarm and detection if each check read a pool of so many tables."""
+    """Return the rates of false alarm and detection if each check read a pool of so many tables."""
     terms, problem = watch.terms, watch.public.problem
     rows = rows_in_pool(problem, pool, watch.spec.accepts)
     least = max(1, terms.least_records // terms.pool) * pool
@@ -237,12 +237,12 @@ def why_drowned(terms: Terms, noise: Noise, expected: Power) -> str:
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
-    """The watch settings: `section`, else the study's [watch], else the defaults."""
+    """Return the watch settings: `section`, else the study's [watch], else the defaults."""
     return section or study.watch or WatchSection()
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
-    """The study's released score clipped to the score's range; the top of that range before a release.
+    """Return the study's released score clipped to the score's range; the top of that range before a release.
 
     Raises:
         StudyInvalid: the release states no score.
@@ -258,8 +258,8 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
 
 
 def _reference(section: WatchSection, tuned: Release | None) -> float | None:
-    """The score from which falls are measured, converted from the section's reference in the metric's unit; None if
-    not stated.
+    """Return the score from which falls are measured, converted from the section's reference in the metric's unit;
+    None if not stated.
     """
     released = None if tuned is None else tuned.value.get("score")
     if section.reference is None or tuned is None or released is None or "metric" not in tuned.value:
@@ -294,7 +294,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
 
 
 def _its_trainer(problem: Problem) -> Trainer:
-    """The problem's trainer of public models; refused where the study has none."""
+    """Return the problem's trainer of public models; refused where the study has none."""
     if problem.trainer is None:
         raise no_model()
     return problem.trainer

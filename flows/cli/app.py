@@ -87,7 +87,7 @@ class Verbs(TyperGroup):
 
 
 def group_of_one(name: str, function: Callable[..., None]) -> typer.Typer:
-    """A typer application that has this function as its one command."""
+    """Return a typer application that has this function as its one command."""
     group = typer.Typer(add_completion=False, rich_markup_mode=None)
     group.command(name)(function)
     return group
@@ -186,7 +186,7 @@ def main(read: "StudySpec | None" = None) -> None:
 
 
 def plain_first(words: list[str]) -> list[str]:
-    """The command's words with --plain, wherever it stands, moved before the subcommand."""
+    """Return the command's words with --plain, wherever it stands, moved before the subcommand."""
     end = words.index("--") if "--" in words else len(words)
     rest = [word for word in words[1:end] if word != "--plain"]
     option = ["--plain"] if len(rest) < end - 1 else []
@@ -194,7 +194,7 @@ def plain_first(words: list[str]) -> list[str]:
 
 
 def stopped(words: Sequence[str]) -> DpboError:
-    """The error of an interrupted command: what the ledger charged its study, and whether it released."""
+    """Return the error of an interrupted command: what the ledger charged its study, and whether it released."""
     error = DpboError("stopped", remedy=f"{AGAIN}; it continues, and nothing is paid twice")
     with suppress(Exception, KeyboardInterrupt):  # whatever cannot be looked up is not said
         error = _study_stopped(next(Path(word) for word in words if word.endswith(".toml")))

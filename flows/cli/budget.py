@@ -98,7 +98,7 @@ def _amounts(account: Account) -> dict[str, Any]:
 
 
 def account_json(account: DatasetAccount) -> dict[str, Any]:
-    """A dataset's cap, spent and left budget and entries, as its object of `dpbo budget --json`."""
+    """Return a dataset's cap, spent and left budget and entries, as its object of `dpbo budget --json`."""
     budget = account.budget
     return _amounts(account) | {
         "relation": budget.relation.value,
@@ -172,7 +172,7 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
-    """What the owner approved for a dataset, a line each, escaped for a screen."""
+    """Yield what the owner approved for a dataset, a line each, escaped for a screen."""
     for item in account.sources:
         yield f"scored on {named(str(item.source))}"
     for path in account.scores:
@@ -218,18 +218,18 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def n_looks(entry: Entry) -> int | None:
-    """How many looks (private checks) a running watch has had; None for other entries and ended watches."""
+    """Return how many looks (private checks) a running watch has had; None for other entries and ended watches."""
     query = rounds_of(entry.method)
     return None if query is None or entry.released_at is not None else query.n_rounds(entry.recorded)
 
 
 def looks(n: int) -> str:
-    """A number of looks in words, such as "2 looks"."""
+    """Return a number of looks in words, such as "2 looks"."""
     return f"{n:,} look{'s' * (n != 1)}"
 
 
 def forecasts_json(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> dict[str, Any]:
-    """The object of `dpbo budget --forecast --json`: each account with its forecast."""
+    """Return the object of `dpbo budget --forecast --json`: each account with its forecast."""
     return {
         "datasets": [
             account_json(account) | {"forecast": None if burn_down is None else burn_down.to_json()}

@@ -234,7 +234,7 @@ def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
 
 
 def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
-    """The object of `dpbo budget status --json`; each account under `left` is shortened."""
+    """Return the object of `dpbo budget status --json`; each account under `left` is shortened."""
     left = ("name", "public", "limit", "spent", "remaining")
     return {
         "alive_here": alive,

@@ -77,7 +77,7 @@ def doctor(
 
 
 def examine() -> tuple[Finding, ...]:
-    """All findings of `dpbo doctor`, in the order in which they are printed."""
+    """Return all findings of `dpbo doctor`, in the order in which they are printed."""
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions, _disk, _settings, _files, _ledger,
@@ -187,7 +187,7 @@ def _budget(account: Account) -> Finding:
 
 
 def _mlflow() -> Iterator[Finding]:
-    """A finding: that MLflow's store is there and as dpbo left it, or opens; raises if it does not open."""
+    """Yield a finding: that MLflow's store is there and as dpbo left it, or opens; raises if it does not open."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
@@ -308,7 +308,7 @@ def _others_reach(path: Path) -> bool:
 
 
 def n_clients(dask_scheduler: Any) -> int:
-    """How many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
+    """Return how many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
     return sum(name.startswith("Client") for name in dask_scheduler.clients)
 
 

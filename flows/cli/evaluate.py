@@ -97,7 +97,7 @@ def run(
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """An evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
+    """Return an evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -165,7 +165,7 @@ def print_expected(plan: EvaluationPlan) -> None:
 
 
 def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
-    """An evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
+    """Return an evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
     expected = plan.expected
     return {
         "guarantee": plan.price.guarantee.to_json(),

@@ -20,7 +20,7 @@ READS_A_STUDY = ("tune", "plan", "evaluate", "watch", "serve")
 
 
 def look(words: Sequence[str]) -> StudySpec | None:
-    """The study that a command names, read; None without one.
+    """Return the study that a command names, read; None without one.
 
     It is refused by its text and, where there is no ledger yet, by its files' headers.
 
@@ -68,7 +68,7 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
 
 
 def no_study() -> StudyInvalid:
-    """The error for a tune that names no study."""
+    """Return the error for a tune that names no study."""
     return StudyInvalid(
         "tune runs one study: a file, or the bundled example",
         cause="no study was named, or one was named beside --example",

@@ -93,7 +93,7 @@ def study_text(
     folder: Path,
     people: tuple[str, int] | None = None,
 ) -> str:
-    """The text of a study file for two data files; of the sensitive one only the header and length are read.
+    """Return the text of a study file for two data files; of the sensitive one only the header and length are read.
 
     Args:
         files: the public one, and the sensitive one, of which the header and the number of records are read, no
@@ -157,7 +157,7 @@ def study_text(
 
 
 def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """The lines of a study file: tables that fit in one line first, then the others, a key a line."""
+    """Yield the lines of a study file: tables that fit in one line first, then the others, a key a line."""
     for name in ("budget", "evaluation"):
         yield _line(name, tables[name])
     for name in ("space", "privacy"):
@@ -174,7 +174,7 @@ def _line(key: str, value: object) -> str:
 
 
 def _noted(text: str, note: str | None) -> str:
-    """A line, with its note where both fit in 80 columns, and its line break."""
+    """Return a line, with its note where both fit in 80 columns, and its line break."""
     whole = f"{text:36} # {note}"
     return f"{text if note is None or len(whole) > WIDTH else whole}\n"
 
@@ -205,7 +205,7 @@ def public_name(validation: Path, target: str) -> str:
 
 
 def stated_people(text: str) -> tuple[str, int]:
-    """The column and the number of people in the option --person; refused without a number.
+    """Return the column and the number of people in the option --person; refused without a number.
 
     Raises:
         StudyInvalid: there is none.
@@ -244,7 +244,7 @@ def _identifies(table: Table, column: str) -> bool:
 
 
 def _counts(values: Column) -> bool:
-    """Whether a column holds whole numbers that grow from row to row, as a row's number does."""
+    """Return whether a column holds whole numbers that grow from row to row, as a row's number does."""
     return not is_text(values) and bool((np.diff(values) > 0).all() and (values == np.rint(values)).all())
 
 

@@ -186,7 +186,7 @@ def _score_alone(spec: StudySpec) -> bool:
 
 
 def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) -> MethodAdvice | None:
-    """The line of the method that the study names, if not `best` and it runs or releases a score alone."""
+    """Return the line of the method that the study names, if not `best` and it runs or releases a score alone."""
     if spec.method not in METHODS or (best is not None and best.kind == spec.method):
         return None
     own = next(line for line in advice.methods if line.kind == spec.method)

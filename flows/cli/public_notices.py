@@ -26,7 +26,7 @@ N_LINES = 1000  # that are looked at
 
 
 def notices(training: Path, table: Table, target: str, person: str | None) -> Iterator[tuple[str, str]]:
-    """What `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
+    """Yield what `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
     if training.suffix.lower() == ".csv":
         yield from _separator(training)
     yield from _unlabelled(target, table.columns[target])
@@ -69,7 +69,7 @@ def _unlabelled(target: str, values: Column) -> Iterator[tuple[str, str]]:
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
-    """A notice of which of two classes is called positive, the later in order; none for more or fewer."""
+    """Yield a notice of which of two classes is called positive, the later in order; none for more or fewer."""
     classes = sorted_values(values)
     if len(classes) == 2:
         share = sum(value == classes[1] for value in values.tolist()) / len(values)
@@ -96,7 +96,7 @@ def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
 
 
 def _is_far(value: float, others: NDArray[np.float64]) -> bool:
-    """Whether a number of nines alone (−999, say) lies further from the sorted others than these span."""
+    """Return whether a number of nines alone (−999, say) lies further from the sorted others than these span."""
     away = max(others[0] - value, value - others[-1])
     return re.fullmatch("-?9{2,}", shown(value)) is not None and bool(away > others[-1] - others[0])
 

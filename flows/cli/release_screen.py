@@ -104,7 +104,7 @@ def print_report(result: "EvaluationResult", tracked: "Tracked | None", account:
 
 
 def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str, str] | None) -> dict[str, Any]:
-    """The release as JSON, with `replayed` and `tracking`, its place in MLflow or null."""
+    """Return the release as JSON, with `replayed` and `tracking`, its place in MLflow or null."""
     return result.release.to_json() | {"replayed": result.replayed, "tracking": tracking}
 
 
@@ -123,7 +123,7 @@ def place(tracked: "Tracked | None") -> dict[str, str] | None:
 
 
 def where_to_look(release: Release, tracked: "Tracked | None") -> str:
-    """Where MLflow shows a release, or the command that prints it again where it does not."""
+    """Return where MLflow shows a release, or the command that prints it again where it does not."""
     if tracked is None:
         return f"dpbo show {shlex.quote(f'{release.study}:{release.edition}')}   (MLflow does not show it yet)"
     if (page := Stores().mlflow_page) != MLFLOW_PAGE:

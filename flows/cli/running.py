@@ -46,12 +46,12 @@ WARM_MODULES = (
 
 
 def is_there(url: str) -> bool:
-    """Whether the file of a SQLite store exists, without opening it; True for every other store."""
+    """Return whether the file of a SQLite store exists, without opening it; True for every other store."""
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
 def ledger_here() -> PrivacyLedger | None:
-    """The ledger of this folder; None where there is none."""
+    """Return the ledger of this folder; None where there is none."""
     if not is_there(Stores().ledger):
         return None
 
@@ -59,13 +59,13 @@ def ledger_here() -> PrivacyLedger | None:
 
 
 def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
-    """The accounts of every dataset in the ledger of this folder, or of one; none without a ledger."""
+    """Return the accounts of every dataset in the ledger of this folder, or of one; none without a ledger."""
     ledger = ledger_here()
     return () if ledger is None else ledger.accounts(dataset)
 
 
 def own_ledger() -> PrivacyLedger:
-    """The ledger of this folder, made if there is none; a read-only one is left as it is."""
+    """Return the ledger of this folder, made if there is none; a read-only one is left as it is."""
     stores = Stores()
     if not only_readable(Path(stores.ledger.removeprefix("sqlite:///"))):
         stores.make_folder()
@@ -73,7 +73,7 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, as this folder recorded it; None where that is not certain."""
+    """Return where MLflow shows a release already, as this folder recorded it; None where that is not certain."""
     return None if release is None else shown_before(release, Stores().tracking)
 
 
@@ -115,7 +115,7 @@ def flows_here(name: str) -> Iterator[None]:
 
 
 def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Exception:
-    """The error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded."""
+    """Return the error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded."""
     if recorded is None or isinstance(error, DpboError):
         return error
     return DpboError(
@@ -126,7 +126,7 @@ def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Except
 
 
 def account_after(study: "StudySpec", warnings: Iterable[str]) -> Account:
-    """The account of the study's dataset, once what could not be published is told on standard error."""
+    """Return the account of the study's dataset, once what could not be published is told on standard error."""
     print_warnings(warnings)
     (account,) = own_ledger().accounts(study.privacy.dataset)
     return account

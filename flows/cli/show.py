@@ -82,7 +82,7 @@ def show(
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:
-    """The one release that `word` names, and its dataset's account; refused if none or several."""
+    """Return the one release that `word` names, and its dataset's account; refused if none or several."""
     ledger = ledger_here()
     if ledger is None:
         raise StudyInvalid(

@@ -33,7 +33,7 @@ Row = Sequence[str]
 
 
 def named(text: object) -> str:
-    """A user's name or value escaped for a screen: no control characters, no markup.
+    """Return a user's name or value escaped for a screen: no control characters, no markup.
 
     A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
     are doubled before a tag: whatever follows, they escape nothing of it.
@@ -195,7 +195,7 @@ class Screen:
 
 
 def cells(markup: str) -> int:
-    """The number of terminal columns that a text takes, its rich markup not counted."""
+    """Return the number of terminal columns that a text takes, its rich markup not counted."""
     from rich.text import Text
 
     return Text.from_markup(markup, emoji=False).cell_len

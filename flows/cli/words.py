@@ -83,7 +83,7 @@ Direct = Annotated[
 
 
 def seconds(text: str) -> float:
-    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
+    """Return the seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
     duration = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if duration is None or int(duration[1]) == 0:
         raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
@@ -97,7 +97,7 @@ def lines_of(file: Path) -> list[str]:
 
 
 def text_of(file: Path, *, remedy: str = "check the path") -> str:
-    """The text of a UTF-8 file, as it is; StudyInvalid with the `remedy` where it cannot be read."""
+    """Return the text of a UTF-8 file, as it is; StudyInvalid with the `remedy` where it cannot be read."""
     try:
         return file.read_bytes().decode()
     except OSError as error:
@@ -117,5 +117,5 @@ def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None
 
 
 def reason_of(error: OSError) -> str:
-    """The operating system's reason for refusing a file, in its own words."""
+    """Return the operating system's reason for refusing a file, in its own words."""
     return (error.strerror or "no reason given").lower()

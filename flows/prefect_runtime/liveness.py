@@ -30,7 +30,7 @@ POLL_INTERVAL_S = 1.0  # between two looks of a flow run at the process that sta
 
 
 def current_flow_run() -> "FlowRun | None":
-    """The flow run that this code runs in; None outside of one."""
+    """Return the flow run that this code runs in; None outside of one."""
     if "prefect" not in sys.modules:
         return None
     from prefect.context import FlowRunContext
@@ -100,7 +100,7 @@ def bury(folder: Path) -> list[str]:
 
 
 def n_alive(folder: Path) -> int:
-    """How many flow runs of this machine hold their lock."""
+    """Return how many flow runs of this machine hold their lock."""
     return sum(_is_locked(path) for path in folder.glob("[!.]*"))
 
 

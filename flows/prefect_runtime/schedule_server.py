@@ -63,7 +63,7 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
-    """Whether the server at `api` is "open" to strangers, "ours" with `headers`, "locked" or "silent"."""
+    """Return whether the server at `api` is "open" to strangers, "ours" with `headers`, "locked" or "silent"."""
     import httpx
 
     try:
@@ -77,7 +77,7 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
 
 
 def credentials(auth: str) -> dict[str, str]:
-    """The HTTP header that carries the password `auth`, as Prefect's clients send it."""
+    """Return the HTTP header that carries the password `auth`, as Prefect's clients send it."""
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 

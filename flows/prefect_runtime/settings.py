@@ -94,7 +94,7 @@ def refuse_folder_settings(folder: Path) -> None:
 
 
 def _settings_files(folder: Path) -> Iterator[str]:
-    """The files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
+    """Yield the files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
     kinds: dict[str, Callable[[str], bool]] = {
         "prefect.toml": lambda _: True,
         "pyproject.toml": lambda text: "prefect" in tomllib.loads(text).get("tool", {}),

@@ -177,7 +177,7 @@ async def _body(request: Request) -> bytes | None:
 
 
 def refusal(why: str, status: int = 403) -> Response:
-    """A refusing response in the form of MLflow's own errors."""
+    """Return a refusing response in the form of MLflow's own errors."""
     return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)
 
 
@@ -202,7 +202,7 @@ def passes(method: str, path: str, body: bytes) -> bool:
 
 
 def only_reads(body: bytes) -> bool:
-    """Whether a GraphQL request holds only queries, of fields that open no artifact."""
+    """Return whether a GraphQL request holds only queries, of fields that open no artifact."""
     try:
         request: Any = json.loads(body)
         text = request["query"]
@@ -232,7 +232,7 @@ class NotOurs(Exception):
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The path from `root` to an MLflow `location`, as folder names, relative ones from `base`."""
+    """Return the path from `root` to an MLflow `location`, as folder names, relative ones from `base`."""
     parts = urlsplit(location)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         location = unquote(parts.path)
@@ -245,7 +245,7 @@ def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The folder and file names in an artifact's path within its run, () for the run's folder; no ".."."""
+    """Return the folder and file names in an artifact's path within its run, () for the run's folder; no ".."."""
     names = tuple(path.split("/")) if path else ()
     if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
         raise NotOurs
@@ -286,7 +286,7 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
 
 
 def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:
-    """The media type and the bytes of a file; NotOurs for a link, a folder or nothing there."""
+    """Return the media type and the bytes of a file; NotOurs for a link, a folder or nothing there."""
     with opened(root, names) as handle:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise NotOurs

@@ -45,7 +45,7 @@ class Leashed:
         )
 
     def ended(self) -> bool:
-        """Whether the child process has ended."""
+        """Return whether the child process has ended."""
         return self._process.poll() is not None
 
     def close(self) -> None:

@@ -136,17 +136,17 @@ def listening(port: int) -> Iterator[socket.socket]:
 
 
 def names(port: int) -> tuple[str, ...]:
-    """The values of `Host` that a server on this port of the loopback accepts."""
+    """Return the values of `Host` that a server on this port of the loopback accepts."""
     return f"{LOOPBACK}:{port}", f"localhost:{port}"
 
 
 def origins(port: int) -> tuple[str, ...]:
-    """The values of `Origin` that a server on this port of the loopback accepts."""
+    """Return the values of `Origin` that a server on this port of the loopback accepts."""
     return tuple(f"http://{name}" for name in names(port))
 
 
 def page_policy(port: int) -> bytes:
-    """A Content-Security-Policy under which a page reaches this server and nobody else."""
+    """Return a Content-Security-Policy under which a page reaches this server and nobody else."""
     ours = " ".join((*origins(port), *(f"ws://{name}" for name in names(port))))
     return f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob: {ours}; frame-ancestors 'self'".encode()
 

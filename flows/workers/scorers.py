@@ -62,7 +62,7 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answers of `work` (a sum, how many records) in any order; None where part or worker failed."""
+        """Return the answers of `work` (a sum, how many records) in any order; None where part or worker failed."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
@@ -70,7 +70,7 @@ class DaskWorkers:
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
-        """The answers of `work` for all parts, in bytes, in any order; None where a worker was lost."""
+        """Yield the answers of `work` for all parts, in bytes, in any order; None where a worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         addresses = sorted(client.nthreads())
@@ -130,14 +130,14 @@ class _DaskWorker:
 
 
 def blind_workers_here(client: Any) -> Iterator[str]:
-    """A sentence about each worker that cannot read the files of some study in the current folder."""
+    """Yield a sentence about each worker that cannot read the files of some study in the current folder."""
     for path in sorted(Path().glob("*.toml")):
         with suppress(StudyInvalid):  # no study, or one that cannot be run
             yield from blind_workers(client, validation_parts(read_study(path), path.parent))
 
 
 def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:
-    """A sentence about each worker of a cluster that cannot read every one of a folder's files."""
+    """Return a sentence about each worker of a cluster that cannot read every one of a folder's files."""
     places = [part.resolve() for part in parts if isinstance(part, Path)]
     unread = client.run(unreadable, places) if places else {}
     return [
@@ -148,7 +148,7 @@ def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:
 
 
 def unreadable(places: Sequence[Path]) -> int:
-    """The number of `places` that this process may not read, or that are not there."""
+    """Return the number of `places` that this process may not read, or that are not there."""
     return sum(not os.access(place, os.R_OK) for place in places)
 
 
@@ -163,15 +163,15 @@ class OneWidth:
         return OneWidth(self.work.with_cache(memory, n_processes)) if isinstance(self.work, CachingWork) else self
 
     def __call__(self, part: Part) -> bytes:
-        """The bytes of the answer for `part`."""
+        """Return the bytes of the answer for `part`."""
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
 ) -> bytes | bytearray | None:
-    """The answer of `work` for a part, on a worker that others started; None if it is unfit, or has other package
-    `versions` or another `kind` of processor than the curator.
+    """Return the answer of `work` for a part, on a worker that others started; None if it is unfit, or has other
+    package `versions` or another `kind` of processor than the curator.
 
     A cached part is not read again. `versions` and `kind` are the packages and the processor of the curator's host.
     """
@@ -186,7 +186,7 @@ def answer_if_fit(
 
 
 def own_packages() -> dict[str, str]:
-    """The versions in this process of the packages that a worker must share."""
+    """Return the versions in this process of the packages that a worker must share."""
     from distributed.versions import get_package_info
 
     from dpbo.flows.workers.standing_cluster import PACKAGES, packages

@@ -59,7 +59,7 @@ class StandingCluster:
         return made
 
     def is_listening(self) -> bool:
-        """Whether anybody answers at the scheduler's address; nothing is said there."""
+        """Return whether anybody answers at the scheduler's address; nothing is said there."""
         place = urlsplit(self.address)
         with suppress(OSError), socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=2.0):
             return True
@@ -146,7 +146,7 @@ class Problem(NamedTuple):
 
 
 def problems(client: Any) -> tuple[Problem, ...]:
-    """All that makes a Dask cluster unfit, () for nothing; if versions differ, only that is looked at."""
+    """Return all that makes a Dask cluster unfit, () for nothing; if versions differ, only that is looked at."""
     if not client.nthreads():
         return (Problem("it has no workers", "start some"),)
     versions = client.get_versions(packages=list(PACKAGES))
@@ -168,19 +168,19 @@ def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def processor() -> str:
-    """The vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
+    """Return the vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
     import numpy as np
 
     return " ".join(sorted(np.show_config(mode="dicts")["SIMD Extensions"]["found"]))
 
 
 def scheduler_problems(dask_scheduler: Any) -> list[Problem]:
-    """What makes Dask's scheduler unfit; Dask runs this function on it."""
+    """Return what makes Dask's scheduler unfit; Dask runs this function on it."""
     return _problems(dask_scheduler, "scheduler", "the scheduler")
 
 
 def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
-    """What makes a Dask worker unfit; Dask runs this function on it. `ours` is the curator's processor."""
+    """Return what makes a Dask worker unfit; Dask runs this function on it. `ours` is the curator's processor."""
     name = f"worker {dask_worker.address}"
     wrong = _problems(dask_worker, "worker", name)
     if type(dask_worker.data) is not dict:

@@ -64,8 +64,8 @@ def untrained_words(release: Release) -> str:
 
 
 def meaning(release: Release) -> str:
-    """The guarantee in plain words: by how much one unit's data may change the probability of any release; at ε = ∞
-    that every number is as the raw one.
+    """Return the guarantee in plain words: by how much one unit's data may change the probability of any release;
+    at ε = ∞ that every number is as the raw one.
     """
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:
@@ -91,7 +91,7 @@ def guess(release: Release) -> str:
 
 
 def limits(release: Release) -> Iterable[str]:
-    """What a release does not guarantee, a sentence each."""
+    """Yield what a release does not guarantee, a sentence each."""
     yield EXACT
     private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
     yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
@@ -101,7 +101,7 @@ def limits(release: Release) -> Iterable[str]:
 
 
 def rests(release: Release) -> Iterable[str]:
-    """The evidence and the assumptions on which the guarantee rests, a sentence each."""
+    """Yield the evidence and the assumptions on which the guarantee rests, a sentence each."""
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:
@@ -137,7 +137,7 @@ def rests(release: Release) -> Iterable[str]:
 
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
-    """How many records of one person are protected, `at_most` in words, and whether that is enforced."""
+    """Return how many records of one person are protected, `at_most` in words, and whether that is enforced."""
     if guarantee.unit is PrivacyUnit.PERSON:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
@@ -152,7 +152,7 @@ def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
 
 
 def noise_in_words(release: Release) -> str:
-    """A release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
+    """Return a release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
     injected noise it says NOT PRIVATE.
     """
     top = release.facts.get("score_range")

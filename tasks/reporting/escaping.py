@@ -28,11 +28,11 @@ def embedded(picture: str, run_id: str) -> str:
 
 
 def point_in_short(point: Mapping[str, object]) -> str:
-    """A point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
+    """Return a point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
     texts = (f"{item:.3g}" if isinstance(item, float) else str(item) for item in point.values())
     return ", ".join(f"{name} = {text}" for name, text in zip(point, texts, strict=True))
 
 
 def in_words(item: object) -> str:
-    """A number to six digits; another value as text. Not escaped."""
+    """Return a number to six digits; another value as text. Not escaped."""
     return f"{item:.6g}" if isinstance(item, float) else str(item)

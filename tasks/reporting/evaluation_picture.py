@@ -27,7 +27,7 @@ POINT: Figures = {"marker": "o", "color": INK, "ms": 3}
 
 
 def draw_evaluation(release: Release) -> "Figure":
-    """The figure of an evaluation's report: its curves, intervals and tables as panels."""
+    """Return the figure of an evaluation's report: its curves, intervals and tables as panels."""
     value = release.value
     panels = _panels(value) if "roc" in value else _panels_without_curves(value)
     rows = (len(panels) + 1) // 2
@@ -48,7 +48,7 @@ def draw_evaluation(release: Release) -> "Figure":
 
 
 def draw_repair(repair: "Repair") -> "Figure":
-    """The figure of a repair: the reliability diagram before and after, with the log-losses."""
+    """Return the figure of a repair: the reliability diagram before and after, with the log-losses."""
     from dpbo_core.report.repair import OPTIMISTIC, PRICE
 
     figure = sheet(4.1)

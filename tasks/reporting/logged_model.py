@@ -229,6 +229,6 @@ def registered_name(study: str) -> str:
 
 
 def versions(client: "MlflowClient", name: str) -> list[Any]:
-    """All versions of the registered model `name`."""
+    """Return all versions of the registered model `name`."""
     escaped = name.replace("'", "''")
     return list(client.search_model_versions(f"name = '{escaped}'"))

@@ -48,7 +48,7 @@ class Tracked:
 
 
 def place_of(experiment: str, run_id: str) -> str:
-    """The part of MLflow's address that opens a run's page."""
+    """Return the part of MLflow's address that opens a run's page."""
     return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
 
 
@@ -83,7 +83,7 @@ def _record(tracking_uri: str) -> Path:
 
 
 def published_in(tracking_uri: str) -> dict[str, Tracked]:
-    """Where the store shows each published release, by id; empty if the store has changed since."""
+    """Return where the store shows each published release, by id; empty if the store has changed since."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # no file, or not as we write it
         state = _state(tracking_uri)
         record = json.loads(_record(tracking_uri).read_bytes())
@@ -104,7 +104,7 @@ def _state(tracking_uri: str) -> str | None:
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Whether MLflow's store can take a release of `dataset`: "" if so, else a warning; refused if never."""
+    """Return whether MLflow's store can take a release of `dataset`: "" if so, else a warning; refused if never."""
     own_tags()
     local = uri.startswith(SQLITE)
     if local:

@@ -175,7 +175,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
 def run_note(
     release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
 ) -> str:
-    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
+    """Return the Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
     document = release_document(release, budget=account_line(account, study=release.study), model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)

@@ -76,7 +76,7 @@ class Store:
     root: Path | None
 
     def check_experiment(self, dataset: str) -> "Experiment | None":
-        """The MLflow experiment of the dataset, None if there is none; refused if it was deleted."""
+        """Return the MLflow experiment of the dataset, None if there is none; refused if it was deleted."""
         name = experiment_name(dataset)
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None or experiment.lifecycle_stage == "active":
@@ -89,7 +89,7 @@ class Store:
         )
 
     def experiment(self, dataset: str) -> str:
-        """The id of the dataset's experiment, created with its note if need be."""
+        """Return the id of the dataset's experiment, created with its note if need be."""
         from mlflow.exceptions import MlflowException
 
         existing = self.check_experiment(dataset)
@@ -135,7 +135,7 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The MLflow store at `uri`, made if missing; process-wide no telemetry, loggers at WARNING."""
+    """Return the MLflow store at `uri`, made if missing; process-wide no telemetry, loggers at WARNING."""
     os.environ.update(UNREPORTED)
     _check_answer(uri)
     if uri.startswith(SQLITE):
@@ -188,12 +188,12 @@ def _check_credentials(uri: str) -> None:
 
 
 def experiment_name(dataset: str) -> str:
-    """The name of a dataset's experiment: DPBO_MLFLOW_EXPERIMENT_PREFIX and the dataset's name."""
+    """Return the name of a dataset's experiment: DPBO_MLFLOW_EXPERIMENT_PREFIX and the dataset's name."""
     return os.environ.get(PREFIX_SETTING, "") + dataset
 
 
 def own_tags() -> dict[str, str]:
-    """The tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts."""
+    """Return the tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts."""
     text = os.environ.get(TAGS_SETTING) or "{}"
     try:
         tags = json.loads(text)
@@ -223,7 +223,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _root(uri: str) -> Path | None:
-    """The folder where relative artifact locations start; None where a server keeps artifacts."""
+    """Return the folder where relative artifact locations start; None where a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None

@@ -44,7 +44,7 @@ Keys = Mapping[str, Ed25519PublicKey]
 
 
 def release_text(release: Release) -> str:
-    """The text of release.json, byte for byte what its receipt signs."""
+    """Return the text of release.json, byte for byte what its receipt signs."""
     return json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -60,12 +60,12 @@ def write_release(release: Release, file: Path) -> tuple[Path, ...]:
 
 
 def receipt_of(file: Path) -> Path:
-    """The path of a release's receipt: release.intoto.json beside release.json."""
+    """Return the path of a release's receipt: release.intoto.json beside release.json."""
     return file.with_suffix(".intoto.json")
 
 
 def receipt(text: str, key: Ed25519PrivateKey) -> str:
-    """The signed receipt of a release's text, as JSON; the same key signs the same text identically."""
+    """Return the signed receipt of a release's text, as JSON; the same key signs the same text identically."""
     release = json.loads(text)
     statement = {
         "_type": STATEMENT,
@@ -85,7 +85,7 @@ def signed_bytes(payload: bytes) -> bytes:
 
 
 def pem_of(key: Ed25519PrivateKey) -> bytes:
-    """The public half of a key as a PEM file."""
+    """Return the public half of a key as a PEM file."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -110,7 +110,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key, of the file DPBO_SIGNING_KEY, else of the default file; None without."""
+    """Return the owner's private key, of the file DPBO_SIGNING_KEY, else of the default file; None without."""
     file, alone, key = Path(os.environ.get(SETTING) or DEFAULT), True, None
     if SETTING not in os.environ and not file.exists():
         return None
@@ -130,7 +130,7 @@ def signing_key() -> Ed25519PrivateKey | None:
 
 
 def public_keys(files: Iterable[Path]) -> Keys:
-    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused."""
+    """Return the public keys of PEM files, one or several a file, by their ids; a file without one is refused."""
     keys: dict[str, Ed25519PublicKey] = {}
     for file in files:
         try:
@@ -149,7 +149,7 @@ def public_keys(files: Iterable[Path]) -> Keys:
 
 
 def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
-    """The id of the trusted key that signed the receipt beside this release; refused if none did."""
+    """Return the id of the trusted key that signed the receipt beside this release; refused if none did."""
     place = receipt_of(file)
     try:
         envelope = json.loads(place.read_bytes())

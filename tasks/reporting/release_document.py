@@ -70,7 +70,7 @@ def release_document(
     best: Mapping[str, Any] | None = None,
     model: "FinalModel | None" = None,
 ) -> Document:
-    """The document of a release, a search's or a report's.
+    """Return the document of a release, a search's or a report's.
 
     Args:
         release: the value, the guarantee and the draws.
@@ -249,7 +249,7 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
 
 
 def next_step(release: Release) -> str:
-    """What to do with the release, in a sentence without its full stop."""
+    """Return what to do with the release, in a sentence without its full stop."""
     value, facts = release.value, release.facts
     if NO_SCORE in value:
         return MORE

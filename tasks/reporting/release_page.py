@@ -42,12 +42,12 @@ of the same run) and run <code>dpbo verify release.json</code>.</p>
 
 
 def page(release: Release, pictures: Iterable[Path], *, budget: str = "") -> str:
-    """A release's certificate as one HTML page, with what is left of the `budget` in words."""
+    """Return a release's certificate as one HTML page, with what is left of the `budget` in words."""
     return html(release_document(release, budget=budget), pictures, attached=release_text(release))
 
 
 def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
-    """A document as one HTML page with pictures, and the text `attached` for whoever checks it."""
+    """Return a document as one HTML page with pictures, and the text `attached` for whoever checks it."""
     images = (
         f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,'
         f'{base64.b64encode(path.read_bytes()).decode()}"></p>'

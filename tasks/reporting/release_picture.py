@@ -16,7 +16,7 @@ WIDEST = 120  # characters of a caption's line
 
 
 def draw(release: Release) -> "Figure":
-    """The figure of a release: its scores by step and by hyperparameter, or its single score."""
+    """Return the figure of a release: its scores by step and by hyperparameter, or its single score."""
     steps = "trajectory" in release.value and NO_SCORE not in release.value
     figure = sheet(4.2 if steps else 2.6)
     if steps:
@@ -101,7 +101,7 @@ def _one_score(axes: "Axes", release: Release) -> None:
 
 
 def sheet(height: float, width: float = 9.0) -> "Figure":
-    """An empty figure of so many inches, apart from matplotlib's global state."""
+    """Return an empty figure of so many inches, apart from matplotlib's global state."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

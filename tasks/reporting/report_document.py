@@ -54,7 +54,7 @@ Row = tuple[str, ...]
 
 
 def is_report(release: Release) -> bool:
-    """Whether a release is an evaluation's."""
+    """Return whether a release is an evaluation's."""
     return "metrics" in release.value
 
 
@@ -157,7 +157,7 @@ def _bin(row: Figures) -> str:
 
 
 def report_figures(value: Figures) -> Iterator[Figure]:
-    """The ROC curve of a report of two classes."""
+    """Yield the ROC curve of a report of two classes."""
     if "roc" not in value or NO_SCORE in value:
         return
     points = tuple((float(p["fpr"]), float(p["tpr"])) for p in value["roc"] if None not in (p["fpr"], p["tpr"]))
@@ -167,7 +167,7 @@ def report_figures(value: Figures) -> Iterator[Figure]:
 
 
 def report_facts(value: Figures, facts: Figures, best: Figures | None = None) -> Iterator[Fact]:
-    """Lines of a report: own and `best` threshold, how to read it; none if `value` is no report's."""
+    """Yield lines of a report: own and `best` threshold, how to read it; none if `value` is no report's."""
     counted = "persons" if "n_persons" in facts else "records"
     if "binning" in value:
         binning = value["binning"]
@@ -217,7 +217,7 @@ def _best_threshold(best: Figures, counted: str) -> Fact:
 
 
 def repair_document(repair: "Repair") -> Document:
-    """The document of a model's repair: its figures before and after, and which of them are optimistic."""
+    """Return the document of a model's repair: its figures before and after, and which of them are optimistic."""
     document = repair.to_json()
     at = "" if repair.probability is None else f", a probability of {repair.probability:.3g}"
     fit = f"log-odds × {repair.slope:.3g} + {repair.intercept:.3g}; flag above {number(repair.threshold)}{at}"
@@ -253,7 +253,7 @@ def _in_a_cell(cell: Figures, digits: int = 3) -> str:
 
 
 def pooled_document(pooled: Figures) -> Document:
-    """The document of one model's reports from several sites, summed; `pooled` is its JSON object."""
+    """Return the document of one model's reports from several sites, summed; `pooled` is its JSON object."""
     value, test, guarantee = pooled["value"], pooled["disagreement"], pooled["guarantee"]
     names = [name for name, figure in value["metrics"].items() if figure["noise_interval"] is not None][:3]
     rows = (
@@ -284,7 +284,7 @@ def pooled_document(pooled: Figures) -> Document:
 
 
 def title(name: str) -> str:
-    """The figure's name for people."""
+    """Return the figure's name for people."""
     return TITLES.get(name, name.replace("_", " "))
 
 

@@ -38,7 +38,7 @@ its page begins with what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
-    """The id of the study's own MLflow run, made with its note if missing; the oldest if two were made."""
+    """Return the id of the study's own MLflow run, made with its note if missing; the oldest if two were made."""
     runs = store.client.search_runs(
         [experiment],
         f"tags.`{KIND}` = '{SERIES}'",
@@ -100,7 +100,7 @@ def _editions(store: Store, experiment: str, series: str, account: Account) -> l
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
-    """A figure of the score by edition, with its 90% interval and the constant answer's."""
+    """Return a figure of the score by edition, with its 90% interval and the constant answer's."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
     for place, edition in zip(places, editions, strict=True):

@@ -76,7 +76,7 @@ class Account:
 
     @classmethod
     def opened(cls, cap: PrivacyBudget) -> Self:
-        """The account of a cap that was opened just now: nothing is spent."""
+        """Return the account of a cap that was opened just now: nothing is spent."""
         return cls(cap, NOTHING, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
 
     @property
@@ -151,7 +151,7 @@ class Balance:
 
 
 def balances(account: Account) -> Iterator[Balance]:
-    """The dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
+    """Yield the dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
     budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
@@ -193,7 +193,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
+        """Return the totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
         data = json.loads(text)
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
         units, filtered = frozenset(data["units"]), Filter(*data["filter"])
@@ -228,12 +228,12 @@ def canonical(row: Any) -> str:
 
 
 def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget cap (ε, δ, relation, accepted assumptions) in a row of the table `datasets`."""
+    """Return the budget cap (ε, δ, relation, accepted assumptions) in a row of the table `datasets`."""
     return {name: row[name] for name in CAP}
 
 
 def filter_of(cap: Mapping[str, Any]) -> Filter:
-    """A Rényi filter, which sums spends at one order, for a dataset with this cap before any spend."""
+    """Return a Rényi filter, which sums spends at one order, for a dataset with this cap before any spend."""
     if cap["public"]:
         return NOT_FILTERED
     budget = PrivacyBudget("", cap["epsilon_units"], cap["delta_units"], accepts=tuple(cap["accepts"]))
@@ -241,7 +241,7 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
 
 
 def facts_hash(rows: Iterable[str]) -> str | None:
-    """A hash of a dataset's facts in canonical JSON, whatever their order; None where there are none."""
+    """Return a hash of a dataset's facts in canonical JSON, whatever their order; None where there are none."""
     leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
     return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 

@@ -27,7 +27,7 @@ from dpbo_core.privacy.guarantee import (
 
 
 def describe(budget: PrivacyBudget) -> str:
-    """A dataset's budget cap in a few words, such as "ε = 5, δ = 1e-05, replace_one"."""
+    """Return a dataset's budget cap in a few words, such as "ε = 5, δ = 1e-05, replace_one"."""
     if budget.public:
         return "declared public, no limit"
     words = f"ε = {from_units(budget.epsilon_units):g}, δ = {from_units(budget.delta_units):g}, {budget.relation}"
@@ -134,7 +134,7 @@ def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) ->
 def exceeded(
     budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
 ) -> BudgetExceeded | None:
-    """The error where the cap has no room for the plan, else None; its text counts the draws in `drawn`."""
+    """Return the error where the cap has no room for the plan, else None; its text counts the draws in `drawn`."""
     guarantee, only = request.guarantee, totals.spent.delta_units
     total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
     if budget.admits(total, guarantee.unit, filtered):

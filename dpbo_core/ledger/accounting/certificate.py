@@ -73,7 +73,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
 
 
 def _in_range(release: Release) -> bool:
-    """Whether each amount of the release is infinite, or small enough for double precision to add up."""
+    """Return whether each amount of the release is infinite, or small enough for double precision to add up."""
     amounts = [release.guarantee.epsilon, release.guarantee.delta]
     for spend in release.spends:
         amounts += [spend.epsilon, spend.delta, spend.rho, spend.sensitivity, spend.noise_scale]

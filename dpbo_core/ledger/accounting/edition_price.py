@@ -104,7 +104,7 @@ class Price:
         return f"{counts}{self.left:.3g} of {limit:g} left then, {room_in_words(self.more)}"
 
     def to_json(self) -> dict[str, Any]:
-        """The price as the object "price" of `dpbo plan --json`."""
+        """Return the price as the object "price" of `dpbo plan --json`."""
         stated = {name: plan.guarantee.epsilon for name, plan in self.parts.items()}
         return {
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
@@ -136,6 +136,6 @@ class Price:
 
 
 def room_in_words(more: int) -> str:
-    """How many more editions fit, in words."""
+    """Return how many more editions fit, in words."""
     number = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or"
     return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"

@@ -62,7 +62,7 @@ class Forecast:
     refused: Stream | None  # whose that edition is
 
     def to_json(self) -> dict[str, Any]:
-        """The forecast as the JSON object that `dpbo budget --forecast --json` prints."""
+        """Return the forecast as the JSON object that `dpbo budget --forecast --json` prints."""
         return {
             "ends": None if self.ends is None else _iso_utc(self.ends),
             "first_refused": None if self.refused is None else self.refused.name,
@@ -103,7 +103,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """When the account's budget will be spent if its studies recur at their median gaps, or each at the gap
+    """Return when the account's budget will be spent if its studies recur at their median gaps, or each at the gap
     `every`; None for a public dataset or one without a spend.
     """
     if account.budget.public or not account.entries:

@@ -79,7 +79,7 @@ def enough(good: Callable[[float], bool], above: float, account: Account | None)
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
-    """A clause that states from how many records, `least` (None: never), counting pairs is useful."""
+    """Return a clause that states from how many records, `least` (None: never), counting pairs is useful."""
     where = "with as many positives as negatives, and later the rarer one of them is"
     if problem.positives is not None:
         where = f"at the public share of positives, {problem.positives:.1%}"
@@ -88,12 +88,12 @@ def useful_in_words(problem: Problem, least: int | None) -> str:
 
 
 def whole_error(loss: Expected) -> float:
-    """The released score's expected distance from the best score: regret and noise, to one digit."""
+    """Return the released score's expected distance from the best score: regret and noise, to one digit."""
     return one_digit(loss.regret + loss.score_error)
 
 
 def one_digit(value: float) -> float:
-    """A simulated number rounded to one significant digit."""
+    """Return a simulated number rounded to one significant digit."""
     return float(f"{value:.1g}")
 
 
@@ -123,7 +123,7 @@ class MethodAdvice:
     instead: str = ""  # the method's form that errs least, a clause
 
     def to_json(self) -> dict[str, Any]:
-        """One method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
+        """Return one method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
         return {
             "kind": self.kind,
             "epsilon": self.epsilon,
@@ -162,7 +162,7 @@ class Advice:
         return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `dpbo plan --json` prints; public facts that nobody looked up are left out."""
+        """Return the object that `dpbo plan --json` prints; public facts that nobody looked up are left out."""
         return {
             "recommended": self.recommended,
             "recommended_options": dict(self.choice.options) if self.choice else None,

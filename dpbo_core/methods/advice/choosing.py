@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Method, str]:
-    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised."""
+    """Return the method of a study, and why: the one it names (why is then ""), or with "auto" the one advised."""
     if kind != AUTO:
         return method_named(kind, options), ""
     check_auto(kind, options)
@@ -46,7 +46,7 @@ def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Met
 
 
 def recommendation(problem: Problem) -> Choice | None:
-    """The method that "auto" chooses on this problem, and why; None if none would run."""
+    """Return the method that "auto" chooses on this problem, and why; None if none would run."""
     return choice_of(forms_of(problem), problem)
 
 
@@ -61,8 +61,8 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
-    """The variants of methods that can run and are not drowned in noise, best first; none for a sensitive training
-    set.
+    """Return the variants of methods that can run and are not drowned in noise, best first; none for a sensitive
+    training set.
 
     A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
     first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
@@ -123,7 +123,7 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
 
 
 def privately_trained(problem: Problem) -> Method | None:
-    """The first variant of a method that trains privately and can plan this problem; None if none can."""
+    """Return the first variant of a method that trains privately and can plan this problem; None if none can."""
     for form in (form for cls in METHODS.values() if cls.trains_privately for form in cls.forms(problem)):
         with suppress(DpboError):
             form.plan(problem)
@@ -132,6 +132,6 @@ def privately_trained(problem: Problem) -> Method | None:
 
 
 def changed_options(method: Method) -> dict[str, Any]:
-    """The options that differ from the method's defaults."""
+    """Return the options that differ from the method's defaults."""
     usual = type(method)().options
     return {name: value for name, value in method.options.items() if value != usual[name]}

@@ -145,7 +145,7 @@ class Row(NamedTuple):
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """The rows of the table of simulated losses, read once."""
+    """Return the rows of the table of simulated losses, read once."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         _, *lines = csv.reader(file)
     table, n = [], len(RECORDS)

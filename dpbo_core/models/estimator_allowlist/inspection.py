@@ -122,7 +122,7 @@ def _numbers_of_numpy() -> tuple[type, ...]:
 
 
 def _among(kind: object, kinds: Iterable[object]) -> bool:
-    """Whether `kind` is one of `kinds`, by identity, so that no metaclass's equality is called."""
+    """Return whether `kind` is one of `kinds`, by identity, so that no metaclass's equality is called."""
     return any(kind is other for other in kinds)
 
 
@@ -167,7 +167,7 @@ def _listed_functions() -> tuple[Any, ...]:
 
 @cache
 def imported(path: str) -> Any:
-    """The object at an import path of the allowlist; None where the installed version has none."""
+    """Return the object at an import path of the allowlist; None where the installed version has none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
@@ -198,7 +198,7 @@ def _replaced(kind: type) -> str:
 
 
 def _is_foreign(member: Any, owner: type) -> bool:
-    """Whether a class member is of another package, or code without a file that no dataclass generated."""
+    """Return whether a class member is of another package, or code without a file that no dataclass generated."""
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
     if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
@@ -217,7 +217,7 @@ def _home(package: str) -> Path | None:
 
 
 def _of_python(file: str) -> bool:
-    """Whether a file is the standard library's own, and not of a package installed beside it."""
+    """Return whether a file is the standard library's own, and not of a package installed beside it."""
     path = Path(file)
     return path.is_relative_to(Path(os.__file__).parent) and not {"site-packages", "dist-packages"} & {*path.parts}
 

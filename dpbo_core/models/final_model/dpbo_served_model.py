@@ -72,7 +72,7 @@ class ServedModel:
         self.preprocessing, self.estimator = preprocessing, estimator
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The class or number predicted for each row or, by `params`, its probabilities or decision values;
+        """Return the class or number predicted for each row or, by `params`, its probabilities or decision values;
         ValueError if the model has no such method.
 
         What has a value for each class comes as a data frame, a column named after each class.
@@ -102,7 +102,7 @@ class ServedModel:
 
 
 def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
-    """The rows of `table` as the estimator takes them, encoded as scored records are.
+    """Return the rows of `table` as the estimator takes them, encoded as scored records are.
 
     Args:
         preprocessing: fitted on the public set.
@@ -123,7 +123,7 @@ def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
 
 
 def listed(column: Any) -> list[Any]:
-    """The values of a column in memory; times of a pandas.Series in a zone are converted to UTC."""
+    """Return the values of a column in memory; times of a pandas.Series in a zone are converted to UTC."""
     zone = getattr(getattr(column, "dtype", None), "tz", None)
     return list(column if zone is None else column.dt.tz_convert("UTC"))
 
@@ -141,11 +141,11 @@ class Linear:
             self.predict_proba = lambda rows: of_log_odds(self.decision_function(rows))
 
     def decision_function(self, rows: Any) -> NDArray[np.float64]:
-        """The value wᵀx of each row, (m,)."""
+        """Return the value wᵀx of each row, (m,)."""
         return np.asarray(rows @ self._weights)
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The predicted class of each row, (m,): 1 where wᵀx is above 0."""
+        """Return the predicted class of each row, (m,): 1 where wᵀx is above 0."""
         return np.asarray((self.decision_function(rows) > 0.0).astype(int))
 
 
@@ -176,7 +176,7 @@ class Repaired:
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
-        """The wrapped classifier's decision values or, by its `verb`, probabilities of class 1, (m,)."""
+        """Return the wrapped classifier's decision values or, by its `verb`, probabilities of class 1, (m,)."""
         values = np.asarray(getattr(self.estimator, self.terms["verb"])(rows))
         return values[:, 1] if values.ndim == 2 else values
 
@@ -194,12 +194,12 @@ class Trees:
         self._booster = booster
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
-        """The probability of each class, (m, C)."""
+        """Return the probability of each class, (m, C)."""
         probabilities = np.asarray(self._booster.predict(rows))
         return probabilities if probabilities.ndim == 2 else np.column_stack([1.0 - probabilities, probabilities])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The index of the likeliest class of each row, (m,)."""
+        """Return the index of the likeliest class of each row, (m,)."""
         return np.asarray(np.argmax(self.predict_proba(rows), axis=1))
 
 
@@ -266,7 +266,7 @@ def _load_pyfunc(path: str) -> ServedModel:
 
 
 def _fitted(folder: Path, booster: Any) -> Any:
-    """The saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused.
+    """Return the saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused.
 
     Raises:
         ValueError: it names a type that is not on the list.

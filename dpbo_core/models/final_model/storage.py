@@ -88,7 +88,7 @@ def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
 
 
 def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
-    """The fields of `model.json` for a linear model."""
+    """Return the fields of `model.json` for a linear model."""
     return {
         "weights": model.weights.tolist(),
         "lambda": model.regularization,
@@ -98,8 +98,8 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> "tuple[Preprocessing, Model, str | None]":
-    """The preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the model
-    is linear and not recalibrated.
+    """Return the preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the
+    model is linear and not recalibrated.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -181,7 +181,7 @@ def write_booster(folder: Path, booster: Any) -> dict[str, str]:
 
 
 def _library(estimator: Any) -> str:
-    """The package of a booster whose trees alone say how it answers; "" for any other estimator."""
+    """Return the package of a booster whose trees alone say how it answers; "" for any other estimator."""
     kind = type(estimator)
     if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
         return ""  # how it answers is not in its trees alone
@@ -217,7 +217,7 @@ def _dumped(estimator: Any) -> bytes:
 
 
 def _estimator(folder: Path, booster: Any) -> Any:
-    """The estimator in a folder, read by skops, or a booster by its own package; refused if that fails."""
+    """Return the estimator in a folder, read by skops, or a booster by its own package; refused if that fails."""
     if booster is None:
         return loaded_estimator(folder / ESTIMATOR, verb="predict")
     before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
@@ -232,7 +232,7 @@ def _estimator(folder: Path, booster: Any) -> Any:
 
 
 def loaded_estimator(path: Path, *, verb: str) -> Any:
-    """The estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
+    """Return the estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
 
     Raises:
         StudyInvalid: it is damaged, or names a type that is not trusted.
@@ -266,7 +266,7 @@ def _not_finite(constant: str) -> float:
 
 
 def _unreadable_model(path: Path) -> StudyInvalid:
-    """The error for a final model's file that is missing, damaged or of another version."""
+    """Return the error for a final model's file that is missing, damaged or of another version."""
     return StudyInvalid(
         f"no final model can be read from {str(path)!r}",
         cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",

@@ -114,16 +114,16 @@ class StoredRows:
         return n, d
 
     def signed(self) -> SignedRows:
-        """All rows times their signs, as the solvers need them."""
+        """Return all rows times their signs, as the solvers need them."""
         return SignedRows(self.Z)
 
     def signed_where(self, chosen: NDArray[np.bool_]) -> SignedRows:
-        """The rows where the mask `chosen` (n,) is True, times their signs."""
+        """Return the rows where the mask `chosen` (n,) is True, times their signs."""
         blocks = (self.Z[block][chosen[block]] for block in row_blocks(*self.shape))
         return SignedRows(stored(blocks, (int(chosen.sum()), self.shape[1]), self.limit))
 
     def unsigned_where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
-        """The rows x_i and signs y_i = ±1 where the mask `chosen` (n,) is True, a block at a time."""
+        """Yield the rows x_i and signs y_i = ±1 where the mask `chosen` (n,) is True, a block at a time."""
         for block in row_blocks(*self.shape):
             in_block = chosen[block]
             signs = self.signs[block][in_block]

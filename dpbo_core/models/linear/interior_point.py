@@ -47,11 +47,11 @@ class _Point:
         return float(self.alpha @ self.s + self.beta @ self.xi) / (2 * len(self.s))
 
     def moved(self, by: "_Point", length: float) -> "_Point":
-        """The point reached by going `length` times the step `by` from this one."""
+        """Return the point reached by going `length` times the step `by` from this one."""
         return _Point(**{name: value + length * vars(by)[name] for name, value in vars(self).items()})
 
     def room(self, by: "_Point") -> float:
-        """The largest multiple of the step `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
+        """Return the largest multiple of the step `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
         pairs = ((self.xi, by.xi), (self.s, by.s), (self.alpha, by.alpha), (self.beta, by.beta))
         worst = max(float(np.max(-d / v)) for v, d in pairs)
         return 1.0 / worst if worst > 0.0 else math.inf
@@ -94,7 +94,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
     row_residual = Z @ at.w + at.xi - 1.0 - at.s
 
     def direction(s_target: NDArray[np.float64], xi_target: NDArray[np.float64]) -> _Point:
-        """The step with α ds + s dα = s_target, β dξ − ξ dα = xi_target and both residuals removed."""
+        """Return the step with α ds + s dα = s_target, β dξ − ξ dα = xi_target and both residuals removed."""
         rho = s_target / at.alpha - xi_target / at.beta - row_residual
         dw = solve(Z.T @ (rho / theta) / n - dual_residual)
         d_alpha = (rho - Z @ dw) / theta

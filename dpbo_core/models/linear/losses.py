@@ -79,7 +79,7 @@ def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularizat
 
 
 def row_blocks(n: int, d: int) -> list[slice]:
-    """The rows 0 … n−1 in blocks of at most 4096, a function of the shape alone."""
+    """Return the rows 0 … n−1 in blocks of at most 4096, a function of the shape alone."""
     size = min(4096, max(256, _BLOCK_ELEMENTS // max(1, d)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
@@ -101,12 +101,12 @@ def default_tolerance(loss: str, regularization: float) -> float:
 
 
 def row_norm(Z: NDArray[np.float64]) -> float:
-    """The largest row norm r = max ‖z_i‖, rounded up."""
+    """Return the largest row norm r = max ‖z_i‖, rounded up."""
     return math.sqrt(float(np.einsum("ij,ij->i", Z, Z).max())) * _UP + _TINY
 
 
 def margin_error(d: int, row_norm: float, weight_norm: float) -> float:
-    """A bound e_m on the rounding error of a computed margin z_iᵀw."""
+    """Return a bound e_m on the rounding error of a computed margin z_iᵀw."""
     return _gamma(d) * row_norm * weight_norm * _UP
 
 
@@ -179,5 +179,5 @@ def gap_certificate(
 
 
 def _gamma(k: int) -> float:
-    """The rounding-error factor γ_k = k·u/(1 − k·u) of k floating-point operations."""
+    """Return the rounding-error factor γ_k = k·u/(1 − k·u) of k floating-point operations."""
     return k * _U / (1.0 - k * _U)

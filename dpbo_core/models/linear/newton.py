@@ -121,7 +121,7 @@ def descend(
 
 
 def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Place:
-    """The point w with the margins and ∇O_λ there, in one pass over memory."""
+    """Return the point w with the margins and ∇O_λ there, in one pass over memory."""
     n, d = rows.Z.shape
     margins, slope_total, pull = np.empty(n), 0.0, np.zeros(d)
     for block in rows.blocks:
@@ -136,12 +136,12 @@ def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Pl
 
 
 def curvature(rows: SignedRows, place: Place) -> NDArray[np.float64]:
-    """The unregularised Hessian S = (1/n) Zᵀ diag(ℓ″) Z at a point, (d, d)."""
+    """Return the unregularised Hessian S = (1/n) Zᵀ diag(ℓ″) Z at a point, (d, d)."""
     return hessian(rows.Z, logistic(place.margins)[2], 0.0)
 
 
 def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
-    """The Cholesky factor of S + λI; None where rounding has cost it its definiteness.
+    """Return the Cholesky factor of S + λI; None where rounding has cost it its definiteness.
 
     LAPACK itself: for the few features of most studies scipy's checks would take longer than the work.
     """
@@ -154,7 +154,7 @@ def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
 
 
 def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The solution (S + λI)⁻¹ b of a factored system, (d,)."""
+    """Return the solution (S + λI)⁻¹ b of a factored system, (d,)."""
     from scipy.linalg import lapack
 
     x: NDArray[np.float64] = lapack.dpotrs(factor, b)[0]
@@ -162,7 +162,7 @@ def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _needs_new_factor(following: Place, place: Place, certificate: float, tolerance: float) -> bool:
-    """Whether a new Cholesky factor reaches the tolerance sooner than steps with the present one."""
+    """Return whether a new Cholesky factor reaches the tolerance sooner than steps with the present one."""
     rate = following.steepness / max(place.steepness, 1e-300)
     if not rate < 0.5:
         return True
@@ -213,7 +213,7 @@ class LogisticPath:
         self._anchors: list[_Anchor] = []
 
     def start(self, regularization: float) -> Start | None:
-        """The starting point of Newton's descent at λ > 0; None where rounding leaves none."""
+        """Return the starting point of Newton's descent at λ > 0; None where rounding leaves none."""
         with np.errstate(all="ignore"):
             largest = float(np.trace(self._flat))
             if regularization >= largest:
@@ -269,7 +269,7 @@ def _interpolated_start(above: _Anchor, below: _Anchor, theta: float, regulariza
 
 
 def _start(S: NDArray[np.float64], regularization: float, u: NDArray[np.float64]) -> Start | None:
-    """The starting point w with (S + λI) w = u; None where it is not finite."""
+    """Return the starting point w with (S + λI) w = u; None where it is not finite."""
     factor = factored(S, regularization)
     if factor is None:
         return None

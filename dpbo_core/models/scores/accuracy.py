@@ -26,7 +26,7 @@ class Accuracy:
         return math.inf
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The score of each margin, (m,): 1.0 for a margin above 0, else 0.0."""
+        """Return the score of each margin, (m,): 1.0 for a margin above 0, else 0.0."""
         return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
 
     def span(self, norm: float) -> float:
@@ -41,7 +41,7 @@ class Correct(RecordScore):
     graded: ClassVar[bool] = False  # a record is right or wrong
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: 1.0 where the prediction is right, else 0.0."""
+        """Return each record's score: 1.0 where the prediction is right, else 0.0."""
         return equal(outcome, truth).astype(np.float64)
 
 

@@ -53,7 +53,7 @@ class BoundedFunction(RecordScore):
             )  # what it raised may quote a record
 
     def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score (k,), with errors raised: for a confined process, whose failure scores 0."""
+        """Return each record's score (k,), with errors raised: for a confined process, whose failure scores 0."""
         return np.array([self._value(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:

@@ -75,7 +75,7 @@ class NaturalUnit:
     greater_is_better: bool = True
 
     def of(self, score: float) -> float:
-        """A mean score converted to the unit in which people read it: where that is a loss, the loss."""
+        """Return a mean score converted to the unit in which people read it: where that is a loss, the loss."""
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float | None, interval: Sequence[float] | None) -> dict[str, Any]:

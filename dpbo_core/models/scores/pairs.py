@@ -41,7 +41,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The map from predictions to 1 + a histogram cell, made from those of public rows."""
+        """Return the map from predictions to 1 + a histogram cell, made from those of public rows."""
 
     @abstractmethod
     def of_margins(self, decisions: Scores, norm: float) -> Integers:

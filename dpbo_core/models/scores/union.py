@@ -75,7 +75,7 @@ _CLUSTERINGS = (
 
 
 def _entries(names: str, cause: str, remedy: str) -> dict[str, tuple[str, str]]:
-    """The same cause and remedy of a refusal for each name in the space-separated `names`."""
+    """Return the same cause and remedy of a refusal for each name in the space-separated `names`."""
     return dict.fromkeys(names.split(), (cause, remedy))
 
 
@@ -117,7 +117,7 @@ ELSEWHERE = {
 
 
 def other_score(name: str) -> StudyInvalid | None:
-    """The error for a score name of scikit-learn's that dpbo does not have; None for any other name."""
+    """Return the error for a score name of scikit-learn's that dpbo does not have; None for any other name."""
     if name not in ELSEWHERE:
         return None
     cause, remedy = ELSEWHERE[name]

@@ -70,7 +70,7 @@ class Together:
 
     @classmethod
     def of(cls, totals: Totals) -> "Together":
-        """The models' exact integers, and those of their differences if paired, each sealed on its own."""
+        """Return the models' exact integers, and those of their differences if paired, each sealed on its own."""
         sums, differences = totals
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
@@ -78,8 +78,8 @@ class Together:
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> Together:
-    """Each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from that
-    model; files stay in the cache if `models_left` more will be scored.
+    """Return each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from
+    that model; files stay in the cache if `models_left` more will be scored.
     """
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
@@ -113,8 +113,8 @@ class Half(Opaque):
 
     @abstractmethod
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
-        `paired_with` ([] for None).
+        """Return each model's exact integer score, unsealed, and its sum of records' clipped differences from the
+        model `paired_with` ([] for None).
 
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.
@@ -125,7 +125,7 @@ class Half(Opaque):
         return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed 2PQ, P and Q the numbers of records of the two classes; TypeError unless overridden."""
+        """Return the sealed 2PQ, P and Q the numbers of records of the two classes; TypeError unless overridden."""
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
@@ -135,8 +135,8 @@ class Half(Opaque):
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
     ) -> Together:
-        """Each model's sealed exact integer score and, with `paired_with`, its sealed sum of records' clipped
-        differences from that model, as `paired` has it; all in one pass.
+        """Return each model's sealed exact integer score and, with `paired_with`, its sealed sum of records'
+        clipped differences from that model, as `paired` has it; all in one pass.
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
@@ -175,8 +175,8 @@ class Objective(Half):
 def exact_totals(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
-    """Each model's integer sum of scores, or count of pairs, and its sum of clipped differences from `paired_with`
-    ([] for None), unsealed, in one pass.
+    """Return each model's integer sum of scores, or count of pairs, and its sum of clipped differences from
+    `paired_with` ([] for None), unsealed, in one pass.
 
     The sums are Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: as
     sensitive as the records. A block of records is scored by one model after the other. How large it is follows

@@ -67,7 +67,7 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
+        """Return the distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         texts = (person.encode("utf-8", "surrogatepass") for person in rows)  # what Python read may be no UTF-8
@@ -110,7 +110,7 @@ class PersonSums:
         return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
 
     def to_bytes(self) -> bytearray:
-        """The persons' sums as bytes, padded to a power of two in number so that the length tells little."""
+        """Return the persons' sums as bytes, padded to a power of two in number so that the length tells little."""
         P, L = self.sums.shape
         answer = bytearray((1 << max(0, P - 1).bit_length()) * _entry(L).itemsize)
         table = np.frombuffer(answer, dtype=_entry(L))
@@ -120,7 +120,7 @@ class PersonSums:
 
 
 def _entry(n_models: int) -> np.dtype[np.void]:
-    """The NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
+    """Return the NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
     return np.dtype([("name", f"S{NAME}"), ("numbers", "<i8", (n_models + 1,))])
 
 
@@ -145,7 +145,7 @@ class AddedAnswers:
             self._numbers[rows[at : at + ROWS]] += table["numbers"][at : at + ROWS]
 
     def sums(self) -> PersonSums:
-        """Each person's sums over the answers added so far, in the order in which persons came."""
+        """Return each person's sums over the answers added so far, in the order in which persons came."""
         numbers = self._numbers[: len(self._rows)]
         names = np.array([*self._rows], dtype=f"S{NAME}").view(np.uint8).reshape(-1, NAME)
         return PersonSums(names, numbers[:, :-1], numbers[:, -1])
@@ -169,7 +169,7 @@ class PersonObjective(Half):
 
 
 def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> int:
-    """How many sums there are for each person: one a model, and one a paired difference."""
+    """Return how many sums there are for each person: one a model, and one a paired difference."""
     return len(models) * (1 if paired_with is None else 2)
 
 
@@ -183,13 +183,13 @@ def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -
 
 
 def absent_steps(score: Score) -> int:
-    """The score, in steps of the integer grid, of a person without records: that of an unreadable record."""
+    """Return the score, in steps of the integer grid, of a person without records: that of an unreadable record."""
     constant = score.broken_score if isinstance(score, MarginScore) else 0.0
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
 def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
-    """Each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
+    """Return each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
 
     Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
     many others there are.
@@ -228,10 +228,10 @@ class PersonPartWorker(PartTask):
         self.column = column
 
     def __call__(self, part: Part) -> bytes | bytearray:
-        """The persons' sums of one file; nothing at all where it failed. Never raises."""
+        """Return the persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes | bytearray:
-            """The persons' sums of the file, as bytes; raises where it cannot be scored."""
+            """Return the persons' sums of the file, as bytes; raises where it cannot be scored."""
             read: Read = self.reader.read(
                 part,
                 *self._memory,

@@ -121,13 +121,13 @@ class _Process:
             )
 
     def ready(self, patience: float) -> bool:
-        """Whether the other process has started, after waiting `patience` seconds at most."""
+        """Return whether the other process has started, after waiting `patience` seconds at most."""
         if not self._is_ready and self._pipe.poll(patience):
             self._is_ready = self._pipe.recv()
         return self._is_ready
 
     def __call__(self, work: Any, part: Any) -> Any:
-        """The answer of `work` for a part; the work is sent once."""
+        """Return the answer of `work` for a part; the work is sent once."""
         self._pipe.send((None if work is self._work else work, part))
         self._work = work
         return self._pipe.recv()
