@@ -5,12 +5,12 @@ import sys
 
 from dpbo_core.errors import printable
 
-PLAIN = "DPBO_PLAIN"
+PLAIN_SETTING = "DPBO_PLAIN"
 
 
 def is_plain() -> bool:
     """Return whether screens are plain words, as for a screen reader: --plain, or DPBO_PLAIN in the environment."""
-    return os.environ.get(PLAIN, "") not in ("", "0")
+    return os.environ.get(PLAIN_SETTING, "") not in ("", "0")
 
 
 def announce_stage(name: str, stage: str) -> None:

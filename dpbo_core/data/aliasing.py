@@ -17,8 +17,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-WORK = 100_000  # tries at an exact answer for two strided arrays; "shared" where it is not had
-INSIDE = ("_ndarray", "_data", "_pa_array", "_codes")  # where pandas' own arrays hold their values
+MAX_OVERLAP_TRIES = 100_000  # tries at an exact answer for two strided arrays; "shared" where it is not had
+VALUE_ATTRIBUTES = ("_ndarray", "_data", "_pa_array", "_codes")  # where pandas' own arrays hold their values
 
 Memory = NDArray[Any]
 
@@ -34,7 +34,7 @@ def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
     if {id(one) for one in ours} & {id(one) for one in theirs}:
         return True
     memory = ([array for table in tables for array in _memory_of_table(table)] for tables in (ours, theirs))
-    return _overlap(*memory)
+    return _arrays_overlap(*memory)
 
 
 def _memory_of_table(table: Any) -> Iterator[Memory]:
@@ -69,7 +69,7 @@ def _memory_of_column(column: Any) -> Iterator[Memory]:
             yield from _memory_of_chunk(chunk)
     else:
         own = getattr(column, "array", column)  # of a series or an index
-        for held in (getattr(own, name, None) for name in INSIDE):
+        for held in (getattr(own, name, None) for name in VALUE_ATTRIBUTES):
             if isinstance(held, np.ndarray):
                 yield np.asarray(held)
             elif arrow is not None and isinstance(held, arrow.ChunkedArray):
@@ -96,13 +96,13 @@ def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
     buffers = chunk.buffers()
     if len(buffers) < 2 or buffers[1] is None:
         return
-    bits = _bits(chunk.type)
+    bits = _bits_per_record(chunk.type)
     # Whole bytes inside: two neighbouring slices of truth values may have one byte in common.
     start, stop = -(-chunk.offset * bits // 8), (chunk.offset + len(chunk)) * bits // 8
     yield np.frombuffer(buffers[1], dtype=np.uint8)[start:stop]
 
 
-def _bits(kind: Any) -> int:
+def _bits_per_record(kind: Any) -> int:
     """How many bits a record of this Arrow type takes in the array's second buffer: value, view or offset."""
     import pyarrow as pa
 
@@ -116,7 +116,7 @@ def _bits(kind: Any) -> int:
         return 32
 
 
-def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
+def _arrays_overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
     """Return whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
     ends = sorted(
         (*np.lib.array_utils.byte_bounds(array), side, number)
@@ -137,7 +137,7 @@ def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
 
 def _share_an_element(one: Memory, other: Memory) -> bool:
     """Return whether two arrays share an element of memory; True where that is too hard to tell."""
-    work: Any = WORK  # NumPy's annotation knows two of the numbers it takes
+    work: Any = MAX_OVERLAP_TRIES  # NumPy's annotation knows two of the numbers it takes
     try:
         return bool(np.shares_memory(one, other, max_work=work))
     except (np.exceptions.TooHardError, OverflowError):

@@ -49,8 +49,8 @@ FORMATS: Mapping[str, FileFormat] = {
         "parquet_file:parquet_header", "parquet_file:read_parquet", "parquet_file:parquet_values"
     ),
 }
-NEITHER = f"neither {' nor '.join(FORMATS)}"
-ONE_FILE = f"one {' or '.join(FORMATS)}"
+NEITHER_FORMAT = f"neither {' nor '.join(FORMATS)}"
+ONE_FILE_WORDS = f"one {' or '.join(FORMATS)}"
 
 
 def format_of(name: str | PurePath) -> FileFormat | None:

@@ -114,7 +114,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
         native = None
     if native is None:
-        raise _repeated_names(shown_as)
+        raise _repeated_names_error(shown_as)
     if isinstance(native, nw.DataFrame):
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
@@ -122,7 +122,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
         d = (width or 0) if native.ndim == 1 else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
-        raise _repeated_names(shown_as)
+        raise _repeated_names_error(shown_as)
     if (not names or not n_records) and (count is Count.PUBLIC or n_records):
         raise StudyInvalid(
             f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
@@ -140,7 +140,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     return Frame(names, n_records, native, target)
 
 
-def _repeated_names(shown_as: str) -> StudyInvalid:
+def _repeated_names_error(shown_as: str) -> StudyInvalid:
     """Return the error for a table of which two columns share a name, or one has none."""
     return StudyInvalid(
         f"two columns of {shown_as} share one name, or one has none",

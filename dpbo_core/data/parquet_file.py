@@ -20,10 +20,10 @@ from dpbo_core.data.addresses import RowGroup
 from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
+from dpbo_core.data.raw_cells import UNREADABLE_CELL, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column, Value, canonical, joined, value_column, written, written_column
+from dpbo_core.data.values import Column, Value, canonical_text, joined, value_column, written_column, written_text
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
@@ -159,7 +159,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     # The message is raised after the except block, so that no cause or context travels with it.
     try:
         name = path.path if isinstance(path, RowGroup) else path
-        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _opened(name)
+        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _open_with_arrow(name)
         file = pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(own)))
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
@@ -176,7 +176,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     return file, footer
 
 
-def _opened(file: Path | CheckedFile) -> Any:
+def _open_with_arrow(file: Path | CheckedFile) -> Any:
     """Return a file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
     import pyarrow as pa
 
@@ -218,10 +218,10 @@ def _group(
 def _written_column(values: Any) -> Column:
     """An Arrow column's values as the texts that were written; all NaN where it is neither of numbers nor texts."""
     number = _type_in_words(values.type) in ("number", "decimal")
-    return written_column(values.to_pylist()) if number else _decoded_column(values, written)
+    return written_column(values.to_pylist()) if number else _decoded_column(values, written_text)
 
 
-def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical) -> Column:
+def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical_text) -> Column:
     """Return an Arrow column's values, of texts by `meaning_of`; all NaN where it is of another type."""
     import pyarrow as pa
 
@@ -264,7 +264,7 @@ def _cells(values: Any) -> Cells:
         return cells_of(values.cast(pa.large_binary()).to_pylist())
     if meaning in ("number", "decimal"):
         return cells_of(values.to_pylist())
-    return as_cells([UNREADABLE] * len(values))
+    return as_cells([UNREADABLE_CELL] * len(values))
 
 
 def _type_in_words(kind: Any) -> str:

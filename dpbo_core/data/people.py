@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.fetched import Contents, QueryRows
 from dpbo_core.data.file_formats import FORMATS
-from dpbo_core.data.values import NO_VALUE, plain
+from dpbo_core.data.values import GAP_TEXTS, plain_value
 
 Person = str | None
 
 
-def person_of(value: object) -> Person:
+def person_identifier(value: object) -> Person:
     """The person's identifier that a value names; None for a gap, a truth value or a fraction. Never raises."""
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -45,7 +45,7 @@ def person_of(value: object) -> Person:
             return None
     if isinstance(value, str):
         text = value.strip()
-        return None if text in NO_VALUE else text
+        return None if text in GAP_TEXTS else text
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, int | np.integer):
@@ -53,7 +53,7 @@ def person_of(value: object) -> Person:
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else None
     if isinstance(value, float | np.floating):
-        return _whole(value)
+        return _integer_identifier(value)
     return None
 
 
@@ -65,7 +65,7 @@ def _digits(number: int) -> Person:
         return None
 
 
-def _whole(value: float | np.floating[Any]) -> Person:
+def _integer_identifier(value: float | np.floating[Any]) -> Person:
     """The identifier in a float that is an integer; None for a fraction, or one that several integers round to."""
     number = float(value)
     precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
@@ -81,11 +81,11 @@ def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Pe
     """
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
-        return tuple(map(person_of, path.cells(column)))
-    return tuple(map(person_of, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
+        return tuple(map(person_identifier, path.cells(column)))
+    return tuple(map(person_identifier, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
 
 
-def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
+def surplus_mask(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
     """Return a mask (m,) of the records that do not count: beyond their person's first `at_most`, or of nobody."""
     seen: Counter[str] = Counter()
     surplus = np.ones(len(people), dtype=np.bool_)

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.features import Category, Feature, Missing, Number, check_targets, class_values, fit_feature
-from dpbo_core.data.header import check_columns, check_target, counted_columns
-from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame, fit_columns, refuse_unreadable
+from dpbo_core.data.features import Category, Feature, Missing, Number, check_targets, class_labels, fit_feature
+from dpbo_core.data.header import check_columns, check_target, column_count_text
+from dpbo_core.data.named_columns import UNCONVERTIBLE, NamedColumn, data_frame, fit_columns, refuse_unreadable
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
-from dpbo_core.data.values import Value, canonical, numbers, positions, sorted_values, value_column
+from dpbo_core.data.values import Value, canonical_text, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo_core.data.table_parts import TableParts
 
-_RECORDS_AT_ONCE = 4096  # keeps the scratch arrays of wide tables in the cache
+_RECORDS_PER_BLOCK = 4096  # keeps the scratch arrays of wide tables in the cache
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Preprocessing:
         labels = table if isinstance(table, Table) else table.only(target)
         if regression:
             check_targets(target, labels)
-        classes = () if regression else class_values(target, labels)
+        classes = () if regression else class_labels(target, labels)
         fitted = cls(target, classes, tuple(features), unit_ball, bias, radius=1.0)
         if unit_ball:
             return replace(fitted, radius=fitted._length_quantile(table, clip_quantile))
@@ -135,15 +135,15 @@ class Preprocessing:
         unnamed = [name for name in names if name not in bounds]
         if unnamed and "*" not in bounds:
             raise StudyInvalid(
-                f"[data.bounds] says nothing of {counted_columns(len(unnamed))} of the training table",
+                f"[data.bounds] says nothing of {column_count_text(len(unnamed))} of the training table",
                 cause="nothing is fitted to a sensitive training set, so every column needs its public bounds; or "
                 "the header line is missing",
                 remedy='add a line for each, or "*" = [low, high] for all the others',
             )
-        n_values = sum(not isinstance(canonical(name), str) for name in unnamed)
+        n_values = sum(not isinstance(canonical_text(name), str) for name in unnamed)
         if n_values:
             raise StudyInvalid(
-                f"the header of the training table has {counted_columns(n_values)} named as a value is",
+                f"the header of the training table has {column_count_text(n_values)} named as a value is",
                 cause="the header line is missing, and the first record would stand in the released model as names",
                 remedy="write the column names in the first line; a number as a name needs its own line in "
                 "[data.bounds]",
@@ -181,7 +181,7 @@ class Preprocessing:
         _refuse_incomplete(table)
         if regression:
             check_targets(target, table)
-        classes = () if regression else class_values(target, table)
+        classes = () if regression else class_labels(target, table)
         columns = fit_columns(table, target, hints)
         return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0, csv=table.csv)
 
@@ -221,7 +221,7 @@ class Preprocessing:
         names = [*(feature.name for feature in self.features), self.target]
         check_columns(names, table.columns, named=(self.target,))  # a sensitive header may have named the others
         X, broken = self._encoded(table)
-        return self._with_target(X, table, broken, 0.0 if self.columns is None else CANNOT)
+        return self._with_target(X, table, broken, 0.0 if self.columns is None else UNCONVERTIBLE)
 
     def rows(self, table: Table) -> Any:
         """Records to predict, encoded as `transform` does, as the estimator takes them: numbers (m, d), all 0 for
@@ -248,7 +248,7 @@ class Preprocessing:
             X = np.empty((table.n_records, len(self.columns)), dtype=object)
             for j, column in enumerate(self.columns):
                 X[:, j] = [column.cell(cell) for cell in table.cells_of(column.name)]
-                broken |= np.array([cell is CANNOT for cell in X[:, j]], dtype=np.bool_)
+                broken |= np.array([cell is UNCONVERTIBLE for cell in X[:, j]], dtype=np.bool_)
             return X, broken
         X = np.zeros((table.n_records, self.n_features))
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
@@ -315,8 +315,8 @@ class Preprocessing:
         records with a gap are marked in `broken`.
         """
         fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
-        for start in range(0, table.n_records, _RECORDS_AT_ONCE):
-            rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
+        for start in range(0, table.n_records, _RECORDS_PER_BLOCK):
+            rows = slice(start, min(start + _RECORDS_PER_BLOCK, table.n_records))
             raw = np.empty((d, rows.stop - start))
             for _ in fill(rows, raw):
                 pass

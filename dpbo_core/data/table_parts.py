@@ -24,7 +24,7 @@ from dpbo_core.data.table import Table, fingerprint
 from dpbo_core.data.values import Column, is_mixed, joined
 from dpbo_core.errors import StudyInvalid
 
-VALUES_AT_ONCE = 2**24  # of columns that are read together: 128 MB
+MAX_VALUES_PER_READ = 2**24  # of columns that are read together: 128 MB
 _State = tuple[int, int, int]  # which file it is, when it was written, how long it is
 
 
@@ -131,7 +131,7 @@ class TableParts:
         Raises:
             StudyInvalid: as `only`.
         """
-        at_once = max(1, VALUES_AT_ONCE // max(1, self.n_records))
+        at_once = max(1, MAX_VALUES_PER_READ // max(1, self.n_records))
         for start in range(0, len(self.columns), at_once):
             names = self.columns[start : start + at_once]
             table = self.only(*names)

@@ -25,8 +25,8 @@ from dpbo_core.privacy.amounts import is_unicode
 Value = float | str
 Column = NDArray[Any]
 
-_NOTHING = float("nan")
-NO_VALUE = frozenset(  # as pandas.read_csv has them
+_MISSING_NUMBER = float("nan")
+GAP_TEXTS = frozenset(  # as pandas.read_csv has them
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
     | {"NULL", "NaN", "None", "n/a", "nan", "null"}
 )
@@ -38,7 +38,7 @@ def _real(value: complex) -> float | None:
     return exact.real if exact.imag == 0.0 else None
 
 
-BUILT_IN: tuple[tuple[type, Callable[[Any], object]], ...] = (
+PLAIN_CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (str, str.__str__),
     (bytes, bytes.__bytes__),
     (float, float.__float__),  # numpy.float64 too
@@ -49,7 +49,7 @@ BUILT_IN: tuple[tuple[type, Callable[[Any], object]], ...] = (
 NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all but double, which is a float
 
 
-def plain(value: Any) -> object:
+def plain_value(value: Any) -> object:
     """The value as an object of exactly a built-in or NumPy type; None where it is no number, truth value or text.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
@@ -60,17 +60,17 @@ def plain(value: Any) -> object:
     kind = type(value)
     if kind is str or kind is float or kind is int or kind is bool or value is None:
         return value
-    for built_in, read in BUILT_IN:
+    for built_in, read in PLAIN_CONVERSIONS:
         if issubclass(kind, built_in):
             return read(value)
     return value if any(kind is scalar for scalar in NUMPY_SCALARS) else None
 
 
-def canonical(value: object) -> Value:
+def canonical_text(value: object) -> Value:
     """Return the number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and
     anything else. Never raises.
     """
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, str):
         return _value_of_text(value)
     if isinstance(value, (bool, int, float, Decimal, np.bool_, np.integer, np.floating)):
@@ -79,20 +79,20 @@ def canonical(value: object) -> Value:
         except OverflowError:  # a whole number of hundreds of digits
             return math.inf if value > 0 else -math.inf
         except ValueError:  # a signalling NaN
-            return _NOTHING
+            return _MISSING_NUMBER
     if isinstance(value, bytes):
         try:
             return _value_of_text(value.decode())
         except UnicodeDecodeError:
-            return _NOTHING
-    return _NOTHING
+            return _MISSING_NUMBER
+    return _MISSING_NUMBER
 
 
 def _value_of_text(text: str) -> Value:
     """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one or no UTF-8."""
     text = _stripped(text)
-    if text in NO_VALUE:
-        return _NOTHING
+    if text in GAP_TEXTS:
+        return _MISSING_NUMBER
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
             return float(text)
@@ -110,28 +110,28 @@ def _stripped(text: str) -> str:
     return text if text.isascii() or is_unicode(text) else ""
 
 
-def written(value: object) -> Value:
+def written_text(value: object) -> Value:
     """Return the text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all
     else. Never raises.
     """
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, bytes):
         try:
             value = value.decode()
         except UnicodeDecodeError:
-            return _NOTHING
+            return _MISSING_NUMBER
     if isinstance(value, str):
         text = _stripped(value)
-        return _NOTHING if text in NO_VALUE else text
+        return _MISSING_NUMBER if text in GAP_TEXTS else text
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    number = canonical(value)
-    return shown(number) if isinstance(number, float) and math.isfinite(number) else _NOTHING
+    number = canonical_text(value)
+    return shown(number) if isinstance(number, float) and math.isfinite(number) else _MISSING_NUMBER
 
 
 def value_column(values: Sequence[object]) -> Column:
     """Return values as one column (m,) of numbers and texts, each by `canonical`."""
-    return _as_column([canonical(value) for value in values])
+    return _as_column([canonical_text(value) for value in values])
 
 
 def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
@@ -143,14 +143,14 @@ def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
             return np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
             pass
-    read = written if as_written else canonical
+    read = written_text if as_written else canonical_text
     meaning = {text: read(text) for text in set(texts)}
     return _as_column([meaning[text] for text in texts])
 
 
 def written_column(values: Sequence[object]) -> Column:
     """Return values (m,) of a column of texts, each by `written`."""
-    return _as_column([written(value) for value in values])
+    return _as_column([written_text(value) for value in values])
 
 
 def public_column(values: Sequence[object]) -> Column:
@@ -191,7 +191,7 @@ def numbers(column: Column) -> NDArray[np.float64]:
     """Return the column (m,) as numbers, NaN for a text."""
     if column.dtype != object:
         return column.astype(np.float64, copy=False)
-    return np.array([value if isinstance(value, float) else _NOTHING for value in column], dtype=np.float64)
+    return np.array([value if isinstance(value, float) else _MISSING_NUMBER for value in column], dtype=np.float64)
 
 
 def sorted_values(column: Column) -> tuple[Value, ...]:

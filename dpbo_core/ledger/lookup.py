@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from dpbo_core.ledger.accounting.account import LEARNED
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
-from dpbo_core.ledger.dataset_metadata import NAMES, templates_of
+from dpbo_core.ledger.dataset_metadata import NAMES_QUERY, templates_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding
 from dpbo_core.ledger.name_patterns import values_in
 from dpbo_core.ledger.rollback_guard import older
@@ -20,14 +20,14 @@ from dpbo_core.privacy.release import Release
 
 Standing = Literal["held", "accepted", "another"]
 # The digits of a fingerprint that name its release.
-NAMED: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
+NAME_OF_FINGERPRINT: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-CHARGED = sa.select(
+CHARGED_QUERY = sa.select(
     RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
 ).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
 
-WARM_START = sa.select(DATASET_FACTS.c.value).where(
+WARM_START_QUERY = sa.select(DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.about == LEARNED, DATASET_FACTS.c.item == sa.bindparam("fingerprint")
 )
 
@@ -63,7 +63,7 @@ class RecordedStudies:
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
         """The method and other resolved choices that the study was charged with, as JSON; None if it was not."""
         with self._reading() as connection:
-            row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
+            row = connection.execute(CHARGED_QUERY, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
 
     def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
@@ -79,7 +79,7 @@ class RecordedStudies:
 
     def release_named(self, release_id: str) -> Release | None:
         """Return the release of that id (first 16 digits of its study's fingerprint); None if there is none."""
-        return self._release_where(NAMED.in_([release_id]))
+        return self._release_where(NAME_OF_FINGERPRINT.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
         """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
@@ -98,7 +98,7 @@ class RecordedStudies:
             patterns = templates_of(connection, dataset)
             of_pattern = [
                 name
-                for name in connection.scalars(NAMES)
+                for name in connection.scalars(NAMES_QUERY)
                 if any(values_in(pattern, name) is not None for pattern in patterns)
             ]
             own = RESERVATIONS.c.dataset.in_([dataset, *of_pattern])
@@ -109,13 +109,15 @@ class RecordedStudies:
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
         """Return the recorded releases of these ids, in their order; one that is missing raises."""
-        releases = {item.release_id: item.release for item in self._select(NAMED.in_(ids)) if item.release}
+        releases = {
+            item.release_id: item.release for item in self._select(NAME_OF_FINGERPRINT.in_(ids)) if item.release
+        }
         return tuple(releases[name] for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
         """Return the charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
         whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
-        return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
+        return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAME_OF_FINGERPRINT.in_([word])))
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
@@ -144,7 +146,7 @@ class RecordedStudies:
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
-        query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
+        query = sa.select(*columns, NAME_OF_FINGERPRINT, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
         with self._reading() as connection:
             return tuple(_recorded_study(*row) for row in connection.execute(query))
@@ -159,7 +161,7 @@ def _recorded_study(*cells: Any) -> Recorded:
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
     """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
-    value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
+    value = connection.scalar(WARM_START_QUERY, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 
 

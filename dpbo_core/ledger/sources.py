@@ -28,9 +28,9 @@ Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Role = Literal["records", "training records", "rows", "answers", "public records", "saved models"]
 ROLES: tuple[str, ...] = get_args(Role)
-DATABASE = "postgresql://"
-PUBLIC: Role = "public records"  # read as public: charged for by nobody
-MODEL: Role = "saved models"  # a folder of one; public too
+DATABASE_PREFIX = "postgresql://"
+PUBLIC_ROLE: Role = "public records"  # read as public: charged for by nobody
+MODEL_ROLE: Role = "saved models"  # a folder of one; public too
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Source:
         return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
 
 
-MEMORY = Source("memory")
+MEMORY_SOURCE = Source("memory")
 
 
 def file_source(path: str | Path, role: Role = "records") -> Source:
@@ -131,7 +131,7 @@ def grants(allowed: Source, source: Source) -> bool:
 
     Names are compared as they are written: another spelling of an address may be another host.
     """
-    openness = [one.role if one.role in (PUBLIC, MODEL) else "charged for" for one in (allowed, source)]
+    openness = [one.role if one.role in (PUBLIC_ROLE, MODEL_ROLE) else "charged for" for one in (allowed, source)]
     if allowed.kind != source.kind or openness[0] != openness[1]:
         return False
     if allowed.name == source.name or covers(allowed, source):
@@ -146,11 +146,11 @@ def _spelling(source: Source) -> str:
     """Return the source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and
     one name for every spelling of a database server on this machine.
     """
-    if source.name.startswith(DATABASE):
-        place, table = source.name.removeprefix(DATABASE).partition("#")[::2]
+    if source.name.startswith(DATABASE_PREFIX):
+        place, table = source.name.removeprefix(DATABASE_PREFIX).partition("#")[::2]
         server, _, database = place.rpartition("/")
         host, port = re.fullmatch(r"(.*?)(:\d+)?", server, re.DOTALL).groups("")  # type: ignore[union-attr]
-        return f"{DATABASE}{'localhost' if _is_this_machine(host) else host}{port}/{database}#{table}"
+        return f"{DATABASE_PREFIX}{'localhost' if _is_this_machine(host) else host}{port}/{database}#{table}"
     store, scheme, rest = source.name.partition("s3://")
     if store or not scheme:
         return source.name
@@ -162,7 +162,9 @@ def _spelling(source: Source) -> str:
 
 def _behind_other_sockets(one: Source, other: Source) -> bool:
     """Whether both are reached by sockets, each in a folder of its own, of servers that say that they are two."""
-    sockets = {source.name.partition("#")[0] for source in (one, other) if source.name.startswith(f"{DATABASE}/")}
+    sockets = {
+        source.name.partition("#")[0] for source in (one, other) if source.name.startswith(f"{DATABASE_PREFIX}/")
+    }
     systems = [{mark.split(":")[1] for mark in source.marks} for source in (one, other)]
     return len(sockets) == 2 and all(systems) and not systems[0] & systems[1]
 

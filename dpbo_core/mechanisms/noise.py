@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.privacy.guarantee import INJECTED, OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import INJECTED_NOISE, OPERATING_SYSTEM
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 Imitation = Callable[[np.random.Generator, float, int], NDArray[np.int64]]
 
-_BLOCK = 65_536  # draws made at once
+_DRAWS_PER_BLOCK = 65_536  # draws made at once
 
 
 class NoiseSource(Protocol):
@@ -51,8 +51,8 @@ class OperatingSystemNoise:
         """`size` independent draws of OpenDP's `measurement` at zero, made in blocks to save memory."""
         del imitation
         drawn = np.empty(size, dtype=np.int64)
-        for start in range(0, size, _BLOCK):
-            block = drawn[start : start + _BLOCK]
+        for start in range(0, size, _DRAWS_PER_BLOCK):
+            block = drawn[start : start + _DRAWS_PER_BLOCK]
             block[:] = measurement(np.zeros(len(block), dtype=np.int64))
         return drawn
 
@@ -79,7 +79,7 @@ class InjectedNoise:
 
 def standing_of(source: NoiseSource) -> str:
     """Return the word "operating_system" for a source of exactly that class, "injected" for any other."""
-    return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
+    return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED_NOISE
 
 
 class Mechanism(Protocol[T]):
@@ -181,7 +181,7 @@ class Noise(Opaque):
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
 
 
-def try_out(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+def rehearse_draws(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
     """Check, before any charge, that every draw of a plan can be made at its price; nothing is drawn.
 
     A library that is missing, a scale that it cannot sample and a price above the plan fail here, where it is free.

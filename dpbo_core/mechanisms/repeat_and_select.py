@@ -28,7 +28,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems import papernot_steinke_2022, wang_2023
 
 Procedure = Callable[[NoiseSource], Any]
-_EVERY = 6  # of the orders, where each asks for a minimum over all of them
+_ORDER_STEP = 6  # of the orders, where each asks for a minimum over all of them
 
 
 def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
@@ -85,7 +85,7 @@ def selection_epsilon(
             upper=upper,
         )
 
-    return wang_2023.best_epsilon(renyi, trial.orders[::_EVERY], delta=delta)
+    return wang_2023.best_epsilon(renyi, trial.orders[::_ORDER_STEP], delta=delta)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.additive import Sampler, rounded
-from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_cost, check_drawable
+from dpbo_core.mechanisms.checks import MAX_NOISE, check_cost, check_drawable
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian, discrete_laplace
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
@@ -123,4 +123,4 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
 
 def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Sampler) -> Integers:
     """Return one vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
-    return np.clip(source.draw_many(measurement, size, rounded(imitated)), -LARGEST_NOISE, LARGEST_NOISE)
+    return np.clip(source.draw_many(measurement, size, rounded(imitated)), -MAX_NOISE, MAX_NOISE)

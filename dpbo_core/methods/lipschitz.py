@@ -41,7 +41,7 @@ from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
-from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import STEP_TIMES_HIDDEN, Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -51,16 +51,16 @@ from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 
-FAILURE = 0.05  # of the error bound that a plan and a certificate state
-CORRECTED = Evidence(
+FAILURE_PROBABILITY = 0.05  # of the error bound that a plan and a certificate state
+CORRECTED_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 7, with 2L‖w‖ for one record, the solver's tolerance and the range as a cap",
 )
-WHOLE = Evidence(
+ONE_MODEL_EVIDENCE = Evidence(
     Standing.STANDARD,
     "Laplace noise on the best score of a fixed, public set of models; R as in Kusner et al. 2015, Theorem 7",
 )
-REFUTED = Evidence(
+REFUTED_EVIDENCE = Evidence(
     Standing.REFUTED,
     "Theorem 7 as printed is too small by a factor of 2 for one margin score (tests hold a counterexample)",
 )
@@ -140,8 +140,8 @@ class Lipschitz(Method):
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
         """Pure ε-DP of one discrete Laplace draw at scale Δ/ε; refuted as published."""
-        corrected = WHOLE if self.scores_all else CORRECTED
-        evidence = REFUTED if self.calibration == "published" else corrected
+        corrected = ONE_MODEL_EVIDENCE if self.scores_all else CORRECTED_EVIDENCE
+        evidence = REFUTED_EVIDENCE if self.calibration == "published" else corrected
         assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
         return guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
 
@@ -159,7 +159,7 @@ class Lipschitz(Method):
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
         assumed = (STEP_TIMES_HIDDEN.name,) if release.facts.get("options", {}).get("train") == "step" else ()
-        return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
+        return CertificateRules(draws, 0.0, assumed, relations=MEAN_RELATIONS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error: the mean absolute value of the Laplace noise, its scale, or the score's range."""
@@ -303,9 +303,9 @@ class LipschitzSearch(BestScore):
 
 def _score_bound(spend: Spend) -> str:
     bound = kusner_2015.theorem_8_error_bound(
-        sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
+        sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE_PROBABILITY
     )
-    return f"within {bound:.3g} of the best score seen with probability {1.0 - FAILURE:g} (Theorem 8)"
+    return f"within {bound:.3g} of the best score seen with probability {1.0 - FAILURE_PROBABILITY:g} (Theorem 8)"
 
 
 def _ends(problem: Problem) -> tuple[float, float]:

@@ -32,8 +32,8 @@ Reals = NDArray[np.float64]
 
 # chances that D is below its interval, or above it, and that B is outside its own
 LOW, HIGH, COUNT = 0.02, 0.01, 0.07
-STATED = 4.5e-4  # chance that an AUC is stated of a table without one of the classes: S(T)
-UNSEEN = 1e-3
+MAX_STATED_CHANCE = 4.5e-4  # chance that an AUC is stated of a table without one of the classes: S(T)
+UNSEEN_CHANCE = 1e-3
 _HALVINGS = 60
 
 
@@ -72,7 +72,7 @@ class NoiseTail:
     @property
     def least_shown(self) -> float:
         """The least noised number of pairs of which an AUC is stated, T."""
-        return self.reach(STATED)
+        return self.reach(MAX_STATED_CHANCE)
 
 
 def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray[np.bool_], Reals, Reals]:
@@ -86,7 +86,7 @@ def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray
         middle = 0.5 * (low + high)
         inside = tail.above(drawn - middle) > LOW * tail.above(least - middle)
         low, high = np.where(inside, low, middle), np.where(inside, middle, high)
-    low = np.clip(np.maximum(low, drawn - tail.reach(UNSEEN)) - 1.0, 1.0, most)
+    low = np.clip(np.maximum(low, drawn - tail.reach(UNSEEN_CHANCE)) - 1.0, 1.0, most)
     return drawn >= least, low, np.clip(drawn + tail.reach(HIGH) + 1.0, low, most)
 
 

@@ -25,10 +25,10 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.aggregates import EVEN, PairCount
+from dpbo_core.models.aggregates import LEAST_NOISE_SHARE, PairCount
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.models.scoring.in_memory import SHARES, shifted
-from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
+from dpbo_core.models.scoring.in_memory import SHARES_PER_MODEL, shifted
+from dpbo_core.privacy.certified import MEAN_RELATIONS, counted_of_one, one_record_moves
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release, Spend
 from dpbo_core.privacy.sensitive import Sensitive, attempted
@@ -39,7 +39,7 @@ Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with 
 SHARE_OF_PAIRS = 0.25  # of a score's ε, for D: benchmarks/rankings.py
 SHARE_OF_PAIRS_RHO = 0.1  # of the ρ of a path, or of scores for a loop, for D
 SURELY, WIDE = 0.95, 0.1  # chance that a score is stated, and half an interval, of which the plan does not warn
-USUAL = 0.75  # r where nothing public says better: halfway between a guess and no error
+DEFAULT_PUBLIC_SCORE = 0.75  # r where nothing public says better: halfway between a guess and no error
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[A
     scores = [one for one in named.values() if isinstance(one, DiscreteLaplace | DiscreteGaussian)]
     if pairs is None or not isinstance(number, DiscreteLaplace | DiscreteGaussian) or not scores:
         return ""
-    share = EVEN if pairs.share is None else pairs.share
+    share = LEAST_NOISE_SHARE if pairs.share is None else pairs.share
     assumed = "assuming as many positives as negatives"
     if pairs.share is not None:
         assumed = f"assuming {share:.1%} positives, the public share"
@@ -163,8 +163,8 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
     of_pairs, mechanism, all_pairs = number
     D = noise.release(of_pairs, mechanism, all_pairs)["draw"]
     share = beside(problem, index)
-    drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
-    unit = unit_drawn(pairs, D, mechanism, drawn["beside"] / SHARES)
+    drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES_PER_MODEL))
+    unit = unit_drawn(pairs, D, mechanism, drawn["beside"] / SHARES_PER_MODEL)
     return auc_caption(
         problem, unit, unit.score(drawn["draw"]), unit.interval([drawn["draw"]], NoiseTail.of(laplace))
     )
@@ -179,13 +179,13 @@ def auc_caption(problem: Problem, unit: Unit, score: float, interval: tuple[floa
 
 def beside(problem: Problem, index: int) -> float:
     """Return the public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
-    public = attempted(lambda: problem.public_score(index), USUAL)
+    public = attempted(lambda: problem.public_score(index), DEFAULT_PUBLIC_SCORE)
     return on_grid(min(max(public, 0.0), 1.0))
 
 
 def on_grid(share: float) -> float:
     """Return the share rounded to the nearest 2⁻¹⁶."""
-    return round(share * SHARES) / SHARES
+    return round(share * SHARES_PER_MODEL) / SHARES_PER_MODEL
 
 
 def one_unit_moves(release: Release) -> float:
@@ -205,7 +205,7 @@ def one_unit_moves(release: Release) -> float:
 
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
     """Return the neighbouring relations that a release can be about: replace_one alone where pairs are counted."""
-    return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
+    return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEAN_RELATIONS
 
 
 def check_unpaired(problem: Problem) -> None:

@@ -61,7 +61,7 @@ EXPONENTIAL_EVIDENCE = Evidence(
     "the exponential mechanism (McSherry, Talwar 2007) and the discrete Laplace, composed by adding ε",
 )
 CHOICE, SCORE = "best candidate", "its score"  # the draws' names
-MANY = 6  # editions from which the exponential mechanism loses less at the same total price
+MANY_EDITIONS = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and where it is two draws, of pairs
 
@@ -124,7 +124,7 @@ class PrivateGrid(Method):
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
-        planned = problem.editions if problem.editions >= MANY else 1
+        planned = problem.editions if problem.editions >= MANY_EDITIONS else 1
         if not problem.scored_in_public:
             return (PrivateGrid(editions=planned),)
         if problem.model.enforced:
@@ -251,7 +251,7 @@ class PrivateGrid(Method):
 
     def _for_many(self, problem: Problem) -> bool:
         """Whether the study is one of many editions, by its own option or by what its budget is planned for."""
-        return max(self.editions, problem.editions) >= MANY
+        return max(self.editions, problem.editions) >= MANY_EDITIONS
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
         """Return the study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""

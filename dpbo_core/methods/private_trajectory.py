@@ -39,8 +39,8 @@ from dpbo_core.methods.final_choice import (
 )
 from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import (
+    DEFAULT_PUBLIC_SCORE,
     SHARE_OF_PAIRS_RHO,
-    USUAL,
     auc_caption,
     in_pairs,
     on_grid,
@@ -60,7 +60,7 @@ from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search import USUAL_STEPS
+from dpbo_core.search import DEFAULT_N_STEPS
 from dpbo_core.search.acquisition import acquisition_named
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
@@ -73,8 +73,8 @@ EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; the rest is post-processing",
 )
-LOOK = "score of the choice"
-AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
+CHOICE_SCORE_DRAW = "score of the choice"
+RESIDUAL_AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
 SIMULATED_SHARE, SIMULATED_DELTA = 1.0 - USUAL_LOOK, 1e-6  # of ρ* at ε = 1, for the path, in the simulation
 
 
@@ -134,7 +134,7 @@ class PrivateTrajectory(Method):
 
     def n_steps(self, problem: Problem) -> int:
         """The number T of models that are trained and scored: `[search] steps`, else 20 (40 before a choice)."""
-        return problem.search.steps or (STEPS_BEFORE_CHOICE if self.final_share else USUAL_STEPS)
+        return problem.search.steps or (STEPS_BEFORE_CHOICE if self.final_share else DEFAULT_N_STEPS)
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
@@ -168,7 +168,7 @@ class PrivateTrajectory(Method):
         if selection is not None:
             drawn.append((selection.spend("final choice"), selection))
         if look is not None:
-            drawn.append((look.spend(LOOK), look))
+            drawn.append((look.spend(CHOICE_SCORE_DRAW), look))
         return tuple(drawn)
 
     @staticmethod
@@ -185,7 +185,7 @@ class PrivateTrajectory(Method):
 
             made["final choice"] = (PERMUTE_AND_FLIP,)
         if look != 0.0:
-            made[LOOK] = gaussian
+            made[CHOICE_SCORE_DRAW] = gaussian
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
@@ -195,7 +195,7 @@ class PrivateTrajectory(Method):
         """Return every step's score in a release, and the fresh look at the choice (one more noised score)."""
         from dpbo_core.methods.earlier_editions import steps_and_look
 
-        return steps_and_look(release, LOOK)
+        return steps_and_look(release, CHOICE_SCORE_DRAW)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Return the expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
@@ -227,7 +227,7 @@ class PrivateTrajectory(Method):
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
         """The median of the prior's deviation from the `public` scores (N,), in units of `scale`; None without."""
-        return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
+        return None if public is None else RESIDUAL_AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
@@ -304,7 +304,7 @@ class TrajectorySearch(Opaque):
         self._observations, self._selection = method.observations(problem), method.selection(problem)
         self._look = method.look(problem)
         self._spends = {spend.what: spend for spend in plan.spends}
-        self._unit, self._beside = unit_of(problem), on_grid(USUAL)
+        self._unit, self._beside = unit_of(problem), on_grid(DEFAULT_PUBLIC_SCORE)
         self._all_pairs: Sensitive[int] | None = None
         self._objective: Scorer | None = None  # for the fresh look
         self._path: list[tuple[int, int]] = []  # (candidate, noised sum): released
@@ -346,7 +346,7 @@ class TrajectorySearch(Opaque):
         score, interval = self._map.posterior(mixture, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
             total = self._observed(self._total(self._objective, chosen))
-            draw = noise.release(self._spends[LOOK], self._look, total)["draw"]
+            draw = noise.release(self._spends[CHOICE_SCORE_DRAW], self._look, total)["draw"]
             ends = None if self._all_pairs is None else self._unit.interval([draw], NoiseTail.of(self._look))
             deviation = self._look.scale * self._unit.per_step
             score, interval = self._map.with_look(self._unit.score(draw), deviation, (score, interval), ends)

@@ -32,7 +32,7 @@ from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
-SCORE = "its score"  # the draw's name
+SCORE_DRAW = "its score"  # the draw's name
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class Public(Method):
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the number of pairs if they are counted, and the score."""
-        names = (SCORE,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE)
+        names = (SCORE_DRAW,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE_DRAW)
         return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw of the score, and one of the number of pairs where counted."""
-        names = (SCORE, ALL_PAIRS) if COUNTS in release.facts else (SCORE,)
+        names = (SCORE_DRAW, ALL_PAIRS) if COUNTS in release.facts else (SCORE_DRAW,)
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 

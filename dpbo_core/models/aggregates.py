@@ -81,7 +81,7 @@ class MeanOfRecords:
         return math.sqrt(max(best * (G - best), G**2 / n_public) / n_public)
 
 
-EVEN = 0.5  # share of positives at which the noise is least; what is shown while nobody knows theirs
+LEAST_NOISE_SHARE = 0.5  # share of positives at which the noise is least; what is shown while nobody knows theirs
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class PairCount:
     @property
     def expected(self) -> float:
         """D at `share` positives (None: ½), above 0."""
-        share = EVEN if self.share is None else self.share
+        share = LEAST_NOISE_SHARE if self.share is None else self.share
         return max(1.0, 2.0 * self.n_records**2 * share * (1.0 - share))
 
     def doubt(self, best: float, n_public: int) -> float:
         """Return the standard error of a public AUC near `best`, from the records of the rarer class alone."""
-        share = EVEN if self.share is None else self.share
+        share = LEAST_NOISE_SHARE if self.share is None else self.share
         rarer = max(1.0, n_public * min(share, 1.0 - share))
         return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from dpbo_core.data.named_columns import OfRows
+from dpbo_core.data.named_columns import FrameEstimator
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.import_path import BESIDE
+from dpbo_core.models.import_path import STUDY_MODULE_PREFIX
 from dpbo_core.models.public_process import Pickle, numbers_of
 
 _VERBS = ("predict", "predict_proba", "decision_function")
@@ -83,7 +83,7 @@ def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
 
 def opened(estimator: Any) -> Any:
     """Return the estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
-    return estimator.estimator if isinstance(estimator, OfRows) else estimator
+    return estimator.estimator if isinstance(estimator, FrameEstimator) else estimator
 
 
 def modules_of(item: Any) -> set[str]:
@@ -92,7 +92,7 @@ def modules_of(item: Any) -> set[str]:
         return set(item.modules)
     text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
     names = {str(argument).split(" ")[0] for code, argument, _ in pickletools.genops(text) if code.name == "GLOBAL"}
-    if OfRows.__module__ in names:
+    if FrameEstimator.__module__ in names:
         names.add("pandas")  # of which it makes its data frame; else it would not be there
     return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
 
@@ -114,7 +114,7 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
 
 def check_importable(modules: set[str]) -> None:
     """Refuse modules that a child process cannot import: a file beside the study, or the script that runs."""
-    if any(name.startswith(BESIDE) for name in modules):
+    if any(name.startswith(STUDY_MODULE_PREFIX) for name in modules):
         raise StudyInvalid(
             "the estimator, or a part of it, is defined in a file beside the study",
             cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
@@ -128,7 +128,7 @@ def check_importable(modules: set[str]) -> None:
         )
 
 
-_ALONE = threading.RLock()  # what is replaced here belongs to the whole process
+_PROCESS_LOCK = threading.RLock()  # what is replaced here belongs to the whole process
 
 
 class _Silence(io.StringIO):
@@ -145,7 +145,7 @@ def contained() -> Iterator[None]:
     """
     from joblib import parallel_config
 
-    with _ALONE:
+    with _PROCESS_LOCK:
         if _holds():
             yield
             return

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PLACES = 1024
+BATCH_PLACES = 1024
 
 # the scores (B,) of a batch: of its rows (B, d) and their truth (B,)
 ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
@@ -43,8 +43,8 @@ def scores_by_content(
     places = _batch_places(keys[rows])
     scores = np.zeros(len(X))
     for members in _batches(places):
-        batch = np.tile(stand_in, (PLACES, 1))
-        labels = np.zeros(PLACES, dtype=truth.dtype)
+        batch = np.tile(stand_in, (BATCH_PLACES, 1))
+        labels = np.zeros(BATCH_PLACES, dtype=truth.dtype)
         batch[places[members]], labels[places[members]] = X[members], truth[members]
         scores[members] = scored_batch(batch, labels)[places[members]]
     return scores[inverse]
@@ -69,7 +69,7 @@ def _row_hash(row: NDArray[Any]) -> bytes:
 
 def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
     hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
-    return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
+    return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % BATCH_PLACES
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:

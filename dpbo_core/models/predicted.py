@@ -21,7 +21,7 @@ from dpbo_core.models.baseline import constant_score
 from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
+from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, PairScore, auc_of
 from dpbo_core.models.scores.record import RecordScore
 
 
@@ -106,7 +106,7 @@ class PredictionsTrainer:
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
         """Return each public record's score from 0 to 2²⁴, (n,); refused where there are none; `seed` is unused."""
         if isinstance(self.score, PairScore):
-            raise TypeError(OF_PAIRS)
+            raise TypeError(PAIR_SCORE_REFUSAL)
         self._require_public_records()
         return to_grid(
             self.train(point).scores(self.X, self.truth, self.score), self.score.score_range, broken_score=0.0

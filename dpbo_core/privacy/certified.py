@@ -19,8 +19,8 @@ from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.privacy.release import Release, Spend
 
-RECORDS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
-MEANS = (
+RECORD_UNITS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
+MEAN_RELATIONS = (
     NeighboringRelation.REPLACE_ONE,
     NeighboringRelation.REPLACE_ONE_PERSON,
 )  # of records, or of persons' means
@@ -44,7 +44,7 @@ class CertificateRules:
     draws: Mapping[str, tuple[str, ...]]
     sensitivity: float
     assumptions: tuple[str, ...] = ()
-    units: tuple[PrivacyUnit, ...] = RECORDS
+    units: tuple[PrivacyUnit, ...] = RECORD_UNITS
     relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
     score_bound: str = ""
     agrees: Callable[[Release], bool] | None = None

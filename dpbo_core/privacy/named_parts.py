@@ -60,7 +60,7 @@ class NamedParts(Mapping[str, T]):
         return declared(self._group) if self._group else {}
 
 
-UNINSTALLED = "uninstalled"  # run from a source folder: its files say nothing of a version
+UNINSTALLED_VERSION = "uninstalled"  # run from a source folder: its files say nothing of a version
 
 
 @lru_cache(maxsize=1)  # read from the disk once, before a study is charged, and never again
@@ -69,4 +69,4 @@ def library_version() -> str:
     try:
         return version("dpbo")
     except PackageNotFoundError:
-        return UNINSTALLED
+        return UNINSTALLED_VERSION

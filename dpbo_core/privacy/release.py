@@ -205,7 +205,7 @@ class StudyResult:
 
 
 PUBLIC_SET, ELSEWHERE = "the public rows", "; on the sensitive ones it may differ"
-COUNTED_ONCE = {"persons": ", each person once", "records": ", record by record"}
+UNIT_SUFFIXES = {"persons": ", each person once", "records": ", record by record"}
 
 
 @dataclass(frozen=True)
@@ -252,6 +252,6 @@ def displayed_metric(release: Release) -> DisplayedMetric | None:
         top is not None and not 0.0 <= score <= top,
         more,
         release.facts.get("baseline"),
-        PUBLIC_SET + COUNTED_ONCE.get(str(release.facts.get("baseline_by", "")), "") + ELSEWHERE,
+        PUBLIC_SET + UNIT_SUFFIXES.get(str(release.facts.get("baseline_by", "")), "") + ELSEWHERE,
         (low, high),
     )

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import Part, parts_of, place_of
+from dpbo_core.data.addresses import Part, list_parts, parse_place
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
@@ -42,7 +42,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit, records_of, validation_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
-_SHOWN_AS = "a validation file"
+_FILE_NAME_SHOWN = "a validation file"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +67,7 @@ class Counter:
     def read(self, file: Contents) -> Table:
         """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
+        return data.read_table(file, mode=mode, shown_as=_FILE_NAME_SHOWN)
 
     def histogram(self, table: Table) -> Integers:
         """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
@@ -100,7 +100,7 @@ class PartCounter:
 
         def counted() -> Answer:
             """Return the counts of the file's records in each histogram cell, and their number."""
-            table = self.counter.read(fetched(part, shown_as=_SHOWN_AS))
+            table = self.counter.read(fetched(part, shown_as=_FILE_NAME_SHOWN))
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -118,8 +118,8 @@ class PersonPartCounter:
 
         def counted() -> bytes:
             """Return each person's counts of the file's records, as bytes."""
-            file = fetched(part, shown_as=_SHOWN_AS)
-            people = read_people(file, self.column, shown_as=_SHOWN_AS)
+            file = fetched(part, shown_as=_FILE_NAME_SHOWN)
+            people = read_people(file, self.column, shown_as=_FILE_NAME_SHOWN)
             return self.counter.by_person(self.counter.read(file), people).to_bytes()
 
         return attempted(counted, b"")
@@ -193,8 +193,8 @@ class FileTable:
         shown = self.split.spec.data.validation_file
         if not shown:
             return public.columns
-        path = place_of(self.split.folder, shown)
-        first = (parts_of(path, shown_as=shown) or (path,))[0]
+        path = parse_place(self.split.folder, shown)
+        first = (list_parts(path, shown_as=shown) or (path,))[0]
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=shown).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:

@@ -26,7 +26,7 @@ from dpbo_core.models.baseline import fold_of
 from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, ESTIMATOR
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, ESTIMATOR
 from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
@@ -38,7 +38,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.report.binary import Binary
 from dpbo_core.report.counting import Counter
 from dpbo_core.report.histogram_cells import Grouping, needed_columns, only_needed
-from dpbo_core.report.multiclass import MOST_CLASSES, Multiclass
+from dpbo_core.report.multiclass import MAX_CLASSES, Multiclass
 from dpbo_core.report.regression import Regression
 from dpbo_core.report.report_kind import PublicRecords, ReportKind
 from dpbo_core.study import ModelSection, StudySpec
@@ -47,8 +47,8 @@ from dpbo_core.study.headers import training_parts
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.training_set import training_table
 
-LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
-KINDS: Mapping[str | None, type[ReportKind]] = {
+LINEAR_VERB: Verb = "decision_function"  # what a linear model's margins stand for
+CELL_KINDS: Mapping[str | None, type[ReportKind]] = {
     None: Binary,
     "classes": Multiclass,
     "errors": Regression,
@@ -127,7 +127,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
     if isinstance(trainer, LinearTrainer):
         values = trainer.public_margins(point, seed=spec.search.seed) * trainer.signs
         X, truth = np.empty((len(values), 0)), (trainer.signs > 0.0).astype(np.int64)
-        public_records = PublicRecords(truth, values, LINEAR, logistic=spec.model.estimator == "logistic")
+        public_records = PublicRecords(truth, values, LINEAR_VERB, logistic=spec.model.estimator == "logistic")
         return _evaluated(trainer.train(point), fitted, X, public_records, unlisted)
     if not isinstance(trainer, EstimatorTrainer):
         raise no_model()
@@ -177,7 +177,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
         raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
     if isinstance(model, LinearModel):
         values = model.margins(X, np.ones(len(X)))
-        return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR, logistic=True), "")
+        return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR_VERB, logistic=True), "")
     verb = _verb_of(model, fitted)
     outcome, unlisted = _outcome(model, X, verb), unlisted_part(model.estimator)
     public = PublicRecords(truth, outcome, verb, error_bound=getattr(spec.model, "error_bound", None))
@@ -198,7 +198,7 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
     inside = Path(folder) / "data" / "data"
     home = inside if (inside / NUMBERS).exists() else Path(folder)
     final, digest = FinalModel.load(home), hashlib.sha256()
-    boosters = (name for name, _ in BOOSTERS.values() if (home / name).exists())
+    boosters = (name for name, _ in BOOSTER_FILES.values() if (home / name).exists())
     for name in (NUMBERS, ESTIMATOR, *boosters):
         path = home / name
         content = path.read_bytes() if path.exists() else b""
@@ -231,9 +231,9 @@ def _evaluated(
     outcomes that are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
     """
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
-    if C > MOST_CLASSES:
+    if C > MAX_CLASSES:
         raise StudyInvalid(
-            f"the target has {C} classes, and at most {MOST_CLASSES} can be evaluated",
+            f"the target has {C} classes, and at most {MAX_CLASSES} can be evaluated",
             cause="the table has a cell for every pair of classes, and noise in each",
             remedy="put rare classes together",
         )

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.methods.advice.advise import enough
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
@@ -25,11 +25,11 @@ from dpbo_core.privacy.sensitive import messages, sealed
 from dpbo_core.report import KIND
 from dpbo_core.report.binary import best_threshold
 from dpbo_core.report.counting import Counter
-from dpbo_core.report.evaluated_model import KINDS, EvaluatedModel
+from dpbo_core.report.evaluated_model import CELL_KINDS, EvaluatedModel
 from dpbo_core.report.histogram_cells import Grouping
 from dpbo_core.report.noised_table import NoisedTable, report
 from dpbo_core.report.repair import Repair, repair, repaired_model
-from dpbo_core.report.report_kind import ExpectedErrors, plain
+from dpbo_core.report.report_kind import ExpectedErrors, plain_json
 from dpbo_core.report.request import (
     EvaluationQuery,
     EvaluationRequest,
@@ -38,7 +38,7 @@ from dpbo_core.report.request import (
     not_released,
     own_evaluation,
     request_of,
-    saved,
+    unsaved_cost,
 )
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
@@ -49,12 +49,14 @@ from dpbo_core.study.query import PrivateQuery, charged, replay
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import ReplayedStudy, ready_study
 
-ENOUGH = 20_000  # public records that an ε is looked for with: every so many of more
-OPTIMISTIC = (
+MAX_PUBLIC_RECORDS = 20_000  # public records that an ε is looked for with: every so many of more
+OPTIMISM_WARNING = (
     "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
     "covers that"
 )
-UNKNOWN = "if the model was trained or chosen with the help of these records, its figures are optimistic on them"
+UNKNOWN_ORIGIN_WARNING = (
+    "if the model was trained or chosen with the help of these records, its figures are optimistic on them"
+)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def plan_evaluation(
 
     Args, Raises: as `evaluate_study`.
     """
-    run = Run.of(study, QueryContext(ledger, folder), *saved(model))
+    run = Run.of(study, QueryContext(ledger, folder), *unsaved_cost(model))
     request, account = request_of(run, model, epsilon), paying_account(study, ledger)
     return planned(request.query, request.evaluated_model(), request.grouping, account)
 
@@ -110,7 +112,11 @@ def planned(
     within what `account` has left (None: any), would make it so.
     """
     public, price = evaluated.public, query.plan(evaluated.unlisted)
-    expected, more, nth = expected_errors(query, evaluated, grouping), "", 1 + len(public.truth) // ENOUGH
+    expected, more, nth = (
+        expected_errors(query, evaluated, grouping),
+        "",
+        1 + len(public.truth) // MAX_PUBLIC_RECORDS,
+    )
     some = replace(evaluated, public=replace(public, truth=public.truth[::nth], outcome=public.outcome[::nth]))
 
     def is_good(epsilon: float) -> bool:
@@ -146,7 +152,7 @@ def evaluate_study(
         BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    run = Run.of(study, QueryContext(ledger, folder, source or OS_NOISE), *saved(model))
+    run = Run.of(study, QueryContext(ledger, folder, source or OS_NOISE), *unsaved_cost(model))
     opened = open_evaluation(run, model=model, epsilon=epsilon)
     return opened if isinstance(opened, EvaluationResult) else opened.finish(run.context)
 
@@ -215,7 +221,7 @@ def open_request(request: EvaluationRequest, context: QueryContext) -> "OpenEval
     counter = evaluated.counter(expected.edges, request.grouping, query.spec.model)
     request.table.split.check(request.public)
     check_header(query, request.table, request.public, request.grouping, evaluated.columns)
-    try_out(query.draws(counter.size))
+    rehearse_draws(query.draws(counter.size))
     return OpenEvaluation(request, evaluated, counter, EvaluationPlan(price, expected))
 
 
@@ -267,9 +273,9 @@ class OpenEvaluation:
             **averaged_facts(problem),
             **({"bins": len(table.kind.to_json()["edges"]) + 1} if table.kind.has_bins else {}),
             **expected.facts,
-            "expected": {name: plain(error) for name, error in expected.errors.items()},
+            "expected": {name: plain_json(error) for name, error in expected.errors.items()},
             "verdict": expected.verdict,
-            "optimism": OPTIMISTIC if chosen_here else UNKNOWN,
+            "optimism": OPTIMISM_WARNING if chosen_here else UNKNOWN_ORIGIN_WARNING,
             "sampling": f"as if the counted {problem.counted} were independent draws",
         }
 
@@ -303,7 +309,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
 def _read(query: EvaluationQuery, release: Release, *, replayed: bool) -> EvaluationResult:
     section, best = query.section, None
     if section.false_positive_cost is not None or section.prevalence is not None:
-        query.check_kind(KINDS[release.value["table"].get("kind")])
+        query.check_kind(CELL_KINDS[release.value["table"].get("kind")])
         best = best_threshold(
             release.value,
             false_positive=section.false_positive_cost or 1.0,

@@ -44,15 +44,15 @@ from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore, Scores, Verb
-from dpbo_core.models.scoring.persons import NAME, Persons
+from dpbo_core.models.scoring.persons import NAME_BYTES, Persons
 
 Integers = NDArray[np.int64]
 ScoresOf = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], Scores]
-OTHER = "other"
-BLOCK = 16_384  # records that are compared with all edges at once
-WEIGHT = GRID
-MOST = 2**60
-ENTRY = NAME + 16  # with the cell and the number
+OTHER_GROUP = "other"
+RECORDS_PER_BLOCK = 16_384  # records that are compared with all edges at once
+PERSON_WEIGHT = GRID
+MAX_CELL_WEIGHT = 2**60
+ENTRY_BYTES = NAME_BYTES + 16  # with the cell and the number
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Grouping:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the groups of records as shown to people, the last for all unlisted values."""
-        return *map(shown, self.categories), OTHER
+        return *map(shown, self.categories), OTHER_GROUP
 
     def of(self, table: Table) -> Integers:
         """Return the index of each record's group, (m,); the last for every value that is not listed."""
@@ -104,8 +104,10 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
     """
     limits = np.array(edges, dtype=np.float64)
     bins = np.empty(len(values), dtype=np.int64)
-    for start in range(0, len(values), BLOCK):  # by comparisons: a search's duration would depend on the values
-        part = slice(start, start + BLOCK)
+    for start in range(
+        0, len(values), RECORDS_PER_BLOCK
+    ):  # by comparisons: a search's duration would depend on the values
+        part = slice(start, start + RECORDS_PER_BLOCK)
         bins[part] = (values[part, None] > limits).sum(axis=1)
     readable = ((labels == 0) | (labels == 1)) & ~np.isnan(values)
     return np.where(readable, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
@@ -176,18 +178,18 @@ class PersonCells:
     @classmethod
     def merged(cls, answers: Iterable[bytes | bytearray]) -> "PersonCells":
         """Return each person's counts over several files, from what `to_bytes` made of each file's."""
-        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
-        numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
+        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY_BYTES)
+        numbers = np.ascontiguousarray(table[:, NAME_BYTES:]).view("<i8").astype(np.int64)
         filled = numbers[:, 1] > 0  # an entry that only fills the width counts no record
-        return cls._added(table[filled, :NAME], numbers[filled, 0], numbers[filled, 1])
+        return cls._added(table[filled, :NAME_BYTES], numbers[filled, 0], numbers[filled, 1])
 
     def to_bytes(self) -> bytes:
         """Each person's counts as bytes, padded to a power of two in number so that the length tells little."""
         numbers = np.stack([self.cells, self.numbers], axis=1).astype("<i8")
         raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, 16)], axis=1).tobytes()
-        return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
+        return raw.ljust(ENTRY_BYTES << max(0, len(self.names) - 1).bit_length(), b"\0")
 
-    def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
+    def table(self, size: int, n_persons: int, weight: int = PERSON_WEIGHT) -> Integers:
         """The histogram of `size` cells, each person's `weight` shared among that person's; absent ones in 0."""
         _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
@@ -195,7 +197,7 @@ class PersonCells:
         weights = np.zeros(size, dtype=np.int64)
         np.add.at(weights, self.cells, self.numbers * (weight // records[owners]))
         weights[0] = n_persons * weight - weights[1:].sum()
-        return np.clip(weights, -MOST, MOST)
+        return np.clip(weights, -MAX_CELL_WEIGHT, MAX_CELL_WEIGHT)
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
@@ -207,4 +209,4 @@ class PersonCells:
 
 
 def _sortable_names(names: NDArray[np.uint8]) -> NDArray[np.void]:
-    return np.ascontiguousarray(names).view(np.dtype((np.void, NAME))).ravel()
+    return np.ascontiguousarray(names).view(np.dtype((np.void, NAME_BYTES))).ravel()

@@ -61,11 +61,11 @@ from dpbo_core.report.report_kind import (
     wilson,
 )
 
-LARGE = 1e6  # scale of noise whose whole steps no figure sees
+LARGE_SCALE = 1e6  # scale of noise whose whole steps no figure sees
 PAIRS, SEED = 2000, 20
-AT_ONCE = 2_000_000  # numbers of simulated tables in memory
-TOO_FEW = "too few positives for an AUC at this ε, or too few records of another class"
-TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
+MAX_SIMULATED_NUMBERS = 2_000_000  # numbers of simulated tables in memory
+TOO_FEW_POSITIVES = "too few positives for an AUC at this ε, or too few records of another class"
+MAX_UNDEFINED_SHARE = 0.05  # of the simulated tables, without the figure: then nothing is said of it
 
 Spread = tuple[Reals, Reals, Reals]
 Draws = Callable[[np.random.Generator, int], Reals]
@@ -194,7 +194,7 @@ class NoisedTable:
 
         The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
         """
-        counts, full = self.shifted(self.counts), LARGE * max(1.0, self.scale)
+        counts, full = self.shifted(self.counts), LARGE_SCALE * max(1.0, self.scale)
         every = {name: np.asarray(float(self.n_records)) for name in ("unread_share", "of records_share")}
         wholes = {name: one for name, one in {**self.kind.denominators(values), **every}.items() if name in values}
         pieces: dict[str, list[Reals]] = {name: [] for name in wholes}
@@ -272,7 +272,7 @@ def report(table: NoisedTable) -> dict[str, Any]:
         "table": table.to_json(),
         "metrics": {name: estimates.figure(name) for name in kind.metrics if name in estimates.values},
         **kind.parts(estimates),
-        **({NO_SCORE: TOO_FEW} if any(np.isnan(estimates.values[name]) for name in shares) else {}),
+        **({NO_SCORE: TOO_FEW_POSITIVES} if any(np.isnan(estimates.values[name]) for name in shares) else {}),
         "groups": {
             group: {name: estimates.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
             | {"gaps": {name: estimates.figure(f"gap {name}", g) for name in kind.of_a_group}}
@@ -283,7 +283,7 @@ def report(table: NoisedTable) -> dict[str, Any]:
 
 def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
     """Simulated discrete Laplace noise of this scale in steps of 1/`weight`; rounded Laplace if very wide."""
-    if scale * weight > LARGE:
+    if scale * weight > LARGE_SCALE:
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
     return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
@@ -293,22 +293,22 @@ def _batches(draws: Draws, width: int) -> Iterator[Reals]:
     """Simulated tables of `width` cells by `draws`, two for each of PAIRS noises, in batches that fit memory."""
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
-        size = max(1, min(left, AT_ONCE // (2 * width)))
+        size = max(1, min(left, MAX_SIMULATED_NUMBERS // (2 * width)))
         yield draws(rng, size)  # twice as many
         left -= size
 
 
 def _quantiles_and_mean(added: Reals) -> Spread:
     """The 5% and 95% quantiles and the mean over draws (first axis), NaN taken for 0; NaN where over 5% are NaN."""
-    unknown = np.isnan(added).mean(axis=0) > TOO_MANY
+    unknown = np.isnan(added).mean(axis=0) > MAX_UNDEFINED_SHARE
     filled = np.where(np.isnan(added), 0.0, added)
     low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
     low, high, mean = (np.where(unknown, np.nan, part) for part in (low, high, filled.mean(axis=0)))
     return low, high, mean
 
 
-ABSENT = 5e-4  # chance that a class without any record seems to have some
-FEW = 3.0  # times what shows that there are any records
+ABSENT_CLASS_CHANCE = 5e-4  # chance that a class without any record seems to have some
+FEW_RECORDS_FACTOR = 3.0  # times what shows that there are any records
 
 
 def least_clear(n_cells: int, n_all: int, scale: float) -> float:
@@ -321,7 +321,7 @@ def least_clear(n_cells: int, n_all: int, scale: float) -> float:
     t = np.linspace(0.002, 0.998, 499) / (scale * max(inside, outside))
     moments = n_cells * np.log1p(-((t * scale * inside) ** 2))
     moments = moments + (n_all - n_cells) * np.log1p(-((t * scale * outside) ** 2))
-    return float(((-math.log(ABSENT) - moments) / t).min())
+    return float(((-math.log(ABSENT_CLASS_CHANCE) - moments) / t).min())
 
 
 def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all: int) -> Interval:
@@ -337,7 +337,7 @@ def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all
     moved = (apart * cells).sum(axis=-1)
     _, least, most = bounds_of_pairs(whole, of_whole, math.inf)
     ends = auc_interval((moved - reach, moved + reach), (least, most), middle)
-    few = whole < FEW * least_clear(n_cells, n_all, scale)
+    few = whole < FEW_RECORDS_FACTOR * least_clear(n_cells, n_all, scale)
     return np.where(few, ends[0], np.nan), np.where(few, ends[1], np.nan)
 
 

@@ -35,7 +35,7 @@ from dpbo_core.report.histogram_cells import HistogramCells, class_bins
 from dpbo_core.report.report_kind import (
     HIGH,
     LOW,
-    MEAN_ABSOLUTE,
+    MEAN_ABSOLUTE_DEVIATION,
     Estimates,
     ExpectedErrors,
     Figures,
@@ -43,14 +43,14 @@ from dpbo_core.report.report_kind import (
     Reals,
     ReportKind,
     TableSize,
-    plain,
+    plain_json,
     verdict,
 )
 
-BINS = 20
+N_BINS = 20
 GOOD, USELESS = 0.02, 0.25  # noise as a share of the MAE; from the last on half of it is unsure
-QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
-ABSOLUTE = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
+ERROR_QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
+ABSOLUTE_QUANTILES = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,17 @@ class Regression(ReportKind):
     variance: float  # V
 
     title = "a regression"
-    metrics = ("mae", *ABSOLUTE, "bias", "rmse", "r2_public_baseline", *QUANTILES, "unread_share")
+    metrics = ("mae", *ABSOLUTE_QUANTILES, "bias", "rmse", "r2_public_baseline", *ERROR_QUANTILES, "unread_share")
     of_a_group = ("mae", "bias")
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
         """The edges of `n_bins` bins (20 if None), and the error noise will leave in the mean absolute error."""
         errors, bound = _clipped(public)
-        edges = error_edges(errors, bound, BINS if n_bins is None else n_bins)
+        edges = error_edges(errors, bound, N_BINS if n_bins is None else n_bins)
         r = np.abs(np.array(public_bins(errors, edges, bound).means))
         mae = float(np.abs(errors).mean()) if len(errors) else math.nan
-        noise = MEAN_ABSOLUTE * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
+        noise = MEAN_ABSOLUTE_DEVIATION * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
         error = noise * float(np.sqrt(((r - mae) ** 2).sum()))
         why = f"noise moves the mean absolute error by {error:.2g} on average, {mae:.3g} among public records"
         return ExpectedErrors(
@@ -141,11 +141,11 @@ class Regression(ReportKind):
         figures = self._mean_errors(cells) | {"in records": cells}
         figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
         figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
-        for name, share in QUANTILES.items():
+        for name, share in ERROR_QUANTILES.items():
             figures |= _quantile(name, cells, self.ends, share)
         middle = len(self.ends) // 2  # where the error is 0
         folded = (cells + np.flip(cells, axis=-1))[..., middle:]
-        for name, share in ABSOLUTE.items():
+        for name, share in ABSOLUTE_QUANTILES.items():
             figures |= _quantile(name, folded, self.ends[middle:], share)
         return figures
 
@@ -184,7 +184,7 @@ class Regression(ReportKind):
             return 0.0, np.inf
         if name.startswith("gap "):
             return -2.0 * E, 2.0 * E
-        return (-E if "bias" in name or name in QUANTILES else 0.0), E
+        return (-E if "bias" in name or name in ERROR_QUANTILES else 0.0), E
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
         """The report's parts beside its metrics, as JSON: each bin's count, and the error that binning may add."""
@@ -201,7 +201,7 @@ class Regression(ReportKind):
             ],
             "binning": {
                 "clipped_at": self.bound,
-                "mae_off_at_most": plain(self.farthest(estimates.cells)),
+                "mae_off_at_most": plain_json(self.farthest(estimates.cells)),
                 "public_variance": self.variance,
             },
         }

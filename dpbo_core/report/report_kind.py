@@ -26,7 +26,7 @@ Interval = tuple[Reals, Reals]
 Figures = Mapping[str, Reals]
 LEVEL, Z = 0.9, 1.6448536269514722  # of intervals, and the normal's 95% quantile
 LOW, HIGH = "low ", "high "  # before a figure's name: its ends, where it has some
-MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
+MEAN_ABSOLUTE_DEVIATION = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class TableSize:
 
 # A mean |error| of this much is a 90% interval of ± .25: half of what lies between a constant answer (AUC .5) and a
 # perfect one, so that a model halfway between is not told from a constant answer.
-TELLS_NOTHING = 0.25 * MEAN_ABSOLUTE / 1.645  # 1.645: of a normal, its 95% quantile
+MAX_USEFUL_ERROR = 0.25 * MEAN_ABSOLUTE_DEVIATION / 1.645  # 1.645: of a normal, its 95% quantile
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ class Estimates:
 
 def figure_json(value: Any, noise: Interval, sampling: Interval) -> dict[str, Any]:
     """Return a metric's value and both intervals as JSON; None where nothing can be stated."""
-    ends = [[plain(end) for end in interval] for interval in (noise, sampling)]
+    ends = [[plain_json(end) for end in interval] for interval in (noise, sampling)]
     first, second = (None if None in interval else interval for interval in ends)
-    return {"value": plain(value), "noise_interval": first, "sampling_interval": second}
+    return {"value": plain_json(value), "noise_interval": first, "sampling_interval": second}
 
 
-def plain(value: Any) -> float | None:
+def plain_json(value: Any) -> float | None:
     """Return the value as a float; None if it is infinite or NaN, which JSON does not have."""
     number = float(value)
     return number if math.isfinite(number) else None

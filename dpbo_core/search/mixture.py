@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from dpbo_core.search.kernels import kernel_named, squared_distance
 from dpbo_core.search.posterior import JITTER
 
-NEGLIGIBLE = 1e-3  # a component that weighs less is left out
-SURELY_OUTSIDE = 1e-12  # a component that gives the range of the score less has nothing to say
-ENTRIES = 2_000_000  # of the largest temporary array, 16 MB
-STEPS = 7  # values of ℓ, and of s², over two prior standard deviations either way
-TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+NEGLIGIBLE_WEIGHT = 1e-3  # a component that weighs less is left out
+MIN_RANGE_PROBABILITY = 1e-12  # a component that gives the range of the score less has nothing to say
+MAX_ARRAY_ENTRIES = 2_000_000  # of the largest temporary array, 16 MB
+N_GRID_STEPS = 7  # values of ℓ, and of s², over two prior standard deviations either way
+TRUST_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Components(ABC):
         """Each component's mean and standard deviation of the score at (n, d) candidates, as `Mixture` says."""
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
-        rows = max(1, ENTRIES // max(1, C * self.factors.shape[1]))
+        rows = max(1, MAX_ARRAY_ENTRIES // max(1, C * self.factors.shape[1]))
         for block in (slice(start, start + rows) for start in range(0, n, rows)):
             V = self._solved(candidates[block])
             means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
@@ -154,7 +154,7 @@ class KernelMixture(Components):
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
 
 
-def within(
+def range_probability(
     weights: NDArray[np.float64],
     means: NDArray[np.float64],
     deviations: NDArray[np.float64],
@@ -173,7 +173,7 @@ def within(
         np.where(sign > 0, ends[1] - means, means - ends[0]) / s,
     )
     inside: NDArray[np.float64] = ndtr(high) - ndtr(low)
-    w: NDArray[np.float64] = weights * np.where(inside > SURELY_OUTSIDE, inside, 0.0)
+    w: NDArray[np.float64] = weights * np.where(inside > MIN_RANGE_PROBABILITY, inside, 0.0)
     if w.sum() == 0.0:  # no component thinks any score possible: the nearest end
         end = float(np.clip(weights @ means, *ends))
         return end, (end, end)
@@ -217,7 +217,7 @@ def average(
         prior: public.
     """
     lengthscales, deviations, log_prior = grid_of(prior)
-    trusts = np.array(TRUSTS) if prior.guessed else np.zeros(1)
+    trusts = np.array(TRUST_LEVELS) if prior.guessed else np.zeros(1)
     R = correlations(prior.kernel, lengthscales, points, points)
     S = np.diag(np.maximum(noise, JITTER)) + prior.offset_deviation**2
     A = deviations[None, :, None, None] ** 2 * R[:, None] + S
@@ -229,7 +229,7 @@ def average(
     log_w = log_prior[..., None] - 0.5 * (Z * Z).sum(axis=2) - log_det[..., None]
     weights = np.exp(log_w - log_w.max())
     order = np.argsort(-weights, axis=None, kind="stable")
-    order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
+    order = order[weights.flat[order] >= NEGLIGIBLE_WEIGHT * weights.sum()]
     i, j, k = np.unravel_index(order, weights.shape)
     heaviest = weights[i, j, k]
     return KernelMixture(
@@ -267,7 +267,7 @@ def _spread(median: float, spread: float) -> NDArray[np.float64]:
     """`STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is fixed."""
     if spread == 0.0:
         return np.array([median])
-    return median * np.exp(spread * np.linspace(-2.0, 2.0, STEPS))
+    return median * np.exp(spread * np.linspace(-2.0, 2.0, N_GRID_STEPS))
 
 
 def _log_weight(values: NDArray[np.float64], median: float, spread: float) -> NDArray[np.float64]:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.mixture import Mixture, within
-from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
+from dpbo_core.search.mixture import Mixture, range_probability
+from dpbo_core.theorems.feldman_cousins_1998 import CONFIDENCE_LEVEL, bounded_interval
 
 NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
 CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
@@ -49,7 +49,7 @@ class ScoreMap:
     ) -> ScoreInterval:
         """Return the mean and central 90% interval of one candidate's score, which lies in [0, G], as scores."""
         ends = (self.mapped(0.0), self.mapped(self.top))
-        mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)
+        mean, (low, high) = range_probability(mixture.weights, means, deviations, ends, CONFIDENCE_LEVEL)
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(

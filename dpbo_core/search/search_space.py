@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.content import is_plain, key_of, names_of, unwrapped
+from dpbo_core.data.content import content_key, is_plain, unwrap_numpy, value_names
 from dpbo_core.errors import StudyInvalid
 
 Value = float | int | str | bool
@@ -146,13 +146,13 @@ class Categorical:
     def __init__(self, values: "list[Any] | tuple[Any, ...]") -> None:
         if len(values) < 1:
             raise StudyInvalid("a categorical axis has no values", remedy="list at least one")
-        plain = tuple(map(unwrapped, values))
+        plain = tuple(map(unwrap_numpy, values))
         keys = tuple(map(_key, plain))
         if len(set(keys)) != len(keys):
             raise StudyInvalid("a categorical axis lists a value twice", remedy="list each value once")
         object.__setattr__(self, "values", plain)
         object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "names", names_of(plain, keys))
+        object.__setattr__(self, "names", value_names(plain, keys))
 
     @property
     def dimensions(self) -> int:
@@ -167,12 +167,12 @@ class Categorical:
 
     def name_of(self, value: Any) -> Any:
         """Return the name of a value of the axis; what is none of its values as it is."""
-        key = _key(unwrapped(value))
+        key = _key(unwrap_numpy(value))
         return self.names[self.keys.index(key)] if key in self.keys else value
 
     def has(self, value: Any) -> bool:
         """Return whether a value, or its name, is one of the axis's, of the same type too."""
-        return _key(unwrapped(value)) in (*self.keys, *map(_key, self.names))
+        return _key(unwrap_numpy(value)) in (*self.keys, *map(_key, self.names))
 
     def at(self, position: float) -> Value:
         """Return the name of the value whose slice of [0, 1] holds `position`."""
@@ -182,7 +182,7 @@ class Categorical:
         """The one-hot vector of a value's name, of height 1/√2 (two lie at distance 1); zeros if not listed."""
         if self.dimensions == 0:
             return ()
-        return tuple(math.sqrt(0.5) if same(v, value) else 0.0 for v in self.names)
+        return tuple(math.sqrt(0.5) if is_same_value(v, value) else 0.0 for v in self.names)
 
     def grid(self, points: int) -> list[Value]:  # noqa: ARG002  every value is always listed
         """Return the names of all the values of the axis, whatever `points` is."""
@@ -192,7 +192,7 @@ class Categorical:
 def _key(value: Any) -> str:
     """Return a value's key by its content; of one without content, which no study takes, its place in memory."""
     try:
-        return key_of(value)
+        return content_key(value)
     except StudyInvalid:
         return f"at {id(value)}"
 
@@ -235,7 +235,7 @@ class SearchSpace:
         if name not in self.conditions:
             return True
         parent, values = self.conditions[name]
-        return parent in point and any(same(point[parent], value) for value in values)
+        return parent in point and any(is_same_value(point[parent], value) for value in values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
         """Return the coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
@@ -280,7 +280,7 @@ class SearchSpace:
             )
 
 
-def same(value: Value, other: Value) -> bool:
+def is_same_value(value: Value, other: Value) -> bool:
     """Return whether two names of values are the same, of one type too: 1 is not True, and 0.0 not −0.0."""
     return type(value) is type(other) and (
         value == other if type(value) is not float else repr(value) == repr(other)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.content import key_of, shown
+from dpbo_core.data.content import content_key, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.study import AxisSection
 from dpbo_core.study.section import no_number
 
-REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
+AXIS_REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
 
 
 def number_of(key: str, value: Any) -> float:
@@ -68,7 +68,7 @@ def axis_of(name: str, axis: Any) -> Axis:
         raise StudyInvalid(
             f"axis {name!r} of the search space is a {type(axis).__name__}",
             cause="an axis of another library",
-            remedy=f"{REMEDY}, a list of values, or scipy's uniform, loguniform or randint",
+            remedy=f"{AXIS_REMEDY}, a list of values, or scipy's uniform, loguniform or randint",
         )
     low, high = map(float, support())
     if family == "randint":
@@ -77,7 +77,7 @@ def axis_of(name: str, axis: Any) -> Axis:
         raise StudyInvalid(
             f"axis {name!r} of the search space is scipy's {family}",
             cause="a search spreads its points evenly over a range with two ends; this distribution weights",
-            remedy=REMEDY,
+            remedy=AXIS_REMEDY,
         )
     return Real(low, high, log=family != "uniform")
 
@@ -107,7 +107,7 @@ def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
         return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
     for value in axis.values:
         try:
-            key_of(value)
+            content_key(value)
         except StudyInvalid as error:
             what = f"the axis {name!r} has the value {shown(value)}, and {error.what}"
             raise StudyInvalid(what, cause=error.cause, remedy=error.remedy) from None

@@ -45,12 +45,12 @@ from dpbo_core.study.headers import left_out
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
 
-NO_BEST = (
+UNTRAINED_BEST = (
     "the chosen candidate, {}, cannot be trained on these public rows: it scored what a constant answer does. The "
     "release, best_params_ and best_score_ stand, and there is no best_estimator_. Take such candidates out of the "
     "space, and give a new edition, which is a new spend."
 )
-ABSENT = object()  # a hyperparameter that a point does not have
+ABSENT_VALUE = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
@@ -240,7 +240,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             model = attempted(lambda: _trained(prototype.build(named), rows, y, tables.weights), None)
             if model is None:
                 chosen = ", ".join(f"{name} = {value}" for name, value in named.items())
-                warnings.warn(NO_BEST.format(chosen), stacklevel=2)
+                warnings.warn(UNTRAINED_BEST.format(chosen), stacklevel=2)
             else:
                 self.best_estimator_ = Pipeline([("encode", encoder), ("model", model)])
         if not spec.model.regression:
@@ -423,7 +423,7 @@ def _trained(model: Any, rows: Any, y: Any, weights: Any) -> Any:
 
 def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
     names = sorted({name for point in points for name in point})
-    columns = {f"param_{name}": _masked([point.get(name, ABSENT) for point in points]) for name in names}
+    columns = {f"param_{name}": _masked([point.get(name, ABSENT_VALUE) for point in points]) for name in names}
     released = np.array(scores, dtype=np.float64)
     ranks = np.array([1 + int((released > score).sum()) for score in released])
     return {"params": list(points), **columns, "mean_test_score": released, "rank_test_score": ranks}
@@ -432,6 +432,6 @@ def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) ->
 def _masked(values: list[Any]) -> Any:
     column: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
     for i, value in enumerate(values):
-        if value is not ABSENT:
+        if value is not ABSENT_VALUE:
             column[i] = value
     return column

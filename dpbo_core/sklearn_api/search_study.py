@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
 from dpbo_core.data.aliasing import aliased
-from dpbo_core.data.features import class_values
+from dpbo_core.data.features import class_labels
 from dpbo_core.data.frames import Count, Frame, frame_of, target_values
 from dpbo_core.data.values import numbers, positions, value_column
 from dpbo_core.errors import StudyInvalid
@@ -45,7 +45,7 @@ from dpbo_core.study import (
 from dpbo_core.study.named_score import score_of, score_on
 
 MAX_PROCESSES = 2**16
-PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
+EXAMPLE_PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 
 
 def check_settings(search: Any) -> None:
@@ -108,13 +108,13 @@ def check_predicts(estimator: Any) -> None:
         raise StudyInvalid(
             f"the estimator is {what}",
             cause="a class without its parentheses, or steps without their Pipeline",
-            remedy=f"give an instance, {PIPELINE} say",
+            remedy=f"give an instance, {EXAMPLE_PIPELINE} say",
         )
     if hasattr(estimator, "transform") and not hasattr(estimator, "predict"):
         raise StudyInvalid(
             f"{type(estimator).__name__} predicts nothing: it transforms columns",
             cause="a scaler or an encoder was given in the model's place, or stands last in a Pipeline",
-            remedy=f"put it before the model in one Pipeline, {PIPELINE} say: public rows alone fit it",
+            remedy=f"put it before the model in one Pipeline, {EXAMPLE_PIPELINE} say: public rows alone fit it",
         )
 
 
@@ -254,7 +254,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
         return None
     target = target_name(training.names)
     table = training.table(target_name=target, source="X", texts=None)
-    classes = class_values(target, table)
+    classes = class_labels(target, table)
     if not isinstance(spec.model, LinearSection):
         score_on(spec.model, classes)
     return float((positions(table.columns[target], classes) == 1).mean())

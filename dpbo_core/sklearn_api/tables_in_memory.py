@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.files import no_core_dumps
+from dpbo_core.data.files import disable_core_dumps
 from dpbo_core.data.frames import Frame
-from dpbo_core.data.people import Person, person_of
+from dpbo_core.data.people import Person, person_identifier
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import canonical, plain, shown
+from dpbo_core.data.values import canonical_text, plain_value, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.sources import MEMORY, Division, Source
+from dpbo_core.ledger.sources import MEMORY_SOURCE, Division, Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.prototype import Prototype, function_name
 from dpbo_core.models.scores.union import SCORES
@@ -29,7 +29,7 @@ from dpbo_core.study.headers import check_n_validation, check_names
 from dpbo_core.study.model import read_model
 from dpbo_core.study.public_half import OwnParts, PublicHalf, fitted_half, fitted_map, named_map, sealed_half
 
-PAIR = 2  # classes, of which pairs can be counted
+N_BINARY_CLASSES = 2  # classes, of which pairs can be counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +83,7 @@ class FrameSplit:
 
     def sources(self) -> tuple[Source, ...]:
         """The records' source as the ledger names it: tables in memory, and the share by which one was split."""
-        return (replace(MEMORY, division=self.division),)
+        return (replace(MEMORY_SOURCE, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
         """Refuse bad column names or numbers of records, or one table passed as both public and sensitive.
@@ -108,7 +108,7 @@ class FrameSplit:
         Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
         `fitted` takes the table's own columns.
         """
-        no_core_dumps()
+        disable_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
@@ -131,8 +131,8 @@ def person_in_memory(value: object) -> Person:
     One missing cell turns integers into doubles: large ones name nobody either way, so that no record decides what
     the others mean.
     """
-    value = plain(value)
-    return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)
+    value = plain_value(value)
+    return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_identifier(value)
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
@@ -146,7 +146,7 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 def model_section(search: Any, training: Frame) -> ModelSection:
     """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares."""
-    several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
+    several = len(set(map(canonical_text, np.asarray(training.target).tolist()))) > N_BINARY_CLASSES
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
     if declared is not None and "class_shares" in declared.allows and shares is None and several:
@@ -174,5 +174,5 @@ def model_section(search: Any, training: Frame) -> ModelSection:
 
 def class_shares(training: Frame) -> dict[str, float]:
     """Return the share of each class among the PUBLIC training records."""
-    counts = Counter(canonical(value) for value in np.asarray(training.target).tolist())
+    counts = Counter(canonical_text(value) for value in np.asarray(training.target).tolist())
     return {shown(value): count / training.n_records for value, count in counts.items()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, PlainValidator
 
-from dpbo_core.data.addresses import address_of, is_address
+from dpbo_core.data.addresses import is_address, parse_address
 from dpbo_core.study.section import PlainList, Section, checked, limited, require
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpbo_core.study.public_data import TwoFiles
     from dpbo_core.study.spec import StudySpec
 
-NO_PREDICTIONS = (
+PREDICTIONS_REFUSAL = (
     'estimator = "predictions" and [data] predictions go together, and the study has one of them',
     "a table of predictions is scored as it is; a model is trained on a training file",
     'write [data] predictions = "file.csv" and [model] estimator = "predictions", or neither',
@@ -87,7 +87,7 @@ class DataSection(Section):
         what = f"[data] ignores its own target {target!r}"
         require(not target or target not in self.ignored, what, remedy="take it off the list")
         if is_address(self.validation_file):
-            address_of(self.validation_file)
+            parse_address(self.validation_file)
         require(
             not is_address(self.training_file),
             f"data.{self.training_key} is an address",
@@ -97,7 +97,7 @@ class DataSection(Section):
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a study whose other sections do not fit this way of giving data."""
-        what, cause, remedy = NO_PREDICTIONS
+        what, cause, remedy = PREDICTIONS_REFUSAL
         require(study.model.trained, what, cause=cause, remedy=remedy)
 
     def _stated(self, key: str) -> Any:
@@ -249,13 +249,13 @@ class BundledSection(DataSection):
         return bundled.load(self.source, self.validation_share)
 
 
-FILES_NEEDED = (
+FILES_NEEDED_MESSAGE = (
     "[data] lacks {keys}",
     "a study needs its training file, its validation file, its number of records (of persons, where each person's "
     "mean is to count once: n_persons) and the target",
     'add the missing keys, or use a bundled set: source = "breast_cancer"',
 )
-BUNDLED_ALONE = Refusal(
+BUNDLED_REFUSAL = Refusal(
     ("training", "validation", "n_validation", "target", "memory_limit", "workers"),
     "[data] names both a bundled source and files, or memory_limit or workers, which are of files",
     "",

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import FolderAddress, Part, files_of, parts_of, place_of
+from dpbo_core.data.addresses import FolderAddress, Part, list_parquet_files, list_parts, parse_place
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source, inode_of
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, inode_of
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers
@@ -100,7 +100,9 @@ class Halves:
         spec, section = self.spec, self.spec.data
         names = self.pooled or (section.validation_file,)
         folders = [
-            parts_of(place_of(self.folder, name), shown_as=name) for name in names if section.divided is not None
+            list_parts(parse_place(self.folder, name), shown_as=name)
+            for name in names
+            if section.divided is not None
         ]
         if folders and all(folders):
             parts, score = tuple(chain.from_iterable(folders)), public.problem.score
@@ -121,15 +123,15 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
     """Return whether the validation set is a folder of files, or of a store's objects; none is opened."""
     if spec.data.divided is None:
         return False
-    place = place_of(folder, spec.data.validation_file)
-    return isinstance(place, FolderAddress) or bool(files_of(place))
+    place = parse_place(folder, spec.data.validation_file)
+    return isinstance(place, FolderAddress) or bool(list_parquet_files(place))
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
     """The files, or objects (their store is asked which), of a validation folder; empty for a single table."""
     if spec.data.divided is None:
         return ()
-    return parts_of(place_of(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
+    return list_parts(parse_place(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
@@ -155,7 +157,7 @@ def _fetched(folder: str | Path, place: str) -> "Contents":
     """Return the file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
     from dpbo_core.data.fetched import fetched
 
-    return fetched(place_of(folder, place), shown_as=place)
+    return fetched(parse_place(folder, place), shown_as=place)
 
 
 def validation_table(
@@ -289,7 +291,7 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     from dpbo_core.study.named_sources import place_source
 
     place = section.validation_file
-    records = (place_source(place_of(folder, place), "records"),) if place else ()
+    records = (place_source(parse_place(folder, place), "records"),) if place else ()
     if section.sensitive_training:
         return (*records, file_source(folder / section.training_file, "training records"))
     return (*records, *public_sources(spec, folder))
@@ -302,13 +304,13 @@ def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...
         return sources
     from dpbo_core.study.named_sources import identified_source
 
-    return (identified_source(place_of(folder, shown), shown_as=shown), *sources[1:])
+    return (identified_source(parse_place(folder, shown), shown_as=shown), *sources[1:])
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     """Return the one file that a study reads as public, as the ledger knows it; empty if it names none."""
     public = spec.data.public_file
-    return (file_source(Path(folder) / public, PUBLIC),) if public else ()
+    return (file_source(Path(folder) / public, PUBLIC_ROLE),) if public else ()
 
 
 def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:

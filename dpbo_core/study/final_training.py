@@ -30,7 +30,7 @@ from dpbo_core.study.public_half import PublicHalf
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
 
-SINGLE = (str, bytes, int, float, type(None))
+SCALAR_TYPES = (str, bytes, int, float, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +226,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
         raise StudyInvalid(
             f"the table lacks the column {missing[0]!r}", remedy=f"give the columns {', '.join(names)}"
         )
-    if isinstance(rows, Mapping) and all(isinstance(rows[name], SINGLE) for name in names):
+    if isinstance(rows, Mapping) and all(isinstance(rows[name], SCALAR_TYPES) for name in names):
         return {name: [rows[name]] for name in names}
     columns = {name: listed(rows[name]) for name in names}
     if len({len(column) for column in columns.values()}) > 1:

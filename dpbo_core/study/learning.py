@@ -25,7 +25,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 
 EDITIONS, NOTHING = "editions", "nothing"
-MOST = 8  # editions that a search begins with: at a slow drift older ones add little
+MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older ones add little
 
 
 def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
@@ -65,10 +65,10 @@ def series_of(spec: StudySpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
+def editions_to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
     """Return the ids of earlier editions' newest releases that an uncharged study will learn from."""
     series = series_of(spec)
-    releases = ledger.released_in(spec.privacy.dataset, series, most=MOST)
+    releases = ledger.released_in(spec.privacy.dataset, series, most=MAX_EDITIONS)
     return WarmStart(series, tuple(release.release_id for release in releases))
 
 

@@ -15,8 +15,8 @@ from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import (
     MARGIN_SCORES,
-    OF_PROBABILITIES,
     PAIR_SCORES,
+    PROBABILITY_SCORES,
     RECORD_SCORES,
     SCORES,
     MarginScore,
@@ -33,7 +33,7 @@ from dpbo_core.study.model import (
     SoftmaxSection,
 )
 
-SMALLEST = 1e-100  # range of a record's score; its square is still a number
+MIN_SCORE_RANGE = 1e-100  # range of a record's score; its square is still a number
 
 
 def score_of(model: ModelSection) -> Score:
@@ -68,7 +68,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
             score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
         case SoftmaxSection():
             score = RECORD_SCORES[model.score_name](Numbers(model.steepness))
-    if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
+    if not MIN_SCORE_RANGE <= score.score_range <= 1.0 / MIN_SCORE_RANGE:
         raise StudyInvalid(
             f"the score of a record runs over {score.score_range:g}",
             cause="score bounds, an error bound or a class share beyond what double precision can count in",
@@ -100,7 +100,7 @@ def score_on(
     if isinstance(score, PairScore):
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
-        check_two_classes(model.score_name, len(classes), instead=OF_PROBABILITIES, also=also)
+        check_two_classes(model.score_name, len(classes), instead=PROBABILITY_SCORES, also=also)
     if model.stated_shares is not None:  # whichever score takes them
         named = tuple(_shares(model))
         if named != classes:

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
 
 T = TypeVar("T")
-LONG = 3.0  # seconds of public work, after which processes that are asked for are worth their start
+MIN_PARALLEL_SECONDS = 3.0  # seconds of public work, after which processes that are asked for are worth their start
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
-LARGEST_TRAINED_FIRST = 4096
+MAX_TRAINED_FIRST = 4096
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
     N = len(problem.candidates)
-    if N > LARGEST_TRAINED_FIRST:
+    if N > MAX_TRAINED_FIRST:
         raise StudyInvalid(
             f"{method.kind} trains every candidate before it starts, and there are {N:,}",
             cause="no step may show by its time or its failure which model a private path needs",
-            remedy=f"lower the points of the axis to {LARGEST_TRAINED_FIRST:,} or fewer",
+            remedy=f"lower the points of the axis to {MAX_TRAINED_FIRST:,} or fewer",
         )
     return tuple(range(N))
 
@@ -117,7 +117,7 @@ def cross_validate_candidates(
 
 
 @dataclass(eq=False)
-class Remembering:
+class CachedTrainer:
     """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
 
     trainer: Trainer
@@ -182,7 +182,7 @@ class Remembering:
 
 
 @dataclass(eq=False)
-class Anew:
+class RetrainingTrainer:
     """A trainer for steps whose λ is private: exactly one training a call, kept nowhere, which cannot fail.
 
     A model that misses its tolerance is w = 0, so that every record scores φ(0).
@@ -215,7 +215,7 @@ def anew(problem: Problem, trainer: Trainer | None) -> Problem:
     if not isinstance(trainer, LinearTrainer):
         raise TypeError("steps train linear models alone")
     trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
-    return replace(problem, trainer=Anew(trainer))
+    return replace(problem, trainer=RetrainingTrainer(trainer))
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
@@ -235,7 +235,7 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     trained = TrainedModels(0) if problem.unlisted and not problem.model.enforced else precomputed.trained
     for name, model in models.items():
         trained.keep(name, model)
-    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps, trained))
+    return replace(problem, trainer=CachedTrainer(problem.trainer, models, scores, steps, trained))
 
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
@@ -256,7 +256,7 @@ def _read_public_half(text: str, folder: str, allowed_score: str | None) -> Publ
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 
-CHUNKS = 32  # pieces of each kind at most: enough to watch, few beside the work
+MAX_CHUNKS = 32  # pieces of each kind at most: enough to watch, few beside the work
 Chunks = tuple[tuple[int, ...], ...]
 
 
@@ -322,7 +322,7 @@ class PublicWork:
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer
-        if not isinstance(trainer, Remembering) or (prepared := method.prepare(problem)) is problem:
+        if not isinstance(trainer, CachedTrainer) or (prepared := method.prepare(problem)) is problem:
             return len(self._scores)
         method.start(prepared, self._study.plan)  # pairs look at single records
         places = {named(point): index for index, point in enumerate(problem.candidates.points)}
@@ -347,7 +347,7 @@ class PublicWork:
     ) -> dict[int, T]:
         """`one(index)` for each candidate, here or, where that takes long, in other processes by `many`."""
         begun = time.monotonic()
-        if self._processes is None or self._seconds < LONG:
+        if self._processes is None or self._seconds < MIN_PARALLEL_SECONDS:
             done = {index: one(index) for index in indices}
         else:
             spec, folder, allowed = self._elsewhere
@@ -365,5 +365,5 @@ class PublicWork:
 
 def chunks(indices: Sequence[int]) -> Chunks:
     """Return the indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
-    parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
+    parts = np.array_split(np.array(indices, dtype=np.int64), min(MAX_CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

@@ -15,7 +15,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
@@ -152,7 +152,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
         PolicyRefused: it is one.
     """
     for source in sources:
-        if source.role in (PUBLIC, MODEL):
+        if source.role in (PUBLIC_ROLE, MODEL_ROLE):
             ledger.check_public(source)
 
 

@@ -152,9 +152,9 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
     """The problem, and each PUBLIC record's weight in the baseline: equal, or shared by a person's records."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
-        from dpbo_core.data.people import person_of
+        from dpbo_core.data.people import person_identifier
 
-        weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
+        weights = person_weights([person_identifier(cell) for cell in table.cells_of(name)])
     if weights is None:
         return problem, np.ones(table.n_records)
     return replace(problem, baseline_by="persons"), weights
@@ -219,10 +219,10 @@ def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | N
     check_n_validation(spec, table.n_records)
     if people is None:
         return table
-    from dpbo_core.data.people import uncounted
+    from dpbo_core.data.people import surplus_mask
 
     data.check_record_count(len(people), table.n_records)
-    return table.with_broken(uncounted(people, spec.privacy.max_records_per_person))
+    return table.with_broken(surplus_mask(people, spec.privacy.max_records_per_person))
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target: str) -> PublicHalf:

@@ -23,7 +23,7 @@ from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.reservation import Check, Reservation
-from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
+from dpbo_core.mechanisms.noise import Mechanism, Noise, rehearse_draws, standing_of
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.named_parts import library_version
@@ -180,7 +180,7 @@ def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuer
     """
     for one in (query, *follow_ups):
         _check_guarantee(one)
-        try_out(one.draws)
+        rehearse_draws(one.draws)
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
     if context.ledger.reserved(query.key.fingerprint) is None:
         context.if_useless.check(together(query, *follow_ups))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.data.addresses import FolderAddress, is_address, parse_place
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
@@ -125,7 +125,9 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
     section = spec.data
     if not method.hides_evaluations or section.divided is None:
         return
-    if is_address(section.validation_file) and isinstance(place_of(Path(), section.validation_file), FolderAddress):
+    if is_address(section.validation_file) and isinstance(
+        parse_place(Path(), section.validation_file), FolderAddress
+    ):
         raise StudyInvalid(
             f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
             cause="each scoring asks the store for every part, and whoever runs the store could count",

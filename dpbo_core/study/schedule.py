@@ -11,13 +11,13 @@ from pathlib import Path
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Filter, compose
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
 from dpbo_core.ledger.name_patterns import fields_of, is_pattern
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import plan_study
 
-MOST = 1_000  # editions that are counted, for which any method says "many"
+MAX_COUNTED_EDITIONS = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
@@ -37,7 +37,7 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
         return spec.replace(budget=cap.replace(editions=1))
     editions = 1
     with suppress(DpboError):  # whoever runs the study says so
-        many = spec.replace(budget=cap.replace(editions=MOST))
+        many = spec.replace(budget=cap.replace(editions=MAX_COUNTED_EDITIONS))
         editions = editions_held(
             PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
         )
@@ -54,9 +54,9 @@ def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
     """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
     price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
-    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING
+    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], ZERO_TOTAL
     each = filtered.after(draws, price).units
-    while editions < MOST:
+    while editions < MAX_COUNTED_EDITIONS:
         total, filtered = total + price, replace(filtered, units=filtered.units + each)
         if not budget.admits(total, unit, filtered):
             break

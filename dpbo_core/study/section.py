@@ -18,9 +18,9 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.privacy.amounts import is_unicode
 from dpbo_core.search.search_space import Value
 
-LARGEST_NUMBER = int(sys.float_info.max)
+MAX_NUMBER = int(sys.float_info.max)
 MAX_SHOWN = 60  # characters of a value in a message
-FINITE = "give a finite number"
+FINITE_REMEDY = "give a finite number"
 T = TypeVar("T")
 
 
@@ -68,7 +68,7 @@ class Section(BaseModel):
         return {key: _listed(value) for key, value in self if value is not None}
 
 
-def limited(remedy: str = FINITE, **bounds: Any) -> Any:
+def limited(remedy: str = FINITE_REMEDY, **bounds: Any) -> Any:
     """The limits of a field as Pydantic takes them (gt, ge, lt, le, allow_inf_nan), and what to do beyond them."""
     return Field(json_schema_extra={"remedy": remedy}, **bounds)
 
@@ -123,7 +123,7 @@ PlainList = Annotated[tuple[Value, ...], _values()]
 PlainTable = Annotated[Mapping[str, Value], _values(table=True)]
 StatedList = Annotated[tuple[Any, ...], _values(nested=True)]
 StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True)]
-LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+TUPLE_VALIDATOR = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 
 
 def _listed(value: Any) -> Any:
@@ -133,13 +133,13 @@ def _listed(value: Any) -> Any:
     return list(map(_listed, value)) if isinstance(value, list | tuple) else value
 
 
-_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
-_TYPES = ("string_type", "bool_type", "int_type", "float_type", "tuple_type")
+_TYPE_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+_TYPE_ERRORS = ("string_type", "bool_type", "int_type", "float_type", "tuple_type")
 
 
 def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     """Our message for what Pydantic refused in a section: an unknown key first, then a type, then the rest."""
-    order = {"extra_forbidden": 0, **dict.fromkeys(_TYPES, 1), "missing": 2}
+    order = {"extra_forbidden": 0, **dict.fromkeys(_TYPE_ERRORS, 1), "missing": 2}
     first = min(errors, key=lambda one: order.get(one["type"], 3))
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
@@ -149,7 +149,7 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     key, where, field = f"{section.heading}.{name}", f"[{section.heading}] {name}", section.model_fields[name]
     parts = (*_parts(field.annotation), field)
     kinds = [part for part in parts if isinstance(part, type)]
-    beyond = next((one for one in errors if one["loc"][0] == name and one["type"] not in _TYPES), None)
+    beyond = next((one for one in errors if one["loc"][0] == name and one["type"] not in _TYPE_ERRORS), None)
     refused = (beyond or first).get("ctx", {}).get("error")
     if isinstance(refused, StudyInvalid):
         what = refused.what.replace("{key}", key).replace("{where}", where)
@@ -158,11 +158,11 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     if names and isinstance(value, str):
         return unknown_name(key, value, names)
     if beyond is None or beyond["type"] == "literal_error":
-        wanted = " or ".join(word for kind, word in _WORDS.items() if kind in (*kinds, *map(type, names)))
+        wanted = " or ".join(word for kind, word in _TYPE_WORDS.items() if kind in (*kinds, *map(type, names)))
         wanted = "a list of texts" if tuple in kinds else wanted
         shown = str(value)[:MAX_SHOWN]
         return StudyInvalid(f"{where} = {shown!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}")
-    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE)
+    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE_REMEDY)
     text = repr(float(value) if float in kinds and type(value) is int else value)
     return StudyInvalid(f"{key} = {text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}…'}", remedy=remedy)
 
@@ -222,7 +222,7 @@ def no_number(key: str) -> StudyInvalid:
 def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
     """Refuse, at any depth of a study's tables, numbers that no double reaches, and texts that are no UTF-8."""
     for place, item in _plain_values(value, where):
-        if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
+        if type(item) is int and not -MAX_NUMBER <= item <= MAX_NUMBER:
             raise no_number(place)
         if texts and isinstance(item, str) and not item.isascii() and not is_unicode(item):
             raise StudyInvalid(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dpbo_core.data.content import key_of
+from dpbo_core.data.content import content_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem, Trainer
@@ -107,7 +107,9 @@ def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
 
 def _structure(point: Mapping[str, Any]) -> str:
     """Return the key of a point's structure: of a number its type alone."""
-    return repr([(name, type(v).__name__ if type(v) in (int, float) else key_of(v)) for name, v in point.items()])
+    return repr(
+        [(name, type(v).__name__ if type(v) in (int, float) else content_key(v)) for name, v in point.items()]
+    )
 
 
 def _spread(indices: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@
 
 import math
 
-LEVEL = 0.9
+CONFIDENCE_LEVEL = 0.9
 _HALVINGS = 60
 
 
@@ -24,12 +24,12 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
 
     def end(bound: float) -> float:
         """Return the end of the interval towards `bound`, found by halving, or `bound` where it is inside."""
-        if _probability_of_likelier(bound, observed, deviation, top) <= LEVEL:
+        if _probability_of_likelier(bound, observed, deviation, top) <= CONFIDENCE_LEVEL:
             return bound
         inside, outside = best, bound
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2.0
-            if _probability_of_likelier(middle, observed, deviation, top) <= LEVEL:
+            if _probability_of_likelier(middle, observed, deviation, top) <= CONFIDENCE_LEVEL:
                 inside = middle
             else:
                 outside = middle

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from dpbo_core.theorems import srinivas_2010
 
 Calibration = Literal["published", "corrected"]
-_UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensitivity is never rounded down
+_ROUND_UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensitivity is never rounded down
 
 
 def similarity_bound(
@@ -53,7 +53,7 @@ def similarity_bound(
     Holds when: Assumption 1 with known k₁ (taken on by the caller); `score_change` holds without it.
     Source: the proof of Theorem 1, equation (4); Algorithm 1, line 9.
     """
-    return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _UP, score_change)
+    return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _ROUND_UP, score_change)
 
 
 def theorem_1_sensitivity(
@@ -89,8 +89,10 @@ def theorem_1_sensitivity(
         ),
     )
     if calibration == "published":
-        return (2.0 * math.sqrt(srinivas_2010.beta(n_candidates=N, step=n_steps + 1, delta=delta / 2.0)) + c) * _UP
-    return (2.0 * math.sqrt(2.0 * math.log(3.0 * N / delta)) + c) * _UP
+        return (
+            2.0 * math.sqrt(srinivas_2010.beta(n_candidates=N, step=n_steps + 1, delta=delta / 2.0)) + c
+        ) * _ROUND_UP
+    return (2.0 * math.sqrt(2.0 * math.log(3.0 * N / delta)) + c) * _ROUND_UP
 
 
 def corollary_1_weights(
@@ -159,7 +161,7 @@ def theorem_3_sensitivity(
         score_change=math.inf if calibration == "published" else score_change,
     )
     q = noise_bound(n_steps=n_steps, delta=delta, noise_variance=noise_variance, calibration=calibration)
-    return (omega_over_t + c + q) * _UP
+    return (omega_over_t + c + q) * _ROUND_UP
 
 
 def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: Calibration) -> float:
@@ -179,8 +181,8 @@ def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibratio
     """
     sigma = math.sqrt(noise_variance)
     if calibration == "published":
-        return sigma * math.sqrt(8.0 * math.log(3.0 / delta)) * _UP
-    return 2.0 * sigma * math.sqrt(2.0 * math.log(5.0 * n_steps / delta)) * _UP
+        return sigma * math.sqrt(8.0 * math.log(3.0 / delta)) * _ROUND_UP
+    return 2.0 * sigma * math.sqrt(2.0 * math.log(5.0 * n_steps / delta)) * _ROUND_UP
 
 
 def average_regret(
@@ -271,7 +273,7 @@ def theorem_5_sensitivity(
     c = similarity_bound(
         n_events=2.0 * n_candidates, delta=delta, dataset_similarity=dataset_similarity, score_change=score_change
     )
-    return (rate + c) * _UP
+    return (rate + c) * _ROUND_UP
 
 
 def corollary_3_scale(*, sensitivity: float, epsilon: float) -> float:

@@ -16,7 +16,7 @@ in `test_watch_privacy`. Theorem 5 halves the noise ν_i where all queries move 
 neighbours. The records of one person need not be the same in two tables, so theirs may move either way: not used.
 """
 
-COMPARISONS = 2.0 ** (2.0 / 3.0)  # ε₂/ε₁ at c = 1
+COMPARISON_RATIO = 2.0 ** (2.0 / 3.0)  # ε₂/ε₁ at c = 1
 
 
 def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
@@ -27,10 +27,10 @@ def theorem_4_epsilons(*, epsilon_units: int) -> tuple[int, int]:
     Holds when: the queries may be chosen after seeing earlier answers; every answer is one bit, and after the first
     query above none is given. Source: Theorem 4 and section 4.2.
     """
-    comparisons = int(epsilon_units * (COMPARISONS / (1.0 + COMPARISONS)))
+    comparisons = int(epsilon_units * (COMPARISON_RATIO / (1.0 + COMPARISON_RATIO)))
     return epsilon_units - comparisons, comparisons
 
 
 def theorem_4_epsilon(*, sensitivity: float, comparison_scale: float) -> float:
     """The whole ε = ε₁ + ε₂ of comparisons whose noise has the scale 2Δ/ε₂, split by `theorem_4_epsilons`."""
-    return 2.0 * sensitivity / comparison_scale * (1.0 + 1.0 / COMPARISONS)
+    return 2.0 * sensitivity / comparison_scale * (1.0 + 1.0 / COMPARISON_RATIO)

@@ -38,7 +38,7 @@ class Probe:
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """Try what a child must not do, the `ATTEMPTS` entry that the row names; then the label 1, shape (1,)."""
-        ATTEMPTS[int(rows[0, 0])]()
+        FORBIDDEN_CALLS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 
 
@@ -48,7 +48,7 @@ def _read_clock() -> None:
         raise ValueError
 
 
-ATTEMPTS: tuple[Callable[[], Any], ...] = (
+FORBIDDEN_CALLS: tuple[Callable[[], Any], ...] = (
     lambda: None,
     lambda: time.sleep(0.001),
     _read_clock,
@@ -63,7 +63,7 @@ ATTEMPTS: tuple[Callable[[], Any], ...] = (
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
 _CELLS = 2  # in the place of that: bytes of pickled cells, and the number's flag beside it
-REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
+N_REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
 _RESULT = struct.Struct("<q")
 _LENGTH = struct.Struct("<q")
 
@@ -147,7 +147,7 @@ def rehearse() -> None:
     """Score a row of zeros with a probe, so that children need not fill the caches again."""
     model = pickle.dumps(Probe()), pickle.dumps(Correct())
     row = Record(np.zeros(1), np.zeros(1, dtype=np.int64)).to_bytes()
-    for _ in range(REHEARSALS):
+    for _ in range(N_REHEARSALS):
         source, sink = os.pipe()
         os.write(sink, row)
         os.close(sink)

@@ -28,7 +28,7 @@ from dpbo.features.isolation.limits import Limits
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID
 
-BASE = ("dpbo_core.models.scores.accuracy",)
+BASE_MODULES = ("dpbo_core.models.scores.accuracy",)
 
 
 class Engine:
@@ -42,12 +42,12 @@ class Engine:
         """
         self._lock, self._handles = threading.Lock(), [Handle(cpu) for cpu in cores()]
         self._finalizer = weakref.finalize(self, _close_in_owner, self._handles, os.getpid())
-        modules, needed = [*BASE, *modules], [*needed]
+        modules, needed = [*BASE_MODULES, *modules], [*needed]
         with ThreadPoolExecutor(len(self._handles)) as pool:
             messages = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
         if any(messages):
             self.close()
-            raise not_to_be_had(next(message for message in messages if message))
+            raise unavailable_modules(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
         """Return each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if
@@ -129,7 +129,7 @@ def cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-def not_to_be_had(why: str) -> StudyInvalid:
+def unavailable_modules(why: str) -> StudyInvalid:
     """Return the error to raise where records cannot be scored in processes of their own, and `why`."""
     return StudyInvalid(
         'rowwise = "enforced" is not to be had here',

@@ -18,7 +18,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_TSC, _PR_TSC_SIGSEGV = 1, 4, 26, 2
 _MADV_WIPEONFORK = 18
-_FATAL = (
+_FATAL_SIGNALS = (
     signal.SIGSYS,
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -30,9 +30,9 @@ _FATAL = (
 _CLOCK_PAGES = "[vvar"
 _MAP_FIXED = 0x10
 _ZEROS_AT = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-_SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-_KILL = int(signal.SIGKILL)
-_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLOCK_FUNCTIONS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_KILL_SIGNAL = int(signal.SIGKILL)
+_CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Limits:
 
 def stop_the_clocks() -> None:
     """Replace this process's functions of `time` by ones that return 0, for later imports too."""
-    for name in _SECONDS:
+    for name in _CLOCK_FUNCTIONS:
         setattr(time, name, lambda: 0.0)
         setattr(time, f"{name}_ns", lambda: 0)
 
@@ -98,7 +98,7 @@ def _memory_mappings() -> list[tuple[int, int, str]]:
     return mappings
 
 
-class _Nothing:
+class _NullStream:
     """A stream that drops what it is given."""
 
     encoding, errors, closed = "utf-8", "replace", False
@@ -123,9 +123,9 @@ def silence(libc: ctypes.PyDLL) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     handler = ctypes.cast(libc._exit, ctypes.c_void_p)  # libc's name for it
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-    for number in _FATAL:
+    for number in _FATAL_SIGNALS:
         libc.signal(number, handler)
-    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = _Nothing()  # type: ignore[misc, assignment]
+    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = _NullStream()  # type: ignore[misc, assignment]
 
 
 def bound(memory: int) -> None:
@@ -143,7 +143,7 @@ def bound_memory(memory: int) -> None:
 
 def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
     """Limit this child to so many CPU seconds, and have it end when its parent ends."""
-    libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, _KILL_SIGNAL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
@@ -158,7 +158,7 @@ class Copier:
         self._page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(_MADV_WIPEONFORK)
         self._page[0] = 1
-        self._arguments = (_CLONE[machine], int(signal.SIGCHLD), 0, 0, 0, 0)
+        self._arguments = (_CLONE_NUMBERS[machine], int(signal.SIGCHLD), 0, 0, 0, 0)
         self._call = libc.syscall
         self._call.argtypes, self._call.restype = [ctypes.c_long] * 6, None
 

@@ -10,12 +10,12 @@ from dpbo.features.objective import KIND
 from dpbo.features.objective.price import ObjectivePrice, Score
 from dpbo.features.objective.score_session import OpenObjective, ScoreSession
 from dpbo.features.objective.submission import (
-    SUBMITTED,
+    SUBMISSION_ASSUMPTIONS,
     Submission,
+    build_silenced,
     digest_of,
     prediction_columns,
     predictions_in_memory,
-    quietly,
     submitted_model,
     submitted_predictions,
 )
@@ -81,7 +81,7 @@ def open_objective(
     """
     check_public_sources(split.sources(), run.ledger)
     public = split.public(problem)
-    submitted = tuple(name for name in SUBMITTED if name in spec.accepts)
+    submitted = tuple(name for name in SUBMISSION_ASSUMPTIONS if name in spec.accepts)
     price = ObjectivePrice(public.problem, section.scores, section.choice_share, submitted)
     check_accepted(spec, price.plan(), public.problem.unlisted)
     split.check(public)
@@ -146,7 +146,7 @@ class ObjectiveHandle(ABC):
             """Return the model, tried on the public rows."""
             return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
 
-        return self._session.submit(quietly(made, model, scored=self._session.scored))
+        return self._session.submit(build_silenced(made, model, scored=self._session.scored))
 
     @without_frames
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:

@@ -12,7 +12,7 @@ from dpbo_core.search.search_space import Axis, Categorical, Integer, SearchSpac
 
 Scalar = bool | int | float | str | None
 Parameters = Mapping[str, Scalar]
-LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
+MAX_TEXT_LENGTH = 4096  # characters of hyperparameters, which the ledger keeps
 
 
 def parameters_of(values: Any) -> dict[str, Scalar]:
@@ -26,9 +26,10 @@ def parameters_of(values: Any) -> dict[str, Scalar]:
             f"the hyperparameters are a {type(values).__name__}", remedy='ask with a dict, {"C": 1.0} say'
         )
     parameters = {str(name): _checked_scalar(str(name), value) for name, value in values.items()}
-    if len(canonical_text(parameters)) > LONGEST:
+    if len(canonical_text(parameters)) > MAX_TEXT_LENGTH:
         raise StudyInvalid(
-            f"the hyperparameters have more than {LONGEST:,} characters", remedy="ask with fewer or shorter values"
+            f"the hyperparameters have more than {MAX_TEXT_LENGTH:,} characters",
+            remedy="ask with fewer or shorter values",
         )
     return parameters
 

@@ -45,7 +45,7 @@ from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, E
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, PrivacyPlan, Release, Spend
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
-CHOICE = "choice among what was asked"
+CHOICE_DRAW = "choice among what was asked"
 EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; whoever asks post-processes",
@@ -105,7 +105,7 @@ class ObjectivePrice:
         if number is not None:
             drawn.append((number.spend(ALL_PAIRS), number))
         drawn += [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
-        return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE), choice))
+        return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE_DRAW), choice))
 
     def plan(self) -> PrivacyPlan:
         """The price of all n scores and the choice, if requests depend on releases and public facts alone."""
@@ -181,7 +181,7 @@ def objective_shown(release: Release) -> CertificateRules:
             raise ValueError(ALL_PAIRS)
         draws[ALL_PAIRS] = tuple(DiscreteGaussian.WORTH)
     if release.facts["choice_share"] != 0.0:
-        draws[CHOICE] = (PERMUTE_AND_FLIP,)
+        draws[CHOICE_DRAW] = (PERMUTE_AND_FLIP,)
     return CertificateRules(
         draws, one_unit_moves(release), assumptions=(PUBLIC_QUESTIONS.name,), relations=relations_of(release)
     )

@@ -26,7 +26,7 @@ from dpbo.features.objective.parameters import (
     read_parameters,
 )
 from dpbo.features.objective.price import (
-    CHOICE,
+    CHOICE_DRAW,
     ObjectivePrice,
     Score,
     best_caption,
@@ -40,7 +40,7 @@ from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, unit_drawn, unit_of
+from dpbo_core.methods.pair_draws import DEFAULT_PUBLIC_SCORE, Unit, in_pairs, on_grid, unit_drawn, unit_of
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scorable import ScorableModel
@@ -274,7 +274,9 @@ class ScoreSession(Opaque):
             """Return the exact integer of the model, worked out at the first call and kept."""
             if not sums:
                 total = scored(records)
-                sums.append(shifted(total, records.pairs(), on_grid(USUAL)) if self._counts else total)
+                sums.append(
+                    shifted(total, records.pairs(), on_grid(DEFAULT_PUBLIC_SCORE)) if self._counts else total
+                )
             return sums[0]
 
         draws = self._draws()
@@ -303,7 +305,7 @@ class ScoreSession(Opaque):
 
     def _choice_made(self) -> int | None:
         """The index, in the order of drawing, of the score that the final choice drew; None if it drew none."""
-        drawn = self._recorded().get(CHOICE)
+        drawn = self._recorded().get(CHOICE_DRAW)
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
@@ -315,7 +317,7 @@ class ScoreSession(Opaque):
             """Return the exact scores of all points, sealed."""
             return evaluate_all(records, models).vector
 
-        return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
+        return int(charge.draw(self._spends[CHOICE_DRAW], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         """Return the Gaussian process posterior of the scores at these points."""
@@ -334,7 +336,7 @@ class ScoreSession(Opaque):
         if pairs is None or number is None:
             return unit_of(problem)
         drawn = self._recorded().get(ALL_PAIRS)
-        return unit_drawn(pairs, 0 if drawn is None else drawn[0]["draw"], number, on_grid(USUAL))
+        return unit_drawn(pairs, 0 if drawn is None else drawn[0]["draw"], number, on_grid(DEFAULT_PUBLIC_SCORE))
 
     @property
     def _counts(self) -> bool:

@@ -46,9 +46,9 @@ from dpbo_core.study.prediction_half import candidate_columns, names_classes
 from dpbo_core.study.public_half import PublicHalf, TableSplit
 
 MODEL, TABLE = "submitted model", "submitted predictions"  # in the place of hyperparameters
-COLUMN = "prediction"
-POINT = {"candidate": COLUMN}
-SUBMITTED = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
+PREDICTION_COLUMN = "prediction"
+PREDICTION_POINT = {"candidate": PREDICTION_COLUMN}
+SUBMISSION_ASSUMPTIONS = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +115,7 @@ def submitted_model(
     return Submission(canonical_text({MODEL: digest}), needs, trained, lambda _: split.sensitive(half))
 
 
-def quietly(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
+def build_silenced(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
     """Return what `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it
     raises told, unless all of it is on the list.
 
@@ -148,7 +148,7 @@ def submitted_predictions(
         raise StudyInvalid("the predictions have no name", remedy="name them, as a team and a number say")
     regression, width = public.problem.model.regression, len(columns.feature_names)
     trainer = PredictionsTrainer(
-        {COLUMN: tuple(range(width))},
+        {PREDICTION_COLUMN: tuple(range(width))},
         width,
         _score_of_predictions(public),
         regression,
@@ -163,7 +163,7 @@ def submitted_predictions(
         return records.with_rows(Sensitive(columns.rows(table())))
 
     text = canonical_text(parameters_of({TABLE: name}))
-    return Submission(text, (ROWWISE_PREDICTIONS.name,), trainer.train(POINT), joined)
+    return Submission(text, (ROWWISE_PREDICTIONS.name,), trainer.train(PREDICTION_POINT), joined)
 
 
 def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -> PredictionColumns:
@@ -185,7 +185,7 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
             "predictions are handed in for records of one file, and here they are the parts of a folder",
             remedy="hand in the model, which is taken from part to part",
         )
-    names = candidate_columns((COLUMN,), classes, score)[COLUMN]
+    names = candidate_columns((PREDICTION_COLUMN,), classes, score)[PREDICTION_COLUMN]
     return PredictionColumns.of(names, public.target, classes, of_classes=names_classes(classes, score))
 
 

@@ -27,8 +27,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.atomically import replace_atomically
 
 MAX_MESSAGE_BYTES = 65_536  # bytes of a message; ours have about 400
-FORMAT = 1
-HUGE = 1e100  # the search squares what it is told
+FORMAT_VERSION = 1
+MAX_ANSWER = 1e100  # the search squares what it is told
 
 M = TypeVar("M", "Query", "Answer")
 
@@ -81,7 +81,9 @@ class Answer:
 
     def __post_init__(self) -> None:
         _refuse_bad_fields(self)
-        if not (_is_hex(self.query, 64) and abs(self.value) <= HUGE and 0.0 <= self.noise_scale <= HUGE):
+        if not (
+            _is_hex(self.query, 64) and abs(self.value) <= MAX_ANSWER and 0.0 <= self.noise_scale <= MAX_ANSWER
+        ):
             raise ValueError("an answer needs its query's digest and numbers that can be squared")
 
     @classmethod
@@ -165,13 +167,13 @@ def _parse_message(kind: type[M], text: bytes) -> M | None:
         message = kind(**values)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    expected = document["kind"] == kind.kind and document["format"] == FORMAT
+    expected = document["kind"] == kind.kind and document["format"] == FORMAT_VERSION
     return message if expected and document["digest"] == digest(message) else None
 
 
 def _message_content(message: Query | Answer) -> dict[str, Any]:
     """Return a message's kind, format and fields as JSON: what its digest is of."""
-    return {"kind": message.kind, "format": FORMAT, **asdict(message)}
+    return {"kind": message.kind, "format": FORMAT_VERSION, **asdict(message)}
 
 
 def _refuse_bad_fields(message: Query | Answer) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbo.features.outsourced.messages import (
-    HUGE,
+    MAX_ANSWER,
     Answer,
     Query,
     digest,
@@ -27,7 +27,7 @@ from dpbo.features.outsourced.messages import (
 from dpbo.features.outsourced.modeler import DELTA_UCB, Modeler, Prior, RowAnswer
 from dpbo_core.errors import StudyInvalid
 
-FORMAT = 1
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,12 @@ class Settings:
         p = self.prior
         if p is None:
             return
-        positive = 0.0 < p.lengthscale < HUGE and 0.0 < p.variance < HUGE and 0.0 <= p.noise_variance < HUGE
-        if not (positive and abs(p.mean) < HUGE):
+        positive = (
+            0.0 < p.lengthscale < MAX_ANSWER
+            and 0.0 < p.variance < MAX_ANSWER
+            and 0.0 <= p.noise_variance < MAX_ANSWER
+        )
+        if not (positive and abs(p.mean) < MAX_ANSWER):
             raise StudyInvalid(
                 "the prior's numbers are not possible",
                 cause="a lengthscale and a variance are positive, a noise variance is at least 0",
@@ -247,7 +251,7 @@ def _parse_state(text: bytes) -> State | None:
     """Return the search in the JSON text of a state file; None where it is damaged."""
     try:
         document = json.loads(text)
-        if document.pop("format") != FORMAT:
+        if document.pop("format") != FORMAT_VERSION:
             return None
         answers = tuple(RowAnswer(**one) for one in document.pop("answers"))
         prior = document.pop("prior")
@@ -259,7 +263,7 @@ def _parse_state(text: bytes) -> State | None:
         sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
         return (
             state
-            if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in answers)
+            if sound and all(abs(one.value) <= MAX_ANSWER and 0 <= one.noise_scale <= MAX_ANSWER for one in answers)
             else None
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):
@@ -268,7 +272,7 @@ def _parse_state(text: bytes) -> State | None:
 
 def _write_state(path: Path, state: State) -> None:
     """Write a search to its state file, atomically."""
-    document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
+    document: dict[str, Any] = {"format": FORMAT_VERSION, **asdict(state)}
     write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 
 

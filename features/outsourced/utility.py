@@ -23,8 +23,16 @@ from dpbo.features.outsourced.box import Outsourced
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.theorems import kharkovskii_2020, srinivas_2010
 
-TRIED = (3, 6, 10, 15, 20, 30, 50)  # columns, beside those that a rule names; those of the paper's tables
-MANY_ROWS = 2048  # beyond which dominance is not looked at: K is (T, T)
+DIMENSIONS_TRIED = (
+    3,
+    6,
+    10,
+    15,
+    20,
+    30,
+    50,
+)  # columns, beside those that a rule names; those of the paper's tables
+MAX_DOMINANCE_ROWS = 2048  # beyond which dominance is not looked at: K is (T, T)
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
             epsilon=box.epsilon, delta=box.delta, singular_value=expected.singular_value
         )
     dims = {
-        *TRIED,
+        *DIMENSIONS_TRIED,
         n_columns,
         *([] if not largest else [largest]),
         *([] if box.dim is None else [box.dim]),
@@ -203,7 +211,7 @@ def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.
     """
-    if T > MANY_ROWS:
+    if T > MAX_DOMINANCE_ROWS:
         return None
     nearest = 2.0 * scaled / (T ** (1.0 / d) - 1.0)
     gram = np.eye(T)

@@ -110,7 +110,7 @@ def n_columns(estimator: str, n_classes: int) -> int:
     return 1 if estimator == "logistic" else n_classes
 
 
-_HALVINGS = 50
+_MAX_HALVINGS = 50
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def largest(affordable: Callable[[float], bool]) -> float | None:
     low, high = math.log(1e-7), math.log(1e4)
     if not affordable(math.exp(low)):
         return None
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         middle = 0.5 * (low + high)
         if affordable(math.exp(middle)):
             low = middle

@@ -35,7 +35,7 @@ from dpbo.features.private_training.hypo_search import (
 )
 from dpbo.features.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import try_out
+from dpbo_core.mechanisms.noise import rehearse_draws
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, Method, Outlook
@@ -43,7 +43,7 @@ from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_s
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
-from dpbo_core.privacy.certified import RECORDS, CertificateRules
+from dpbo_core.privacy.certified import RECORD_UNITS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
@@ -229,7 +229,7 @@ class DpHypo(Method):
         """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
         base_named(options["base"])
-        units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
+        units = (PrivacyUnit.TRAINING_RECORD, *RECORD_UNITS)
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -244,7 +244,7 @@ class DpHypo(Method):
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """Return a search that has scored and drawn nothing yet."""
         trial, mechanism = self._calibrated(problem)
-        try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
+        rehearse_draws([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
         prior = informed(self.prior, problem)
         only = self._only(problem, prior) if self.trains_once else None
         trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)

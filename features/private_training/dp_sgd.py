@@ -47,7 +47,7 @@ from dpbo_core.theorems.sampled_gaussian import discrete_replace_one_renyi
 
 AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(5.0, integer=True)}
 ORDERS = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, *(float(k) for k in (5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128)))
-MOST_WEIGHTS = 2.0**40  # more than memory holds
+MAX_WEIGHTS = 2.0**40  # more than memory holds
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class DpSgd:
 def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     def step(alpha: float) -> float:
         return discrete_replace_one_renyi(
-            alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS
+            alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MAX_WEIGHTS
         )
 
     return RenyiCurve(table=tuple((alpha, steps * step(alpha) * (1.0 + 1e-15)) for alpha in ORDERS))

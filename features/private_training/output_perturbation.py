@@ -21,7 +21,13 @@ from typing import Any
 import numpy as np
 
 from dpbo.features.private_training.base import Axis, Base, PrivateModel, Sizes, pure_trial
-from dpbo.features.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
+from dpbo.features.private_training.solving import (
+    LOGISTIC_ONLY_MESSAGE,
+    check_solvable,
+    noise_of,
+    noised,
+    tolerance,
+)
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.vectors import check_vector
@@ -73,5 +79,5 @@ OUTPUT_PERTURBATION = Base(
     AXES,
     pure=True,
     models=("logistic",),
-    why_models=LOGISTIC_ONLY,
+    why_models=LOGISTIC_ONLY_MESSAGE,
 )

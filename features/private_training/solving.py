@@ -50,8 +50,8 @@ def noised(
 
 
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
-MOST_STEPS = 1_000_000
-LOGISTIC_ONLY = "its proof is for regularised logistic regression on two classes"
+MAX_STEPS = 1_000_000
+LOGISTIC_ONLY_MESSAGE = "its proof is for regularised logistic regression on two classes"
 MAX_REGULARIZATION = 1e100  # of λ: squares of the weights stay numbers
 
 
@@ -70,7 +70,7 @@ def solvable(*, n_records: int, n_features: int, regularization: float, tilt_nor
     tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)
     if not tau * n_records * regularization <= 1.0:
         return False
-    return descent_steps(regularization, tilt_norm, n_records, tau) <= MOST_STEPS
+    return descent_steps(regularization, tilt_norm, n_records, tau) <= MAX_STEPS
 
 
 def check_solvable(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpbo.features.watch.look_document import ALL, look_document
+from dpbo.features.watch.look_document import ALL_LOOKS_NOTE, look_document
 from dpbo.features.watch.looks import open_look
 from dpbo.features.watch.recorded_looks import Look
-from dpbo.features.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
+from dpbo.features.watch.watching import DAYS_PER_WEEK, WatchPlan, plan_watch, why_drowned
 from dpbo.flows.cli.release_screen import print_document
 from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefect_failed, serve_schedule
 from dpbo.flows.cli.studies import released_study
@@ -192,7 +192,7 @@ def print_plan(plan: WatchPlan) -> None:
             ),
             *_assumed(plan),
             ("noise", f"scale {plan.noise.of_look:.2g} on a look, {plan.noise.of_threshold:.2g} on its threshold"),
-            ("guarantee", named(plan.price.guarantee.in_words()) + ALL),
+            ("guarantee", named(plan.price.guarantee.in_words()) + ALL_LOOKS_NOTE),
         ]
     )
     if plan.open:
@@ -275,7 +275,7 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 def _days(chances: tuple[float, ...]) -> str:
     """Return the chance of detecting the fall within 1, 2, … days, up to a week, and the last, in words."""
-    shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= WEEK or n == len(chances)]
+    shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= DAYS_PER_WEEK or n == len(chances)]
     return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
 
 

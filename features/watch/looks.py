@@ -31,13 +31,13 @@ from dpbo.features.watch.recorded_looks import (
     recorded_look,
     tables_read,
 )
-from dpbo.features.watch.terms import THRESHOLD, Terms, look_of, noise_of
+from dpbo.features.watch.terms import THRESHOLD_NOISE, Terms, look_of, noise_of
 from dpbo.features.watch.todays_table import TodaysTable, todays_table
 from dpbo.features.watch.watching import Watching, section_of, watching
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.above_threshold import alarm
-from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded, VaultContents
 from dpbo_core.models.estimators import Model
 from dpbo_core.privacy.named_parts import library_version
@@ -115,7 +115,7 @@ def open_look(
         )
     watch = watch.with_threshold()
     opened = OpenLook(watch, name, table, watch.model())
-    try_out(opened.query.draws)
+    rehearse_draws(opened.query.draws)
     return opened
 
 
@@ -205,7 +205,7 @@ class OpenLook:
         begun = charge.record(_spend(watch, noise_of(name)), lambda: {"noise": look.identity} | tables)
         if begun["noise"] != look.identity:
             raise vault_rolled_back()
-        above = self._compare(contents, charge.recorded(THRESHOLD))
+        above = self._compare(contents, charge.recorded(THRESHOLD_NOISE))
         vault.compared(contents, name, above=above)
         _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
@@ -240,7 +240,7 @@ def _sound_contents(
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
-    terms_draw = charge.recorded(THRESHOLD)
+    terms_draw = charge.recorded(THRESHOLD_NOISE)
     try:
         contents = vault.contents()
     except Shredded:  # at an alarm, and the ledger has none
@@ -254,7 +254,7 @@ def _sound_contents(
         if any(look.above is not None for look in contents.looks.values()):
             raise ledger_rolled_back()
         terms = {"vault": contents.identity, **watch.terms.to_json()}
-        terms_draw = charge.record(_spend(watch, THRESHOLD), lambda: terms)
+        terms_draw = charge.record(_spend(watch, THRESHOLD_NOISE), lambda: terms)
     if contents.identity != terms_draw["vault"]:
         raise vault_missing()
     if any(in_vault.get(what) != identity for what, identity in begun.items()):

@@ -30,9 +30,9 @@ Reals = NDArray[np.float64]
 YEAR, SOON = 365, 5  # looks: of a year, one a day, and within which a fall is to be seen
 GOOD, FAIR = (0.01, 0.01), (0.12, 0.05)  # false alarms in a year, and falls that are not seen in time
 VERDICTS = ("good", "fair", "poor", "useless")
-USELESS = 0.5  # of the two together
-MISSED = 2.0  # how much worse a fall that is missed is than a false alarm
-TRIED = 121  # thresholds, from half the drop to twice
+USELESS_ERROR_SUM = 0.5  # of the two together
+MISS_WEIGHT = 2.0  # how much worse a fall that is missed is than a false alarm
+N_THRESHOLDS = 121  # thresholds, from half the drop to twice
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def verdict(false_alarms: float, seen: float) -> str:
     for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
         if false_alarms <= false and 1.0 - seen <= missed:
             return word
-    return "useless" if false_alarms + 1.0 - seen > USELESS else "poor"
+    return "useless" if false_alarms + 1.0 - seen > USELESS_ERROR_SUM else "poor"
 
 
 def smallest_drop(noise: Noise) -> float:
@@ -123,11 +123,11 @@ def best_threshold(drop: float, noise: Noise) -> float:
     """Return the threshold θ, in units of the score, at which a year's false alarms plus twice the missed falls of
     `drop` are least.
     """
-    tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
+    tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, N_THRESHOLDS)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop
     missed = 1.0 - _within(SOON if noise.pool == 1 else 1, above(gaps, noise.of_look, noise.of_sampling))
-    return float(tried[int(np.argmin(false + MISSED * missed))])
+    return float(tried[int(np.argmin(false + MISS_WEIGHT * missed))])
 
 
 def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpbo.features.watch import KIND, LOOK
+from dpbo.features.watch import KIND, LOOK_PREFIX
 from dpbo.features.watch.power import Noise
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
@@ -38,15 +38,15 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring.in_memory import Scorer, shifted
 from dpbo_core.privacy.amounts import allowed_units
-from dpbo_core.privacy.certified import MEANS, CertificateRules, DeclaredQuery, only_shows
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, DeclaredQuery, only_shows
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.query import fingerprint_of
 
-EVEN = 0.5  # share of positives at which pairs tell most, where nothing public says it
-LOOKS = "looks"  # the one priced draw
-THRESHOLD = "noise of the threshold"
+DEFAULT_POSITIVE_SHARE = 0.5  # share of positives at which pairs tell most, where nothing public says it
+LOOKS_DRAW = "looks"  # the one priced draw
+THRESHOLD_NOISE = "noise of the threshold"
 
 
 def noise_of(name: str) -> str:
@@ -56,7 +56,7 @@ def noise_of(name: str) -> str:
 
 def look_of(name: str) -> str:
     """Return the ledger's name for the yes or no that the private check `name` releases."""
-    return f"{LOOK}{name}"
+    return f"{LOOK_PREFIX}{name}"
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class PairMeasure:
 def measure_of(problem: Problem, k: int) -> MeanMeasure | PairMeasure:
     """What a watch compares: pairs if the study's score counts pairs, else a mean; k records a person at most."""
     if isinstance(problem.score, PairScore):
-        share = problem.positives if problem.positives is not None else EVEN
+        share = problem.positives if problem.positives is not None else DEFAULT_POSITIVE_SHARE
         least = 1.0 / (problem.n_training if problem.trainer is not None else 2)
         return PairMeasure(k, min(max(share, least), 1.0 - least))
     return MeanMeasure(k, problem.score_range)
@@ -291,12 +291,12 @@ def watch_shown(release: Release) -> CertificateRules:
     if not (type(k) is type(least) is int and k >= 1 and least >= 1 and float(per_record) > 0.0):
         raise ValueError("facts")
     sensitivity = float(per_record) * min(k, least) / least
-    return CertificateRules({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
+    return CertificateRules({LOOKS_DRAW: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEAN_RELATIONS)
 
 
 QUERY = DeclaredQuery(
     watch_shown,
-    round_prefix=LOOK,
+    round_prefix=LOOK_PREFIX,
     unreleased=(
         "no look has raised the alarm, which is its release",
         "a watch releases a bit a look, and ends with the first alarm",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dpbo.features.watch.terms import Terms
 from dpbo_core.data import read_header
-from dpbo_core.data.addresses import is_address, parts_of, place_of
+from dpbo_core.data.addresses import is_address, list_parts, parse_place
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
@@ -224,7 +224,7 @@ def _counted(spec: StudySpec, folder: str | Path) -> StudySpec:
     shown, files = spec.data.validation_file, spec.data.divided
     if files is None or files.person_count is not None:
         return spec
-    path = place_of(folder, shown)
-    parts = parts_of(path, shown_as=shown) or (path,)
+    path = parse_place(folder, shown)
+    parts = list_parts(path, shown_as=shown) or (path,)
     headers = [read_header(part, mode=SENSITIVE_FILE, shown_as=shown) for part in parts]
     return spec.replace(data=files.with_records(sum(header.n_records for header in headers)))

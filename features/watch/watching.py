@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dpbo.features.watch.power import VERDICTS, Noise, Power, best_threshold, power, smallest_drop
 from dpbo.features.watch.terms import (
-    LOOKS,
-    THRESHOLD,
+    LOOKS_DRAW,
+    THRESHOLD_NOISE,
     MeanMeasure,
     PairMeasure,
     Terms,
@@ -17,7 +17,7 @@ from dpbo.features.watch.terms import (
     watch_key,
 )
 from dpbo.features.watch.todays_table import check_watchable, counted_of, least_of, rows_in_pool, tables_of
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import parse_place
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -43,9 +43,9 @@ EVIDENCE = Evidence(
     "2017, Theorem 4)",
 )
 
-WEEK = 7  # days
-CADENCES = (1, WEEK, 30)  # tables, one a day: a day, a week, a month
-ROUNDING = 1e-9  # of a reference that was put back from the metric's unit
+DAYS_PER_WEEK = 7  # days
+CADENCE_DAYS = (1, DAYS_PER_WEEK, 30)  # tables, one a day: a day, a week, a month
+REFERENCE_TOLERANCE = 1e-9  # of a reference that was put back from the metric's unit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +84,7 @@ class Watching:
         apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
         assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
         guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=Scope.PAIRS, assumptions=assumptions)
-        return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS),))
+        return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS_DRAW),))
 
     @property
     def spread(self) -> float:
@@ -136,7 +136,7 @@ def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection)
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
-    beside = tuple(place_source(place_of(context.folder, name)) for name in tables_of(section, context.folder))
+    beside = tuple(place_source(parse_place(context.folder, name)) for name in tables_of(section, context.folder))
     run = Run.of(spec, context, *beside)
     public = run.public
     tuned = replay(run.key, context)
@@ -145,7 +145,7 @@ def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection)
     counted = counted_of(public.problem)
     key = watch_key(spec, digest_of_released(run.key), counted, section.edition)
     stated = _in_range(section, _reference(section, tuned), public.problem)
-    recorded = context.ledger.drawn(key.fingerprint).get(THRESHOLD)
+    recorded = context.ledger.drawn(key.fingerprint).get(THRESHOLD_NOISE)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
         check_terms(section, terms, stated)
@@ -212,8 +212,8 @@ def plan_watch(
         spread=spread if isinstance(measure, MeanMeasure) else None,
         power=power(terms.drop, noise, theta),
         smallest=smallest_drop(noise),
-        compared={pool: _power_of(watch, pool) for pool in CADENCES},
-        recurring=rows_in_pool(problem, WEEK, accepts) > problem.max_records_per_person,
+        compared={pool: _power_of(watch, pool) for pool in CADENCE_DAYS},
+        recurring=rows_in_pool(problem, DAYS_PER_WEEK, accepts) > problem.max_records_per_person,
         open=watch.fixed,
         share=measure.share if isinstance(measure, PairMeasure) else None,
     )
@@ -284,7 +284,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
         )
     if reference is None:
         return None
-    if not -ROUNDING * top <= reference <= top * (1.0 + ROUNDING):
+    if not -REFERENCE_TOLERANCE * top <= reference <= top * (1.0 + REFERENCE_TOLERANCE):
         raise StudyInvalid(
             f"watch.reference = {section.reference:g} is no value of this score",
             cause="it is in the metric's own unit, and not in per cent",

@@ -13,18 +13,18 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
-from dpbo_core.ledger.accounting.edition_price import CLOSE, room_in_words
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.edition_price import SHOWN_TOLERANCE, room_text
 from dpbo_core.ledger.accounting.forecast import Forecast, Stream
 from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import rounds_of
 
-SHOWN_STUDIES = 3  # whose room is said: those that were charged last
-NEWEST = 20  # entries of a dataset that are shown; --json has all
-HEADER = ("study", "edition", "method", "ε", "δ", "released")
-EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
+N_STUDIES_SHOWN = 3  # whose room is said: those that were charged last
+N_ENTRIES_SHOWN = 20  # entries of a dataset that are shown; --json has all
+COLUMN_NAMES = ("study", "edition", "method", "ε", "δ", "released")
+EMPTY_LEDGER_MESSAGE = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
 
 class BudgetGroup(TyperGroup):
@@ -77,7 +77,7 @@ def show_accounts(
 
 def _why_less(account: Account) -> str:
     total = account.sum_of_entries
-    if account.spent_epsilon[0] > (1.0 - CLOSE) * total:
+    if account.spent_epsilon[0] > (1.0 - SHOWN_TOLERANCE) * total:
         return ""
     return f"its entries' ε add up to {total:.3g}; the noise of many draws adds up to less"
 
@@ -139,7 +139,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
     """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries."""
     screen = Screen()
     if not accounts:
-        screen.say(EMPTY)
+        screen.say(EMPTY_LEDGER_MESSAGE)
     for place, account in enumerate(accounts):
         if place:
             screen.say()
@@ -151,10 +151,10 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
                 screen.say(f"  {_room(account)}")
             if less := _why_less(account):
                 screen.say(f"  {less}")
-            entries = account.entries[-NEWEST:]
+            entries = account.entries[-N_ENTRIES_SHOWN:]
             if len(entries) < len(account.entries):
                 screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json has every one")
-            screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
+            screen.table(COLUMN_NAMES, [_cells(entry) for entry in entries], left=3, wraps=0)
             for line in _unfinished(entries):
                 screen.say(f"  {line}")
             for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
@@ -192,8 +192,8 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
 
 
 def _room(account: Account) -> str:
-    newest = list(account.editions.items())[-SHOWN_STUDIES:]
-    studies = [f"{named(study)}: {room_in_words(count)}" for study, count in reversed(newest)]
+    newest = list(account.editions.items())[-N_STUDIES_SHOWN:]
+    studies = [f"{named(study)}: {room_text(count)}" for study, count in reversed(newest)]
     return f"{'; or '.join(studies)}, each at what its newest cost with its report"
 
 
@@ -242,7 +242,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
     """Print each account in a line, its burn-down, and what is refused first."""
     screen = Screen()
     if not forecasts:
-        screen.say(EMPTY)
+        screen.say(EMPTY_LEDGER_MESSAGE)
     for place, (account, burn_down) in enumerate(forecasts):
         if place:
             screen.say()
@@ -264,7 +264,7 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
         if left:
             yield f"{screen.spark([burn_down.limit, *left, 0.0])}  {words}"
     for stream, more in burn_down.streams:
-        count = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or more"
+        count = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or more"
         yield f"{named(stream.name)} ({named(stream.newest.method)}), every {_duration(stream.every)}: {count} more"
     yield _end_in_words(burn_down.ends, burn_down.refused)
 

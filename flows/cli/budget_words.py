@@ -23,12 +23,12 @@ from dpbo_core.ledger.accounting.account import Entry
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.operators import Code
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 
-LINES = 5  # of what ran last
+N_RUNS_SHOWN = 5  # of what ran last
 
 
 @budget_app.command("set")
@@ -117,7 +117,7 @@ def allow(
         new = ledger.allow_code(dataset, Code(role, what))
         may = "may be scored by" if role == "score" else "Prefect's runs may import"
     elif role in ("training", "model"):
-        source = file_source(what, PUBLIC if role == "training" else MODEL)
+        source = file_source(what, PUBLIC_ROLE if role == "training" else MODEL_ROLE)
         new, shown = ledger.allow_reading(dataset, source), f"{source} as {source.role}"
         may = "Prefect's runs may read"
     else:
@@ -135,7 +135,7 @@ def publish(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
 ) -> None:
     """Say for ever that a file's records are public: it may be read so, and every later release says it."""
-    source = file_source(file, PUBLIC)
+    source = file_source(file, PUBLIC_ROLE)
     if not source.marks:
         raise StudyInvalid(f"there is no file {str(file)!r}", remedy="name the file whose records are public")
     new = own_ledger().publish(dataset, source)
@@ -156,10 +156,10 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pa
 
 def _source(text: str) -> Source:
     """The source that "memory", a bundled set's name, an address or URL#table, else a file's path, stands for."""
-    from dpbo_core.data.bundled import SIZES
+    from dpbo_core.data.bundled import SET_SIZES
     from dpbo_core.study.named_sources import named_source
 
-    return named_source(text, [name for name, _ in SIZES])
+    return named_source(text, [name for name, _ in SET_SIZES])
 
 
 @budget_app.command()
@@ -230,7 +230,7 @@ def status(json: AsJson = False) -> None:
 def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
     """The newest five entries of these accounts, by release or charge, newest first, each with its dataset."""
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
-    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:LINES]
+    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:N_RUNS_SHOWN]
 
 
 def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report import KIND
 from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
-from dpbo_core.report.request import saved
+from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.run import Run
@@ -80,7 +80,7 @@ def run(
         section = (study.evaluation or mend).replace(repair=True)
         study = study.replace(evaluation=section.replace(threshold=mend.threshold or section.threshold))
     quiet_environment()
-    run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *saved(model))
+    run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *unsaved_cost(model))
     replay = reported(run, epsilon=epsilon, model=model)
     if replay is not None:
         return replay

@@ -17,7 +17,7 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
-from dpbo_core.methods.advice.expected_loss import UNKNOWN
+from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.report.evaluation import EvaluationPlan, planned
 from dpbo_core.report.request import of_a_candidate
 from dpbo_core.report.study_price import price_of
@@ -32,8 +32,8 @@ from dpbo_core.study.spec import read_study
 from dpbo_core.study.trained_models import check_trainable
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
-RUNS = ("good", "poor")
-HEADER = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
+RUNNABLE_VERDICTS = ("good", "poor")
+COLUMN_NAMES = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
 EveryMethod = Annotated[bool, typer.Option("--all", help="Every method with its numbers, and why.")]
 
 
@@ -122,7 +122,7 @@ def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str
         cells.insert(3, line.regret_caption or "–")
         verdict = "if alike" if line.verdict == "good" and line.condition else line.verdict
         rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{verdict}[/]", *cells))
-    screen.table(HEADER, rows, left=2)
+    screen.table(COLUMN_NAMES, rows, left=2)
     screen.say(
         "\nloses: how far the chosen hyperparameters are expected to stay below the best candidate, least if the "
         "public set is like yours, most if it misleads; error: that and the error of the released score; noise: "
@@ -159,12 +159,12 @@ def _expectations(
     own = _named_method(spec, advice, best)
     if own is not None:
         words = _beside(own)
-        if own.verdict in RUNS:
+        if own.verdict in RUNNABLE_VERDICTS:
             words = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
         alone = "a choice" if _score_alone(spec) else "only the choice"
         choice = f"{best.kind}, if you need {alone}: {_verdict(best)}{_outcome(best)}"
         return [("study", f"{own.kind}: {words}"), ("price", _price(own, price)), ("or", choice)]
-    choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
+    choice = "a choice " if best.regret_caption not in ("", UNKNOWN_AGREEMENT) else ""
     expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
         expected += f", if {best.condition}"
@@ -190,12 +190,12 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
     if spec.method not in METHODS or (best is not None and best.kind == spec.method):
         return None
     own = next(line for line in advice.methods if line.kind == spec.method)
-    return own if own.verdict in RUNS or (own.verdict != "refused" and _score_alone(spec)) else None
+    return own if own.verdict in RUNNABLE_VERDICTS or (own.verdict != "refused" and _score_alone(spec)) else None
 
 
 def _outcome(line: MethodAdvice) -> str:
     error = f"error {line.expected_error:.1g}"
-    if line.regret_caption == UNKNOWN:
+    if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; how near the best its choice is, is not known"
     return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
 
@@ -259,7 +259,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
         )
         return
     own = _named_method(spec, advice, advice.best)
-    if own is not None and own.verdict in RUNS and _score_alone(spec):
+    if own is not None and own.verdict in RUNNABLE_VERDICTS and _score_alone(spec):
         screen.say(f"[bold]{own.kind}[/] releases one score and no hyperparameters, as the study asks.")
         return
     if spec.method == "auto":
@@ -272,7 +272,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
     ):
         screen.say(f"[bold]{choice.kind}[/] is the one to choose, as the study does.")
         return
-    if own is not None and own.verdict in RUNS:
+    if own is not None and own.verdict in RUNNABLE_VERDICTS:
         screen.say(f'If you need only the choice, write method = "{choice.kind}"{settings}, or method = "auto".')
         return
     screen.say(

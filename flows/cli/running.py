@@ -16,20 +16,20 @@ from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.owner import acting_as_owner
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
+from dpbo.flows.prefect_runtime.prefect_process import OWNER_UMASK
 from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.flows.prefect_runtime.settings import (
+    disable_heartbeat,
     prefect_is_configured,
     prefect_settings,
     quiet_environment,
-    without_heartbeat,
 )
 from dpbo.flows.stores import Stores
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.address import only_readable, team_setting
+from dpbo_core.ledger.address import is_read_only, team_setting
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpbo_core.ledger.accounts import DatasetAccount
     from dpbo_core.study import StudySpec
 
-STDOUT = 1
+STDOUT_DESCRIPTOR = 1
 GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
 WARM_MODULES = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
@@ -67,7 +67,7 @@ def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
 def own_ledger() -> PrivacyLedger:
     """Return the ledger of this folder, made if there is none; a read-only one is left as it is."""
     stores = Stores()
-    if not only_readable(Path(stores.ledger.removeprefix("sqlite:///"))):
+    if not is_read_only(Path(stores.ledger.removeprefix("sqlite:///"))):
         stores.make_folder()
     return PrivacyLedger(stores.ledger)
 
@@ -84,15 +84,15 @@ def own_output() -> Iterator[None]:
     A verbose estimator writes to the file descriptor, past Python; `--json` guarantees one object and nothing else.
     """
     sys.stdout.flush()
-    original = os.dup(STDOUT)
+    original = os.dup(STDOUT_DESCRIPTOR)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device
-        os.dup2(nowhere.fileno(), STDOUT)
+        os.dup2(nowhere.fileno(), STDOUT_DESCRIPTOR)
         try:
             yield
         finally:
             with suppress(OSError, AttributeError):
                 ctypes.CDLL(None).fflush(None)  # what C libraries hold back would come out at the end
-            os.dup2(original, STDOUT)
+            os.dup2(original, STDOUT_DESCRIPTOR)
             os.close(original)
 
 
@@ -104,13 +104,13 @@ def flows_here(name: str) -> Iterator[None]:
     """
     if without_prefect():
         announce_stage(name, "running without Prefect")
-        os.umask(OWNER_ALONE)
+        os.umask(OWNER_UMASK)
         with own_output(), acting_as_owner():
             yield
     else:
         announce_stage(name, "starting Prefect and MLflow")
         _prepare_stores()
-        with own_output(), run_server(WARM_MODULES), without_heartbeat(), acting_as_owner():
+        with own_output(), run_server(WARM_MODULES), disable_heartbeat(), acting_as_owner():
             yield
 
 
@@ -151,7 +151,7 @@ def serve_schedule(
 
 
 def _prepare_stores() -> None:
-    os.umask(OWNER_ALONE)
+    os.umask(OWNER_UMASK)
     team = team_setting()
     if team is not None:
         from dpbo.flows.team_database import prepare

@@ -21,7 +21,7 @@ from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.report import KIND
 
-LISTED = 10  # of several matches in one line; the newest
+N_MATCHES_SHOWN = 10  # of several matches in one line; the newest
 
 
 def show(
@@ -182,7 +182,8 @@ def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
     newest = [
-        f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
+        f"{item.study}:{item.edition} ({item.method}, {item.release_id})"
+        for item in matches[: -N_MATCHES_SHOWN - 1 : -1]
     ]
     more = len(matches) - len(newest)
     return ", ".join(newest) + (f", and {more} more in dpbo budget" if more else "")

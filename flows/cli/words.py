@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.terminal import PRINTS_JSON
-from dpbo.flows.plain_output import PLAIN
+from dpbo.flows.plain_output import PLAIN_SETTING
 from dpbo.tasks.policies import PREFECT_USE
 from dpbo_core.errors import StudyInvalid
 
@@ -24,7 +24,7 @@ TrustServer = Annotated[
     typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you."),
 ]
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _set_json(ctx: typer.Context, value: bool) -> None:
@@ -34,7 +34,7 @@ def _set_json(ctx: typer.Context, value: bool) -> None:
 
 def _set_plain(value: bool) -> None:
     if value:
-        os.environ[PLAIN] = "1"
+        os.environ[PLAIN_SETTING] = "1"
 
 
 Plain = Annotated[
@@ -49,11 +49,11 @@ Plain = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.", expose_value=False)]
 
 
-def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
+def common_options(debug: Debug = False, plain: Plain = False) -> None:
     """Do nothing: its signature declares the options --debug and --plain of every command; `main` reads --debug."""
 
 
-def of_each_with_a_result(
+def result_options(
     json: Annotated[
         bool,
         typer.Option(
@@ -87,7 +87,7 @@ def seconds(text: str) -> float:
     duration = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if duration is None or int(duration[1]) == 0:
         raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
-    return float(int(duration[1]) * _UNITS[duration[2]])
+    return float(int(duration[1]) * _SECONDS_PER_UNIT[duration[2]])
 
 
 def lines_of(file: Path) -> list[str]:

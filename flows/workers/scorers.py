@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpbo.flows.workers.standing_cluster import StandingCluster
 
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
-WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
+INTEGER_BYTES = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
 class DaskWorkers:
@@ -66,7 +66,7 @@ class DaskWorkers:
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
-            for answer in self.answers(OneWidth(work), parts)
+            for answer in self.answers(FixedWidthWork(work), parts)
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
@@ -152,15 +152,19 @@ def unreadable(places: Sequence[Path]) -> int:
     return sum(not os.access(place, os.R_OK) for place in places)
 
 
-class OneWidth:
+class FixedWidthWork:
     """Work on a part whose answers have one width in bytes, whatever they are."""
 
     def __init__(self, work: PartWork) -> None:
         self.work = work
 
-    def with_cache(self, memory: PartCache[Any], n_processes: int) -> "OneWidth":
+    def with_cache(self, memory: PartCache[Any], n_processes: int) -> "FixedWidthWork":
         """This work with `memory` as the cache of the files (parts) that one of `n_processes` workers reads."""
-        return OneWidth(self.work.with_cache(memory, n_processes)) if isinstance(self.work, CachingWork) else self
+        return (
+            FixedWidthWork(self.work.with_cache(memory, n_processes))
+            if isinstance(self.work, CachingWork)
+            else self
+        )
 
     def __call__(self, part: Part) -> bytes:
         """Return the bytes of the answer for `part`."""
@@ -189,17 +193,17 @@ def own_packages() -> dict[str, str]:
     """Return the versions in this process of the packages that a worker must share."""
     from distributed.versions import get_package_info
 
-    from dpbo.flows.workers.standing_cluster import PACKAGES, packages
+    from dpbo.flows.workers.standing_cluster import COMPARED_PACKAGES, packages
 
-    return packages({"packages": get_package_info(PACKAGES)})
+    return packages({"packages": get_package_info(COMPARED_PACKAGES)})
 
 
 def _memory(worker: Any) -> PartCache[Any]:
-    from dpbo.flows.workers.standing_cluster import MEMORY
+    from dpbo.flows.workers.standing_cluster import MEMORY_ATTRIBUTE
 
-    if not hasattr(worker, MEMORY):
-        setattr(worker, MEMORY, PartCache())
-    memory: PartCache[Any] = getattr(worker, MEMORY)
+    if not hasattr(worker, MEMORY_ATTRIBUTE):
+        setattr(worker, MEMORY_ATTRIBUTE, PartCache())
+    memory: PartCache[Any] = getattr(worker, MEMORY_ATTRIBUTE)
     return memory
 
 
@@ -214,15 +218,17 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
         added = np.zeros(n_numbers, dtype="<i8") if answer is None else np.asarray(total, dtype="<i8").ravel()
         body = added.tobytes()
     else:
-        body = int(total).to_bytes(WIDTH, "little", signed=True)
+        body = int(total).to_bytes(INTEGER_BYTES, "little", signed=True)
     head = (int(answer is not None), int(n_records))
-    return b"".join(number.to_bytes(WIDTH, "little", signed=True) for number in head) + body
+    return b"".join(number.to_bytes(INTEGER_BYTES, "little", signed=True) for number in head) + body
 
 
 def from_one_width(raw: bytes | bytearray, *, n_numbers: int = 1) -> Answer | None:
     """The answer (sum of `n_numbers`, how many records) in bytes of `of_one_width`; None where the part failed."""
-    there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
-    body = raw[2 * WIDTH :]
+    there, n_records = (
+        int.from_bytes(raw[i * INTEGER_BYTES : (i + 1) * INTEGER_BYTES], "little", signed=True) for i in range(2)
+    )
+    body = raw[2 * INTEGER_BYTES :]
     if not there:
         return None
     if n_numbers == 1:

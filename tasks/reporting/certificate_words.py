@@ -25,11 +25,11 @@ from dpbo_core.privacy.guarantee import (
 )
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, Release
 
-MEANING = (
+EPSILON_MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "
     "e^{epsilon:g} = {factor:.3g}{but}."
 )
-CHANGE = {
+CHANGE_WORDS = {
     NeighboringRelation.REPLACE_ONE: "Replace the data of {one} by any other, however strange",
     NeighboringRelation.REPLACE_ONE_PERSON: (
         "Replace all data of {one}, however many records, by those of any other or by none, however strange"
@@ -37,19 +37,19 @@ CHANGE = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
-EXACT = "That the score is exact: it carries noise, and may lie outside its range."
-PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
-PUBLIC_IN_PRIVATE_TRAINING = (
+SCORE_LIMIT = "That the score is exact: it carries noise, and may lie outside its range."
+PUBLIC_LIMIT = "Anything about the training set, the search space or the study itself: they are taken to be public."
+PRIVATE_TRAINING_LIMIT = (
     "Anything about the search space, the study itself, and what it states of its data (header, number of records, "
     "labels, bounds): they are taken to be public."
 )
-ALWAYS = (
+GENERAL_LIMITS = (
     "That nobody learns what holds for the whole population: a study exists to find that out.",
     "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
     "That the noise was drawn as stated: for that the curator's ledger is the record.",
 )
-OPEN = "TO BE WRITTEN BY THE CURATOR"
-CURATOR = (
+CURATOR_TODO = "TO BE WRITTEN BY THE CURATOR"
+CURATOR_TEXT = (
     "The curator reads the records, adds the noise and is trusted. Everybody else sees releases alone, and may be "
     "an adversary who knows all other records."
 )
@@ -72,8 +72,8 @@ def meaning(release: Release) -> str:
         return "Treat every number here as the raw one."
     but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
     factor = math.exp(min(guarantee.epsilon, 700.0))
-    change = CHANGE[guarantee.relation].format(one=anyone(guarantee.unit))
-    return MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
+    change = CHANGE_WORDS[guarantee.relation].format(one=anyone(guarantee.unit))
+    return EPSILON_MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
 
 
 def guess(release: Release) -> str:
@@ -92,12 +92,12 @@ def guess(release: Release) -> str:
 
 def limits(release: Release) -> Iterable[str]:
     """Yield what a release does not guarantee, a sentence each."""
-    yield EXACT
+    yield SCORE_LIMIT
     private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
-    yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
+    yield PRIVATE_TRAINING_LIMIT if private else PUBLIC_LIMIT
     if "optimism" in release.facts:
         yield f"That its figures hold for new records: {release.facts['optimism']}."
-    yield from ALWAYS
+    yield from GENERAL_LIMITS
 
 
 def rests(release: Release) -> Iterable[str]:
@@ -180,13 +180,13 @@ def registry_entry(release: Release) -> dict[str, Any]:
     name = f"{release.study}, edition {release.edition}"
     basic = {
         "name": name,
-        "data_curators": [OPEN],
+        "data_curators": [CURATOR_TODO],
         "description": f"{release.method} on the dataset {release.dataset}. {guarantee.in_words()}",
-        "intended_use": OPEN,
+        "intended_use": CURATOR_TODO,
         "data_product_type": "Machine learning model"
         if "hyperparameters" in release.value
         else "Summary statistics",
-        "data_product_region": OPEN,
+        "data_product_region": CURATOR_TODO,
         "publication_date": release.released_at[:10],
     }
     variant = {
@@ -196,13 +196,13 @@ def registry_entry(release: Release) -> dict[str, Any]:
     }
     loss = {
         "privacy_unit": whom(guarantee.unit),
-        "privacy_unit_details": CHANGE[guarantee.relation].format(one=anyone(guarantee.unit)),
+        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=anyone(guarantee.unit)),
         "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
         "privacy_parameters_details": meaning(release),
     }
     model = {
         "model_name": "Central",
-        "actors": CURATOR,
+        "actors": CURATOR_TEXT,
         "release_type": "One release",
         "release_type_details": "Every release about the dataset is charged to one cap, which is never refilled.",
         "data_source_type": "Static",
@@ -226,7 +226,7 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "deployment_model": model,
         "accounting": accounting,
         "implementation": implementation,
-        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [OPEN]},
+        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [CURATOR_TODO]},
     }
     slug = re.sub(r"[^a-z0-9]+", "-", f"{release.dataset}-{name}".lower()).strip("-")
     return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": parts}

@@ -7,7 +7,7 @@ numbers are here and nowhere else.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NOTHING = "–"  # in the place of a number that is not stated
+NO_NUMBER = "–"  # in the place of a number that is not stated
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class Document:
 
 def number(value: object) -> str:
     """Return a float to four significant digits; a dash for None; another value as text."""
-    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return NO_NUMBER if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def score(value: float | None) -> str:
     """Return a score or metric to four decimals, or to four digits beyond 1; a dash for None."""
-    return NOTHING if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
+    return NO_NUMBER if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
 
 
 def end(value: float) -> str:
@@ -102,9 +102,9 @@ def end(value: float) -> str:
 
 def interval(ends: Sequence[float] | None) -> str:
     """Return an interval, "0.867 to 0.897"; a dash for None."""
-    return NOTHING if ends is None else f"{end(ends[0])} to {end(ends[1])}"
+    return NO_NUMBER if ends is None else f"{end(ends[0])} to {end(ends[1])}"
 
 
 def share(value: float | None) -> str:
     """Return a share in per cent; a dash for None."""
-    return NOTHING if value is None else f"{value:.1%}"
+    return NO_NUMBER if value is None else f"{value:.1%}"

@@ -17,10 +17,12 @@ from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
 
-LONGEST = 500  # characters MLflow takes for a parameter
-LONGEST_NAME = 250
-GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
-UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
+MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
+MAX_NAME_LENGTH = 250
+METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
+UNNAMEABLE_PATTERN = re.compile(
+    r"[^\w\-.: ]"
+)  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
@@ -96,7 +98,7 @@ def params(release: Release) -> list[Any]:
     }
     options = {f"option.{name}": in_words(item) for name, item in facts.get("options", {}).items()}
     return [
-        Param(_key(name), str(item)[:LONGEST])
+        Param(_key(name), str(item)[:MAX_PARAMETER_LENGTH])
         for name, item in (own | public | options | _shown(release) | _ends(release)).items()
     ]
 
@@ -146,6 +148,6 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
 
 
 def _key(name: str) -> str:
-    group = next((group for group in GROUPS if name.startswith(group)), "")
-    allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
-    return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]
+    group = next((group for group in METRIC_GROUPS if name.startswith(group)), "")
+    allowed = UNNAMEABLE_PATTERN.sub("_", name.removeprefix(group))
+    return f"{group}{allowed if allowed.strip('.') else '_'}"[:MAX_NAME_LENGTH]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpbo.tasks.reporting.mlflow_store import (
-    LOCATION,
+    ARTIFACT_FOLDER,
     SQLITE,
     Store,
     StoreSilent,
@@ -27,7 +27,7 @@ from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
-MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
+URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
 CHANGE_COUNTER, ROLLBACK_JOURNAL = slice(24, 28), b"\1\1"  # of SQLite's file format; a WAL store counts otherwise
 HEADER_BYTES = 100
 
@@ -49,14 +49,14 @@ class Tracked:
 
 def place_of(experiment: str, run_id: str) -> str:
     """Return the part of MLflow's address that opens a run's page."""
-    return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
+    return f"#/experiments/{experiment}/runs/{run_id}{URL_MODE}"
 
 
 def newest_page(store: Store) -> str:
     """The part of MLflow's address that opens the newest edition's page, or the experiments where there is none."""
     experiments = [experiment.experiment_id for experiment in store.client.search_experiments()]
     newest = store.client.search_runs(experiments, "tags.`dpbo.kind` = 'edition'", max_results=1)
-    return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{MODE}"
+    return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{URL_MODE}"
 
 
 def shown_before(release: Release, tracking_uri: str) -> Tracked | None:
@@ -131,7 +131,7 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    for place in (database, root_of(database) / LOCATION):
+    for place in (database, root_of(database) / ARTIFACT_FOLDER):
         there = place
         while not there.exists() and there.parent != there:
             there = there.parent

@@ -22,43 +22,47 @@ from dpbo_core.report import ACCURACY
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
 
-BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
+UNIT_NOTES = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
-CHOICE = (
+CHOICE_NOTE = (
     "The hyperparameters that the search ended with. It saw the sensitive records only through noised scores, so "
     "another run could end elsewhere, where the scores are nearly as good."
 )
-SCORE = "It has noise in it, and its 90% interval is for the score without the noise."
-NOISE = (
+SCORE_NOTE = "It has noise in it, and its 90% interval is for the score without the noise."
+NOISE_NOTE = (
     "Drawn from the operating system, and added before anything was recorded or shown. It is the price: fewer "
     "records or a smaller ε mean more of it. Do not run again for a luckier draw: the same study gives the same "
     "release, and a new edition spends again."
 )
-EVIDENCE = (
+EVIDENCE_NOTE = (
     "How well the guarantee's proof stands: standard is a textbook's or a library's, printed a paper's as it "
     "stands, corrected a paper's with its error mended. Assumptions are what nobody here could check."
 )
-BUDGET = (
+BUDGET_NOTE = (
     "Every release about the same people adds to it, whoever asks; when the cap is reached the next study is "
     "refused before a record is read, and nothing is ever given back."
 )
 BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
-UNSURE = "it cannot be told whether it is better than a constant answer"
-CONSTANTS = {  # figures of a report, what one answer to all has of each, and on which records
+UNSURE_TEXT = "it cannot be told whether it is better than a constant answer"
+CONSTANT_FIGURES = {  # figures of a report, what one answer to all has of each, and on which records
     "auc": ("AUC", 0.5, ""),
     "cohen_kappa": ("Cohen's kappa", 0.0, ""),
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
-NEXT = {
+NEXT_STEPS = {
     NO_BETTER: "do not use the model; try other features or another estimator on the public table first, "
     "which costs nothing",
-    UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
-    "another spend, and no surer",
+    UNSURE_TEXT: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same "
+    "ε spends the budget again and is no surer",
 }
-MORE = "more records, of the rarer class above all, or a larger ε give a score: dpbo plan says from how many"
-OF_STUDY = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
-WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
-OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
+MORE_RECORDS_HINT = (
+    "more records, of the rarer class above all, or a larger ε give a score: dpbo plan says from how many"
+)
+STUDY_HINT = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
+NO_MODEL_HINT = "dpbo ui shows it, with its certificate"
+REPORT_HINT = (
+    "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
+)
 
 
 def release_document(
@@ -143,7 +147,7 @@ def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
 def _other_values(value: Mapping[str, Any]) -> Iterator[Fact]:
     for name, item in value.items():
         if name not in ("score", "hyperparameters") and isinstance(item, str | int | float):
-            yield Fact(name.replace("_", " "), number(item) + BESIDE.get(name, ""))
+            yield Fact(name.replace("_", " "), number(item) + UNIT_NOTES.get(name, ""))
 
 
 def _earlier_editions(release: Release) -> str:
@@ -171,15 +175,15 @@ def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterato
     yield Note("What it does not guarantee", tuple(limits(release)))
     metric = displayed_metric(release)
     lessons = {
-        "The choice": CHOICE if release.value.get("hyperparameters") else "",
+        "The choice": CHOICE_NOTE if release.value.get("hyperparameters") else "",
         "The score": f"None is stated: {release.value[NO_SCORE]}" if NO_SCORE in release.value else "",
-        "The noise": NOISE,
-        "Evidence": EVIDENCE,
-        "The budget": f"{budget}. {BUDGET}" if budget else "",
+        "The noise": NOISE_NOTE,
+        "Evidence": EVIDENCE_NOTE,
+        "The budget": f"{budget}. {BUDGET_NOTE}" if budget else "",
     }
     if metric is not None:
         better = "more is better" if metric.greater_is_better else "less is better"
-        lessons["The score"] = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}. {SCORE}"
+        lessons["The score"] = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}. {SCORE_NOTE}"
     yield from (Note(title, (text,), lesson=True) for title, text in lessons.items() if text)
 
 
@@ -211,17 +215,17 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
     worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
     if worst > 0:
         return BETTER
-    return NO_BETTER if best <= 0 else UNSURE
+    return NO_BETTER if best <= 0 else UNSURE_TEXT
 
 
 def verdict(release: Release) -> tuple[str, str]:
     """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
     metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
-    for name, (title, constant, where) in CONSTANTS.items():
+    for name, (title, constant, where) in CONSTANT_FIGURES.items():
         if name in metrics:
             ends = metrics[name]["noise_interval"]
             if ends is None:
-                return UNSURE, ""
+                return UNSURE_TEXT, ""
             word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
             numbers = f": {title} {interval(ends)}, where such an answer has {constant:g}{where}"
             return word, numbers + _by_accuracy(release.value)
@@ -252,7 +256,7 @@ def next_step(release: Release) -> str:
     """Return what to do with the release, in a sentence without its full stop."""
     value, facts = release.value, release.facts
     if NO_SCORE in value:
-        return MORE
+        return MORE_RECORDS_HINT
     has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
-    otherwise = OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
-    return NEXT.get(verdict(release)[0], otherwise)
+    otherwise = REPORT_HINT if "metrics" in value else STUDY_HINT if has_model else NO_MODEL_HINT
+    return NEXT_STEPS.get(verdict(release)[0], otherwise)

@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.receipt import release_text
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo_core.privacy.release import Release
 
-PAGE = Template("""\
+PAGE_TEMPLATE = Template("""\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
@@ -54,7 +54,7 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
         for path in pictures
     )
     facts = Table(("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in document.facts))
-    return PAGE.substitute(
+    return PAGE_TEMPLATE.substitute(
         title=escape(document.title),
         subtitle=escape(" · ".join(filter(None, (document.subtitle, document.origin)))),
         answers="".join(map(_answer, document.answers)),

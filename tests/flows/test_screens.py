@@ -11,11 +11,11 @@ from conftest import STUDY
 from rich.console import Console
 
 from dpbo.flows.cli import terminal
-from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
+from dpbo.flows.cli.app import COMMANDS, print_first, sort_plain_first
 from dpbo.flows.cli.budget import account_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
-from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
+from dpbo.flows.cli.plan import COLUMN_NAMES, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
@@ -162,7 +162,7 @@ def test_a_plain_screen_is_words_alone(screens):
         assert "  " not in text, name  # nothing stands in columns
     rows = [line for line in plain["every method"].splitlines() if ": verdict " in line]
     assert len(rows) == len(METHODS) + len(EXCHANGES)
-    spoken = [terminal.spoken(name) for name in HEADER[1:]]
+    spoken = [terminal.spoken(name) for name in COLUMN_NAMES[1:]]
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
     assert "ledger, wrong: damaged. Run it" in plain["findings"]
@@ -184,7 +184,7 @@ def test_plain_may_stand_anywhere():
         ("dpbo plan -- --plain", "dpbo plan -- --plain"),
         ("dpbo", "dpbo"),
     ):
-        assert plain_first(words.split()) == wanted.split()
+        assert sort_plain_first(words.split()) == wanted.split()
 
 
 def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here, dpbo, monkeypatch):

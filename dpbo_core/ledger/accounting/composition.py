@@ -74,12 +74,12 @@ class Total:
         return (basic, only) if basic <= concentrated else (concentrated, delta + only)
 
 
-NOTHING = Total(0, 0, 0)
+ZERO_TOTAL = Total(0, 0, 0)
 
 
 def compose(spends: Iterable[Spend]) -> Total:
     """Return the sums of ε, δ and ρ of priced draws, each perhaps chosen after seeing the earlier ones."""
-    total = NOTHING
+    total = ZERO_TOTAL
     for spend in spends:
         total += Total(spend.epsilon_units, spend.delta_units, spend.rho_units)
     return total
@@ -91,7 +91,7 @@ def largest_rho(epsilon: float, delta: float) -> int:
     return math.floor(proposition_12_rho(epsilon=epsilon, delta=delta) * UNITS_PER_ONE)
 
 
-PLAIN = 1.01  # basic composition is shown where no order gains a hundredth: it needs no δ
+MIN_GAIN_RATIO = 1.01  # basic composition is shown where no order gains a hundredth: it needs no δ
 Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 
 
@@ -160,7 +160,7 @@ def draw_units(draw: Draw, alpha: float) -> int:
     return min(rho_units, spent_units(pure * (1.0 + 1e-12)))
 
 
-def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
+def compose_all(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
     """Return the least (ε, δ) that counted draws come to, for display only. `delta_units` is the Σδ of draws that
     are only (ε, δ), `delta` the δ_z at which ρ becomes an ε.
 
@@ -180,7 +180,7 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
     best = proposition_12_converted(cost, delta=delta)[0] if draws else 0.0
     only = from_units(delta_units)
-    return (basic, only) if basic <= PLAIN * best else (best, delta + only)
+    return (basic, only) if basic <= MIN_GAIN_RATIO * best else (best, delta + only)
 
 
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:

@@ -17,13 +17,13 @@ from typing import Any
 
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Totals
-from dpbo_core.ledger.accounting.composition import Draw, compose, together
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Totals
+from dpbo_core.ledger.accounting.composition import Draw, compose, compose_all
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
 from dpbo_core.privacy.release import PrivacyPlan
 
-CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen
+SHOWN_TOLERANCE = 0.005  # of ε: amounts that differ by less are one number on a screen
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Price:
         guarantee = replace(plans[0].guarantee, epsilon=self.epsilon, delta=self.delta)
         totals = Totals(charges=len(account.entries), spent=account.spent, filter=account.filtered)
         request = admission.Request(cost, self._draws, guarantee, OPERATING_SYSTEM)
-        return admission.exceeded(account.budget, totals, request, lambda: self._drawn)
+        return admission.exceeded_error(account.budget, totals, request, lambda: self._drawn)
 
     @property
     def sums(self) -> str:
@@ -98,10 +98,10 @@ class Price:
             return f"charged before: it costs nothing more, and {self.left:.3g} is left"
         if self.refusal is not None:
             return ""
-        less = abs(self.counted - self.epsilon) > CLOSE * self.epsilon
+        less = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
         counts = f"counts as {self.counted:.3g}, " if less else ""
         limit = from_units(self.account.budget.epsilon_units)
-        return f"{counts}{self.left:.3g} of {limit:g} left then, {room_in_words(self.more)}"
+        return f"{counts}{self.left:.3g} of {limit:g} left then, {room_text(self.more)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the price as the object "price" of `dpbo plan --json`."""
@@ -132,10 +132,10 @@ class Price:
         cost = compose(spend for plan in self.parts.values() for spend in plan.spends)
         unit = next(iter(self.parts.values())).guarantee.unit
         only = account.spent.delta_units + cost.delta_units
-        return together(self._drawn + Counter(self._draws), only, account.budget.conversion_for(unit))[0]
+        return compose_all(self._drawn + Counter(self._draws), only, account.budget.conversion_for(unit))[0]
 
 
-def room_in_words(more: int) -> str:
+def room_text(more: int) -> str:
     """Return how many more editions fit, in words."""
-    number = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or"
+    number = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or"
     return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"

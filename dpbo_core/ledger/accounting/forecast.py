@@ -19,13 +19,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
-from dpbo_core.ledger.accounting.composition import Draw, together
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.composition import Draw, compose_all
 from dpbo_core.privacy.amounts import from_units
 
-RECENT = 12  # editions whose rhythm counts
-FAR = timedelta(days=3653)  # nobody plans further: ten years
-DRAWN = 48  # points of a curve
+N_RECENT_EDITIONS = 12  # editions whose rhythm counts
+FORECAST_HORIZON = timedelta(days=3653)  # nobody plans further: ten years
+N_CURVE_POINTS = 48  # points of a curve
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
         kinds.setdefault((entry.study, entry.method), []).append(entry)
     streams = []
     for entries in kinds.values():
-        times = [entry.moment for entry in entries[-RECENT:]]
+        times = [entry.moment for entry in entries[-N_RECENT_EDITIONS:]]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         rhythm = every or (timedelta(seconds=median(gaps)) if gaps else None)
         if rhythm:
@@ -113,10 +113,10 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
     heapq.heapify(due)
     admitted: list[tuple[datetime, int]] = []
     ends, refused, total, filtered = None, None, account.spent, account.filtered
-    while due and len(admitted) < MOST_ROOM:
+    while due and len(admitted) < MAX_COUNTED_ROOM:
         at, place = heapq.heappop(due)
         stream = streams[place]
-        if at > now + FAR:
+        if at > now + FORECAST_HORIZON:
             break
         total = total + stream.newest.cost
         filtered = filtered.after(stream.newest.draws, stream.newest.cost)
@@ -143,8 +143,8 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
         draws.update(entry.draws)
         only += entry.cost.delta_units
         turning = place + 1 in (len(account.entries), len(charges))
-        if turning or place % max(1, len(charges) // DRAWN) == 0:
-            yield Point(at, together(draws, only, delta)[0], future)
+        if turning or place % max(1, len(charges) // N_CURVE_POINTS) == 0:
+            yield Point(at, compose_all(draws, only, delta)[0], future)
 
 
 def _iso_utc(moment: datetime) -> str:

@@ -16,9 +16,9 @@ from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
 
 AUTO = "auto"
-EVENLY = ", as if half of the records were positive"
-TIE = 1.1  # the table's means are known to about a tenth
-DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
+EVEN_SHARE_NOTE = ", as if half of the records were positive"
+TIE_RATIO = 1.1  # the table's means are known to about a tenth
+MIN_RECORDS_PER_EPSILON = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,24 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
         with suppress(DpboError):  # its line says why it cannot run
             check_scored_in_public(form, problem)
             loss = expected(form, problem)
-            if loss is not None and not _drowned(form, problem):
+            if loss is not None and not _is_drowned(form, problem):
                 runnable.append((form, loss))
     least = min((loss.regret for form, loss in runnable if not form.shows_all), default=0.0)
 
     def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
         form, loss = pair
-        tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
+        tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE_RATIO * least
         return form.shows_all, not tied, loss.score_error if tied else loss.regret
 
     return sorted(runnable, key=rank)
 
 
-def _drowned(form: Method, problem: Problem) -> bool:
+def _is_drowned(form: Method, problem: Problem) -> bool:
     """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
     simulated = form.simulated(problem)
-    return simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < DROWNED
+    return (
+        simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < MIN_RECORDS_PER_EPSILON
+    )
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
@@ -104,7 +106,7 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     if not forms:
         return None
     (best, loss), others = forms[0], forms[1:]
-    share = EVENLY if in_pairs(problem) else ""
+    share = EVEN_SHARE_NOTE if in_pairs(problem) else ""
     share = share if problem.positives is None else f", {problem.positives:.1%} of them positive as in public"
     averaged = f"{problem.n_averaged} {problem.counted}"
     facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"

@@ -21,17 +21,17 @@ from dpbo_core.data.values import shown
 from dpbo_core.models.final_model.fields import VERBS, preprocessing_of
 
 NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
-FORMAT = 1
+FORMAT_VERSION = 1
 LOGISTIC = "logistic"  # the loss whose margins are log-odds
 PREDICT = "predict"  # what is asked where nothing is said
-CERTAIN = 1e-9  # a probability nearer than this to 0 or 1 is taken for this
+PROBABILITY_FLOOR = 1e-9  # a probability nearer than this to 0 or 1 is taken for this
 
-BOOSTERS = {  # package → the file with its trees, in its own format; the classes that are made again from it
+BOOSTER_FILES = {  # package → the file with its trees, in its own format; the classes that are made again from it
     "lightgbm": ("booster.txt", ("LGBMClassifier", "LGBMRegressor")),
     "xgboost": ("booster.json", ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor")),
 }
 
-TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
+TRUSTED_TYPES = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
     "numpy.dtype",
     "scipy.interpolate._bsplines.BSpline",
     "sklearn._loss.loss.HalfTweedieLossIdentity",
@@ -167,7 +167,7 @@ class Repaired:
         """The recalibrated log-odds of each row, (m,); of a model without probabilities its own decision values."""
         values = self._decision_values(rows)
         if self.terms["verb"] == "predict_proba":
-            values = np.clip(values, CERTAIN, 1.0 - CERTAIN)
+            values = np.clip(values, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
             values = np.log(values) - np.log1p(-values)
         return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
 
@@ -203,7 +203,7 @@ class Trees:
         return np.asarray(np.argmax(self.predict_proba(rows), axis=1))
 
 
-class Behind:
+class TransformThenPredict:
     """A booster behind fitted transformers: it has the verbs that the booster has."""
 
     def __init__(self, before: Any, booster: Any) -> None:
@@ -228,9 +228,9 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
         ValueError: it is none of those that are written, it is damaged, or its package is not installed.
     """
     library, kind = kind["library"], kind["class"]
-    if library not in BOOSTERS or kind not in BOOSTERS[library][1]:
+    if library not in BOOSTER_FILES or kind not in BOOSTER_FILES[library][1]:
         raise ValueError("the model is of a booster that is not known here")
-    path = folder / BOOSTERS[library][0]
+    path = folder / BOOSTER_FILES[library][0]
     try:
         module = importlib.import_module(library)
     except ImportError:
@@ -246,7 +246,7 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
             booster.load_model(str(path))
     except Exception:  # noqa: BLE001  each package has errors of its own for a damaged file
         raise ValueError(f"no booster can be read from {path.name}") from None
-    return booster if before is None else Behind(before, booster)
+    return booster if before is None else TransformThenPredict(before, booster)
 
 
 def _load_pyfunc(path: str) -> ServedModel:
@@ -257,7 +257,7 @@ def _load_pyfunc(path: str) -> ServedModel:
     """
     folder = Path(path)
     document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
-    if document["format"] != FORMAT:
+    if document["format"] != FORMAT_VERSION:
         raise ValueError("the model is of another format")
     estimator = Linear(document["linear"]) if "linear" in document else _fitted(folder, document.get("booster"))
     if "repaired" in document:
@@ -276,8 +276,8 @@ def _fitted(folder: Path, booster: Any) -> Any:
     from skops import io
 
     data = (folder / ESTIMATOR).read_bytes()
-    foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
+    foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED_TYPES})
     if foreign:
         raise ValueError(f"the model names {foreign[0]}, which is not loaded")
-    estimator = io.loads(data, trusted=list(TRUSTED))
+    estimator = io.loads(data, trusted=list(TRUSTED_TYPES))
     return estimator if booster is None else boosted(folder, booster, estimator)

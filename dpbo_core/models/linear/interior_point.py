@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from dpbo_core.models.linear.fast_exact_scores import SignedRows
 from dpbo_core.models.linear.losses import gap_certificate, hessian
 
-_STEPS = 200
-_OFF_CENTRE = 1e-3  # share of μ below which a row's product asks for a step towards the centre
+_MAX_STEPS = 200
+_CENTRING_SHARE = 1e-3  # share of μ below which a row's product asks for a step towards the centre
 _JITTERS = (0.0, 1e-15, 1e-13, 1e-11)  # of the matrix's trace, where rounding has cost it its definiteness
 
 
@@ -70,7 +70,7 @@ def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) ->
     # w = 0 with s = ξ − 1, and αs = βξ on every row: a feasible, perfectly centred start
     at = _Point(np.zeros(d), np.full(n, 2.0), np.full(n, 1.0), np.full(n, 2.0 / 3.0), np.full(n, 1.0 / 3.0))
     best, best_certificate = at.w, math.inf
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         certificate = gap_certificate(Z, at.w, at.alpha, regularization=regularization, row_norm=r)
         if certificate < best_certificate:
             best, best_certificate = at.w, certificate
@@ -106,7 +106,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
     reach = min(1.0, at.room(predictor))
     target = at.mu * (at.moved(predictor, reach).mu / at.mu) ** 3
     trust = reach**2  # of the second-order term: in full, Mehrotra's corrector can cycle for ever
-    if min(float((at.alpha * at.s).min()), float((at.beta * at.xi).min())) < _OFF_CENTRE * at.mu:
+    if min(float((at.alpha * at.s).min()), float((at.beta * at.xi).min())) < _CENTRING_SHARE * at.mu:
         target, trust = max(target, 0.5 * at.mu), 0.0
     step = direction(
         target - at.alpha * at.s - trust * predictor.alpha * predictor.s,

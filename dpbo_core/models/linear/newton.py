@@ -51,8 +51,8 @@ from dpbo_core.models.linear.losses import gradient_certificate, hessian, logist
 
 Factor = NDArray[np.float64]  # upper triangular, its square the factored matrix
 
-_STEPS = 200
-_HALVINGS = 40
+_MAX_STEPS = 200
+_MAX_HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def descend(
     factor = None if start is None else start.factor
     fresh = False
     best, best_certificate = place, math.inf
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         certificate = gradient_certificate(
             place.gradient,
             place.w,
@@ -173,7 +173,7 @@ def _needs_new_factor(following: Place, place: Place, certificate: float, tolera
 def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> Place | None:
     """The first w + t·p, t = 1, ½, …, that halves the gradient or that Armijo's rule accepts; None if none does."""
     length = 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         tried = visit(rows, place.w + length * step, place.regularization)
         if tried.steepness < 0.5 * place.steepness:
             return tried
@@ -185,9 +185,11 @@ def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> P
     return None
 
 
-_FEW = 128  # features up to which anchors stand closer: a curvature costs about d/16 visits to the rows
-_SMALLEST = 1e-24  # of λ_0: no smaller λ has an anchor of its own
-_NEAR = 1e-5  # gradient of an anchor, as a share of the gradient at w = 0
+_MAX_DENSE_ANCHOR_FEATURES = (
+    128  # features up to which anchors stand closer: a curvature costs about d/16 visits to the rows
+)
+_MIN_ANCHOR_LAMBDA = 1e-24  # of λ_0: no smaller λ has an anchor of its own
+_ANCHOR_GRADIENT_SHARE = 1e-5  # gradient of an anchor, as a share of the gradient at w = 0
 MAX_ANCHOR_FEATURES = 1024  # features beyond which the anchors' matrices would take more memory than they save time
 
 
@@ -208,8 +210,8 @@ class LogisticPath:
         at_zero = visit(rows, np.zeros(d), 0.0)
         self._pull = -at_zero.gradient
         self._flat = curvature(rows, at_zero)
-        self._ratio = 4.0 if d <= _FEW else 8.0
-        self._last = math.ceil(-math.log(_SMALLEST, self._ratio))
+        self._ratio = 4.0 if d <= _MAX_DENSE_ANCHOR_FEATURES else 8.0
+        self._last = math.ceil(-math.log(_MIN_ANCHOR_LAMBDA, self._ratio))
         self._anchors: list[_Anchor] = []
 
     def start(self, regularization: float) -> Start | None:
@@ -247,7 +249,7 @@ class LogisticPath:
 
     def _new_anchor(self, penalty: float, start: Start | None) -> _Anchor | None:
         """The anchor of the path at `penalty`, a rough minimiser and its Hessian; None if rounding leaves none."""
-        enough = _NEAR * float(np.linalg.norm(self._pull)) / penalty
+        enough = _ANCHOR_GRADIENT_SHARE * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)
         towards = _start(S, penalty, -penalty * place.w)

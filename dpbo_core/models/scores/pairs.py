@@ -24,7 +24,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.record import Jumps, RecordScore, Scores, Verb
 
 Integers = NDArray[np.int64]
-OF_PAIRS = "a score of pairs is no record's own"
+PAIR_SCORE_REFUSAL = "a score of pairs is no record's own"
 Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives for public rows
 
 

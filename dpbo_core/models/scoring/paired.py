@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.grid import GRID
 
-EQUAL = GRID // 2  # what a record comes to on which the two models score alike
+EQUAL_SCORE = GRID // 2  # what a record comes to on which the two models score alike
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from dpbo_core.errors import Sealed
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
-from dpbo_core.models.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
+from dpbo_core.models.scoring.in_memory import SINGLE_MODEL, Half, Paired, Totals, exact_totals, table_of_part
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ T = TypeVar("T")
 Work = TypeVar("Work")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
 PartAnswer = Callable[[Part], bytes | bytearray]
-SHOWN_AS = "a validation file"
+FILE_NAME_SHOWN = "a validation file"
 CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
 
 
@@ -82,9 +82,9 @@ class PartCache(Opaque, Generic[T]):
 def _state(part: Part) -> tuple[int, ...]:
     """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
     if isinstance(part, ObjectAddress):
-        from dpbo_core.data.fetched import state_of
+        from dpbo_core.data.fetched import object_state
 
-        return state_of(part)
+        return object_state(part)
     status = (part if isinstance(part, Path) else part.path).stat()
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
@@ -175,7 +175,7 @@ class PartReader:
     def encoded(self, part: "Contents") -> Encoded:
         """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
+        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
 
     def read(
         self,
@@ -191,25 +191,25 @@ class PartReader:
 
         def read() -> T:
             """Return what `make` gives for the file, opened anew."""
-            return make(fetched(part, shown_as=SHOWN_AS))
+            return make(fetched(part, shown_as=FILE_NAME_SHOWN))
 
         if cached is None:
             return read()
         return cached.get(self.name, part, read, size=size, limit=self.limit // n_processes)
 
 
-OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
+CELL_BYTES_FACTOR = 16  # times the pointer to it: an object, and a text of some length
 
 
-def bytes_of(records: Encoded) -> int:
+def memory_bytes(records: Encoded) -> int:
     """Return the bytes of memory that these encoded records take, from their shape alone."""
-    width = OF_A_CELL if records.X.dtype == object else 1
+    width = CELL_BYTES_FACTOR if records.X.dtype == object else 1
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
 def bytes_a_record(preprocessing: Preprocessing) -> int:
     """Return the bytes of memory that one encoded record will take, before any is read."""
-    return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else OF_A_CELL) + 8 + 1 + 8
+    return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else CELL_BYTES_FACTOR) + 8 + 1 + 8
 
 
 class PartTask:
@@ -245,7 +245,7 @@ class PartWorker(PartTask):
 
         def scored() -> Answer:
             """Return the integers of the file, and its number of records; raises where it cannot be scored."""
-            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
+            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=memory_bytes)
             if not self.models or isinstance(self.score, PairScore):
                 sums_of_part = table_of_part(records, self.score, self.models).ravel()
             else:
@@ -279,7 +279,7 @@ class PartitionedObjective(Half):
 
     def pairs(self) -> Sensitive[int]:
         """Return the sealed 2PQ, P and Q the numbers of records of the two classes in all files, read for it."""
-        return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
+        return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=SINGLE_MODEL).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's exact score over all files, unsealed, and its sum of differences from `paired_with`."""

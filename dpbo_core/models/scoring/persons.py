@@ -35,27 +35,27 @@ from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scorable import ROWS, ScorableModel
+from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.models.scoring.in_memory import Half, Paired, Totals
-from dpbo_core.models.scoring.paired import EQUAL, stretched
+from dpbo_core.models.scoring.paired import EQUAL_SCORE, stretched
 from dpbo_core.models.scoring.partitioned import (
-    SHOWN_AS,
+    FILE_NAME_SHOWN,
     PartReader,
     PartTask,
     SerialWorkers,
     Workers,
-    bytes_of,
+    memory_bytes,
     pieces_of,
 )
 from dpbo_core.privacy.sensitive import Sensitive, attempted
 
 Integers = NDArray[np.int64]
-NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
-NUMBER = 8  # bytes of a sum, or of a count
-EXPECTED = 2**18  # persons for whom room is made at once, before there are more
-FEWEST = 16  # models of a reading, whatever the limit of memory
+NAME_BYTES = 32  # bytes of a person's name: a hash, so that every name is as wide
+NUMBER_BYTES = 8  # bytes of a sum, or of a count
+N_EXPECTED_PERSONS = 2**18  # persons for whom room is made at once, before there are more
+MIN_MODELS_PER_READING = 16  # models of a reading, whatever the limit of memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,8 +71,8 @@ class Persons:
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         texts = (person.encode("utf-8", "surrogatepass") for person in rows)  # what Python read may be no UTF-8
-        hashed = b"".join(hashlib.blake2b(text, digest_size=NAME).digest() for text in texts)
-        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
+        hashed = b"".join(hashlib.blake2b(text, digest_size=NAME_BYTES).digest() for text in texts)
+        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME_BYTES), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
         """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
@@ -104,8 +104,8 @@ class PersonSums:
             absent: steps that a person without records scores, in [0, 2²⁴].
         """
         moves = np.zeros(self.sums.shape[1], dtype=np.int64)
-        for at in range(0, len(self.counts), ROWS):
-            block = slice(at, at + ROWS)
+        for at in range(0, len(self.counts), ROWS_PER_BLOCK):
+            block = slice(at, at + ROWS_PER_BLOCK)
             moves += (self.sums[block] // self.counts[block, None] - absent).sum(axis=0)
         return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
 
@@ -114,14 +114,14 @@ class PersonSums:
         P, L = self.sums.shape
         answer = bytearray((1 << max(0, P - 1).bit_length()) * _entry(L).itemsize)
         table = np.frombuffer(answer, dtype=_entry(L))
-        table["name"][:P] = self.names.view(f"S{NAME}").ravel()
+        table["name"][:P] = self.names.view(f"S{NAME_BYTES}").ravel()
         table["numbers"][:P, :L], table["numbers"][:P, L] = self.sums, self.counts
         return answer
 
 
 def _entry(n_models: int) -> np.dtype[np.void]:
     """Return the NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
-    return np.dtype([("name", f"S{NAME}"), ("numbers", "<i8", (n_models + 1,))])
+    return np.dtype([("name", f"S{NAME_BYTES}"), ("numbers", "<i8", (n_models + 1,))])
 
 
 class AddedAnswers:
@@ -130,7 +130,7 @@ class AddedAnswers:
     def __init__(self, n_models: int, n_persons: int) -> None:
         """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
         self._rows: dict[bytes, int] = {}
-        self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
+        self._numbers = np.zeros((min(n_persons, N_EXPECTED_PERSONS), n_models + 1), dtype=np.int64)
 
     def add(self, answer: bytes | bytearray) -> None:
         """Add the persons' sums in the answer for one file, which names each person once and ends with padding."""
@@ -141,13 +141,13 @@ class AddedAnswers:
             larger = np.zeros((len(self._rows) * 3 // 2, self._numbers.shape[1]), dtype=np.int64)
             larger[: len(self._numbers)] = self._numbers
             self._numbers = larger
-        for at in range(0, len(rows), ROWS):
-            self._numbers[rows[at : at + ROWS]] += table["numbers"][at : at + ROWS]
+        for at in range(0, len(rows), ROWS_PER_BLOCK):
+            self._numbers[rows[at : at + ROWS_PER_BLOCK]] += table["numbers"][at : at + ROWS_PER_BLOCK]
 
     def sums(self) -> PersonSums:
         """Return each person's sums over the answers added so far, in the order in which persons came."""
         numbers = self._numbers[: len(self._rows)]
-        names = np.array([*self._rows], dtype=f"S{NAME}").view(np.uint8).reshape(-1, NAME)
+        names = np.array([*self._rows], dtype=f"S{NAME_BYTES}").view(np.uint8).reshape(-1, NAME_BYTES)
         return PersonSums(names, numbers[:, :-1], numbers[:, -1])
 
 
@@ -178,7 +178,7 @@ def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
-        PersonSums(persons.names, differences, persons.counts).totals(n_persons, EQUAL),
+        PersonSums(persons.names, differences, persons.counts).totals(n_persons, EQUAL_SCORE),
     )
 
 
@@ -201,8 +201,8 @@ def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
     """Blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
-    for at in range(0, records.n_records, ROWS):
-        part = records.part(slice(at, at + ROWS))
+    for at in range(0, records.n_records, ROWS_PER_BLOCK):
+        part = records.part(slice(at, at + ROWS_PER_BLOCK))
         steps = [model.order_independent_steps(part, score) for model in models]
         if paired_with is not None:
             reference = paired_with[0].order_independent_steps(part, score)
@@ -236,7 +236,7 @@ class PersonPartWorker(PartTask):
                 part,
                 *self._memory,
                 make=self._records_and_persons,
-                size=lambda it: bytes_of(it[0]) + it[0].n_records * (NAME + 8),
+                size=lambda it: memory_bytes(it[0]) + it[0].n_records * (NAME_BYTES + 8),
             )
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)
@@ -245,7 +245,7 @@ class PersonPartWorker(PartTask):
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
     def _records_and_persons(self, part: Contents) -> Read:
-        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
+        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=FILE_NAME_SHOWN))
 
 
 class PartitionedPersons(Half):
@@ -270,7 +270,8 @@ class PartitionedPersons(Half):
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
         at_once = max(
-            FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
+            MIN_MODELS_PER_READING,
+            self._reader.limit // (NUMBER_BYTES * self._n_persons * n_columns((models[0],), paired_with)),
         )
         sums, differences = [], []
         for at in range(0, len(models), at_once):
