@@ -252,7 +252,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         progress.done(f"released: {release.guarantee.in_words()}")
         if result.replayed:
             warnings.warn(
-                f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+                f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
                 "For new data give a new edition.",
                 stacklevel=2,
             )

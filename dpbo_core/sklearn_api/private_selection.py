@@ -296,7 +296,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
         if result.replayed:
             warnings.warn(
-                f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+                f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
                 "For new data or new predictions give a new edition.",
                 stacklevel=2,
             )

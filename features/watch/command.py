@@ -37,22 +37,26 @@ if TYPE_CHECKING:
 def watch(
     study: Study,
     drop: Annotated[
-        float | None, typer.Option(help="How far the score may fall before an alarm; else the study's [watch].")
+        float | None,
+        typer.Option(help="The fall of the score that should raise an alarm; by default the study's [watch]."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of ALL looks up to and including the first alarm.")
+        float | None, typer.Option(help="ε of ALL looks together, up to and including the first alarm.")
     ] = None,
-    every: Annotated[str | None, typer.Option(help="How often to look: 1d, 6h.")] = None,
+    every: Annotated[str | None, typer.Option(help="How often to look, such as 1d or 6h.")] = None,
     cron: Annotated[str | None, typer.Option(help='When to look, UTC: "0 6 * * *", say.')] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look now, once.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look once, now.")] = False,
     look: Annotated[
-        str | None, typer.Option(help="With --once: the look's name, today's date if none. Again, the same bit.")
+        str | None,
+        typer.Option(
+            help="With --once: the look's name, by default today's date. The same name gives the same answer again."
+        ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Today's sensitive file, day-{date}.csv say.")
+        str | None, typer.Option(metavar="FILE", help="Today's sensitive file, such as day-{date}.csv.")
     ] = None,
     pool: Annotated[
-        int | None, typer.Option(help="Read the last so many files of --table as one, so as to find smaller falls.")
+        int | None, typer.Option(help="Pool the last N files of --table, to detect smaller falls.")
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
@@ -61,7 +65,7 @@ def watch(
     trust_server: TrustServer = False,
     anyway: Anyway = False,
 ) -> None:
-    """Has the model gone stale? Look again and again, for one price until the first alarm."""
+    """Monitor a model's score over time at one fixed ε, until the first alarm."""
     section = read_study(study).watch or WatchSection()
     words = {"drop": drop, "epsilon": epsilon, "table": table, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}

@@ -34,22 +34,25 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
-    ("dpbo plan study.toml", "its price and what to expect; opens no sensitive file"),
-    ("dpbo tune study.toml", "search, release, charge the budget"),
-    ("dpbo budget", "what was spent, and what is left"),
-    ("dpbo ui", "look at the releases in MLflow"),
+    ("dpbo plan study.toml", "estimate accuracy and privacy cost; opens no sensitive file"),
+    ("dpbo tune study.toml", "search, charge the budget and release the choice"),
+    ("dpbo budget", "show what was spent and what is left"),
+    ("dpbo ui", "view the releases in MLflow"),
 )
 OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.plan:plan", "What to expect, and its price; opens no sensitive file."),
-    "tune": ("dpbo.flows.cli.tune:tune", "Search, release the choice, charge the budget."),
-    "evaluate": ("dpbo.flows.cli.evaluate:evaluate", "How good the released model is, on the sensitive records."),
-    "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule, until the budget refuses."),
-    "show": ("dpbo.flows.cli.show:show", "Print a recorded release, from the ledger alone."),
-    "budget": ("dpbo.flows.cli.budget_words:budget_app", "What was spent, by whom, and what is left."),
+    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; opens no sensitive file."),
+    "tune": ("dpbo.flows.cli.tune:tune", "Search, charge the budget and release the choice."),
+    "evaluate": (
+        "dpbo.flows.cli.evaluate:evaluate",
+        "Report the released model's quality on the sensitive records.",
+    ),
+    "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule until the budget is spent."),
+    "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
+    "budget": ("dpbo.flows.cli.budget_words:budget_app", "Show what was spent, by whom, and what is left."),
     "ui": ("dpbo.flows.cli.ui:ui", "Show MLflow's pages, read-only, behind a link."),
-    "doctor": ("dpbo.flows.cli.doctor:doctor", "Look whether this machine is fit."),
-    "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's price, and check its receipt."),
+    "doctor": ("dpbo.flows.cli.doctor:doctor", "Check this machine's setup."),
+    "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's ε and δ and check its receipt."),
 }
 FEATURE_COMMANDS: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
 ALL_COMMANDS = ChainMap(OWN_COMMANDS, cast("dict[str, tuple[str, str]]", FEATURE_COMMANDS))

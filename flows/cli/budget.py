@@ -42,7 +42,7 @@ budget_app = typer.Typer(
     cls=BudgetGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="The ledger: limit, spent, remaining, the newest entries.",
+    help="Show each dataset's limit, what is spent, what remains, and the newest entries.",
 )
 
 
@@ -50,10 +50,11 @@ budget_app = typer.Typer(
 def show_accounts(
     dataset: Annotated[str | None, typer.Argument()] = None,
     forecast: Annotated[
-        bool, typer.Option("--forecast", help="When it ends, if its studies go on as they did.")
+        bool, typer.Option("--forecast", help="Forecast when the budget ends if the studies continue as before.")
     ] = False,
     every: Annotated[
-        str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
+        str | None,
+        typer.Option(help="With --forecast: how often each study runs, such as 30d; by default as before."),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -153,14 +154,14 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
                 screen.say(f"  {less}")
             entries = account.entries[-N_ENTRIES_SHOWN:]
             if len(entries) < len(account.entries):
-                screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json has every one")
+                screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json lists all")
             screen.table(COLUMN_NAMES, [_cells(entry) for entry in entries], left=3, wraps=0)
             for line in _unfinished(entries):
                 screen.say(f"  {line}")
             for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
                 screen.say(f"  {count:,} charged by {named(asker)}")
         else:
-            screen.say("  nothing was spent on it yet")
+            screen.say("  nothing has been spent yet")
 
 
 def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
@@ -168,7 +169,10 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
-            yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
+            yield (
+                f"{which} was charged on {when} and has no release yet. If it is not running, run it again: "
+                "it continues at no further cost"
+            )
 
 
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
@@ -176,25 +180,28 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
     for item in account.sources:
         yield f"scored on {named(str(item.source))}"
     for path in account.scores:
-        yield f"scored by {named(path)}, where a study names it"
+        yield f"may be scored by the function {named(path)}"
     for name in account.readable:
         yield f"Prefect's runs may read {named(name)}"
     for path in account.estimators:
         yield f"Prefect's runs may import {named(path)}"
     for name in account.published:
-        yield f"{named(name)} is public on the owner's word: later releases assume published_records"
+        yield f"the owner declared {named(name)} public; later releases assume published_records"
     if account.shares:
-        yield f"its people pay {', '.join(map(named, account.shares))} too: add the two accounts up for them"
+        yield (
+            f"the same people are also in {', '.join(map(named, account.shares))}: their privacy loss is the "
+            "sum of both accounts"
+        )
     if account.a_day is not None:
-        yield f"where Prefect starts studies, 24 hours cost ε {from_units(account.a_day):g} at most"
+        yield f"studies that Prefect starts may spend ε {from_units(account.a_day):g} within 24 hours"
     if account.largest is not None:
-        yield f"a study that Prefect starts asks for ε {from_units(account.largest):g} at most"
+        yield f"a study that Prefect starts may spend ε {from_units(account.largest):g} at most"
 
 
 def _room(account: Account) -> str:
     newest = list(account.editions.items())[-N_STUDIES_SHOWN:]
     studies = [f"{named(study)}: {room_text(count)}" for study, count in reversed(newest)]
-    return f"{'; or '.join(studies)}, each at what its newest cost with its report"
+    return f"{'; or '.join(studies)} (at the price of its newest edition and report)"
 
 
 def _bar(account: Account, screen: Screen) -> str:
@@ -254,12 +261,12 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     """A budget's forecast in lines: what is left and expected, how often each study runs, its end; or why none."""
     if burn_down is None:
-        yield "no forecast: it has no limit, or nothing was spent on it yet"
+        yield "no forecast: it has no limit, or nothing has been spent yet"
         return
     if not burn_down.streams:
-        yield "no forecast: no study was run twice yet; --every 30d says how often"
+        yield "no forecast: no study has run twice yet; give --every 30d, for example"
         return
-    for expected, words in ((False, "left so far"), (True, "and if they go on")):
+    for expected, words in ((False, "left so far"), (True, "left if the studies continue")):
         left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]
         if left:
             yield f"{screen.spark([burn_down.limit, *left, 0.0])}  {words}"
@@ -271,8 +278,8 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
 
 def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
     if ends is None or refused is None:
-        return "it does not end within ten years"
-    return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
+        return "the budget lasts longer than ten years"
+    return f"the budget ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
 def _duration(every: timedelta) -> str:

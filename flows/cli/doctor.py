@@ -63,10 +63,10 @@ class Finding:
 def doctor(
     prepare: Annotated[
         bool,
-        typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
+        typer.Option("--prepare", help="Set up Prefect's database for this user, and check nothing else."),
     ] = False,
 ) -> None:
-    """Look whether this machine is fit: versions, stores, settings, server, budgets. Only --prepare changes it."""
+    """Check this machine's setup: versions, stores, settings, server, budgets. Only --prepare changes anything."""
     if prepare:
         print_sentence(prepare_machine())
         return

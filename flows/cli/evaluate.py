@@ -29,24 +29,24 @@ from dpbo_core.study.run import Run
 def evaluate(
     study: Study,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+        float | None, typer.Option(help="ε of the report; replaces the study's [evaluation].")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+        typer.Option(metavar="FILE", help="Evaluate a saved public model instead: its folder, or an MLflow model."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend its probabilities and threshold from the report, at no price.")
+        bool, typer.Option("--repair", help="Recalibrate the model from the report; costs no further ε.")
     ] = False,
     threshold: Annotated[
-        str | None, typer.Option(help="With --repair: cost=10:1 (a miss, a false alarm) or recall=0.9.")
+        str | None, typer.Option(help="With --repair: cost=10:1 (a miss costs ten false alarms) or recall=0.9.")
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+        bool, typer.Option("--plan", help="Show the price and the expected accuracy; charges nothing.")
     ] = False,
     anyway: Anyway = False,
 ) -> None:
-    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
     if plan:
         expected = planned(study, epsilon=epsilon, model=model)
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))

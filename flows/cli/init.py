@@ -41,38 +41,41 @@ DEFAULT_FILE = Path("study.toml")
 BIAS_VALUE = 0.7071  # without one a linear model cannot say the larger class of everybody
 RARE_SHARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
 LINE_NOTES = {  # beside a line of the file, or the header of a table
-    "budget": "of these people, for ever",
-    "evaluation": "a report on the model, on top",
-    "[study]": "new data: a new edition, a new spend",
-    "dataset": "data that share people share this name",
-    "epsilon": "of this study in total",
-    "[data]": "nobody may be in both files: not checked",
-    "training": "PUBLIC: its values may be printed",
+    "budget": "the cap for all studies of these people",
+    "evaluation": "a report on the model; spends in addition",
+    "[study]": "for new data write a new edition",
+    "dataset": "one name for all data of the same people",
+    "epsilon": "the total of this study",
+    "[data]": "nobody may be in both files (not checked)",
+    "training": "PUBLIC; its values may be printed",
     "validation": "SENSITIVE",
     "n_validation": "public",
-    "n_persons": "public: each of them counts once",
-    "bias": "a constant feature, for unequal classes",
+    "n_persons": "public; each person counts once",
+    "bias": "a constant feature for unbalanced classes",
 }
 
 
 def init(
-    training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file; it is read.")],
+    training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file, which is read.")],
     validation: Annotated[
-        Path, typer.Argument(metavar="VALIDATION.csv", help="The SENSITIVE file; its header and length are read.")
+        Path,
+        typer.Argument(
+            metavar="VALIDATION.csv", help="The SENSITIVE file, of which only the header and the length are read."
+        ),
     ],
-    target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column to predict; by default the last one.")] = None,
     person: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN=N",
-            help="The column that says whose a record is, and how many people the validation file is about.",
+            help="The column that names each record's person, and the number of people in the validation file.",
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="The file to write, whose name the study takes; one that is there is kept.")
+        Path, typer.Option(help="The study file to write; an existing file is never overwritten.")
     ] = DEFAULT_FILE,
 ) -> None:
-    """Write a study file for two data files. Charges nothing."""
+    """Write a study file for two data files; charges nothing."""
     check_public_here((file_source(training, PUBLIC_ROLE),))
     people, name = None if person is None else stated_people(person), None if out == DEFAULT_FILE else out.stem
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))

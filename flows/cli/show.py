@@ -34,18 +34,18 @@ def show(
         ),
     ],
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the certificate to this HTML file.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write release.json here, and its receipt beside it.")
+        Path | None, typer.Option(metavar="FILE", help="Write release.json here and its receipt beside it.")
     ] = None,
     form: Annotated[
         Literal["registry"] | None,
-        typer.Option("--format", help="registry: a draft for the registry of DP deployments."),
+        typer.Option("--format", help="registry: a draft entry for the registry of DP deployments."),
     ] = None,
     explain: Explain = False,
 ) -> None:
-    """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
+    """Print a recorded release from the ledger. Opens no data and spends no budget."""
     if len(study) > 1:
         if html or out or form or explain:
             raise StudyInvalid(

@@ -20,15 +20,16 @@ from dpbo_core.report.certified import CERTIFIED
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's JSON file.")],
     key: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="The owner's public keys: check the receipt too.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="The owner's public keys, with which the receipt is checked too."),
     ] = None,
     revoked: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that are revoked.")
     ] = None,
 ) -> None:
-    """Recompute a release's ε and δ from its certificate alone; its ledger, if it is here, must still have it."""
+    """Recompute a release's ε and δ from its certificate; if its ledger is here, it must contain the release."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
     checked = Checked.of(certificate)
     print_result(checked.to_json, lambda: print_sentence(checked.in_words() + signed))

@@ -15,13 +15,13 @@ from dpbo.tasks.policies import PREFECT_USE
 from dpbo_core.errors import StudyInvalid
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Explain = Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Spend it even where its own plan expects mostly noise.")]
-Port = Annotated[int, typer.Option(help="Where a Prefect server is found or started.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object only.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Add a second screen that explains each line.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Run even if the plan expects mostly noise.")]
+Port = Annotated[int, typer.Option(help="The port at which a Prefect server is found or started.")]
 TrustServer = Annotated[
     bool,
-    typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you."),
+    typer.Option("--trust-server", help="Accept a server without a password. Such a server can run code as you."),
 ]
 
 _SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -41,7 +41,7 @@ Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="For screen readers: words alone. Before or after a command.",
+        help="Plain text for screen readers. May stand before or after a command.",
         callback=_set_plain,
         expose_value=False,
     ),
@@ -56,9 +56,7 @@ def common_options(debug: Debug = False, plain: Plain = False) -> None:
 def result_options(
     json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print one JSON object and nothing else.", callback=_set_json, expose_value=False
-        ),
+        typer.Option("--json", help="Print one JSON object only.", callback=_set_json, expose_value=False),
     ] = False,
 ) -> None:
     """Do nothing: its signature declares the option --json of commands with a result; `print_result` obeys it."""
@@ -75,7 +73,8 @@ Direct = Annotated[
     bool,
     typer.Option(
         "--direct",
-        help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
+        help="Run in this process without Prefect: faster, but Prefect records nothing. DPBO_PREFECT=off does "
+        "the same.",
         callback=_set_direct,
         expose_value=False,
     ),

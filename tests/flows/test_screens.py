@@ -200,7 +200,7 @@ def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_p
     monkeypatch.setattr(sys, "stdout", ascii_out)
     monkeypatch.setattr(sys, "stderr", ascii_err)
     assert dpbo("plan", "study.toml")[0] == 0
-    assert b"is the one to choose" in ascii_out.buffer.getvalue()
+    assert b"is recommended" in ascii_out.buffer.getvalue()
     assert ascii_err.buffer.getvalue() == b""
     assert dpbo("budget", "nowhere é")[0] == 2
     assert b"nowhere ?" in ascii_err.buffer.getvalue()
@@ -243,7 +243,7 @@ def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, c
 
 
 def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_is():
-    unclear = "it cannot be told whether it is better"
+    unclear = "cannot tell whether it is better"
     for interval, if_greater, if_smaller in (
         ((0.7, 0.8), "better", "no better"), ((0.5, 0.6), "no better", None), ((0.5, 0.7), unclear, unclear),
         ((0.5, 0.59), None, "better"),
@@ -263,7 +263,7 @@ def figure(value, noise):
     return {"value": value, "noise_interval": [value - noise, value + noise], "sampling_interval": None}
 
 
-COMPARED = [(0.75, "better"), (0.713, "it cannot be told whether it is better"), (0.65, "no better")]
+COMPARED = [(0.75, "better"), (0.713, "cannot tell whether it is better"), (0.65, "no better")]
 
 
 @pytest.mark.parametrize(("accuracy", "word"), COMPARED)
@@ -275,7 +275,7 @@ def test_a_report_compares_its_accuracy_with_the_constant_answer_of_its_own_coun
     for report in ({"metrics": metrics}, several):
         first, numbers = verdict(replace(RELEASE, value=report))
         assert first == "better than a constant answer"
-        assert numbers.endswith(f"; accuracy {accuracy:.3f}, where it has 0.713 on these very records: {word}")
+        assert numbers.endswith(f"; accuracy {accuracy:.3f}, a constant answer 0.713 on the same records: {word}")
 
 
 def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
@@ -319,7 +319,9 @@ def test_a_choice_at_the_end_of_its_range_is_said(chosen, at_an_end, capsys):
     value = {"hyperparameters": {"lambda": chosen, "kind": "a"}, "score": 0.8}
     result = StudyResult(replace(RELEASE, value=value, facts={"space": space}), replayed=False)
     print_document(document_of(result, None, look="dpbo ui"))
-    said = f"range lambda = {chosen:.4g} is the end of the range: a wider range may be better (a new edition costs"
+    said = (
+        f"range lambda = {chosen:.4g} is at the end of the range; a wider range may be better (a new edition spends"
+    )
     assert (said in " ".join(capsys.readouterr().out.split())) is at_an_end
 
 
@@ -334,7 +336,7 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     assert re.search(r"^ exact_gp +refused ", printed, re.M)
     print_advice(spec, advise_study(spec))
     printed = capsys.readouterr().out
-    assert "exact_gp: it cannot run" in printed
+    assert "exact_gp: cannot run" in printed
     assert printed.count("public: ") == printed.count("public: good if the two populations are alike") == 1
 
 
@@ -350,7 +352,7 @@ def test_the_newest_entries_are_shown_and_json_has_all(tmp_path, capsys):
     accounts = book.accounts()
     print_accounts(accounts)
     printed = capsys.readouterr().out
-    assert "the newest 20 of 25 entries; --json has every one" in printed
+    assert "the newest 20 of 25 entries; --json lists all" in printed
     assert "trial04" not in printed
     assert all(f"trial{n:02d}" in printed for n in range(5, 25))
     assert len(account_json(*accounts)["entries"]) == 25

@@ -87,7 +87,8 @@ def test_what_the_sentence_does_not_hold_for_is_named():
 def test_another_version_than_was_read_is_not_believed(monkeypatch):
     from dpbo_core.models.estimator_allowlist import inspection
 
-    monkeypatch.setattr(inspection, "REVIEWED_VERSIONS", inspection.REVIEWED_VERSIONS | {"lightgbm": ((1, 0), (1, 1))})
+    reviewed = inspection.REVIEWED_VERSIONS | {"lightgbm": ((1, 0), (1, 1))}
+    monkeypatch.setattr(inspection, "REVIEWED_VERSIONS", reviewed)
     assert lightgbm.__version__ in unlisted_part(lightgbm.LGBMClassifier())
     assert lightgbm.__version__ in unlisted_name("lightgbm.LGBMClassifier", {}, {})
     assert unlisted_part(xgboost.XGBClassifier()) == ""

@@ -285,7 +285,7 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
     unknown, balanced, rare = verdicts(None), verdicts(0.5), verdicts(0.94)
     assert unknown["private_trajectory"].verdict == "good"
     assert balanced["private_trajectory"].verdict == "poor"
-    assert "leaves 0.5 to gain" in balanced["private_trajectory"].why
+    assert "a constant answer is only 0.5 below" in balanced["private_trajectory"].why
     assert rare["private_trajectory"].verdict == rare["private_grid"].verdict == "useless"
     order = ("good", "poor", "useless", "refused")
     for kind, line in unknown.items():
@@ -331,9 +331,9 @@ def test_a_plan_says_what_was_read_for_it(capsys):
     from dpbo_core.methods.advice.advise import Advice
 
     for facts, said in (
-        ({}, "Nothing was opened and nothing was charged."),
-        ({"n_public": 1234}, "training file was read (1,234 records), no other, and nothing was charged."),
-        ({"n_public": 50, "positives": 0.25}, "The public training file was read (50 records, 25.0% positive), no"),
+        ({}, "No sensitive file was opened and nothing was charged."),
+        ({"n_public": 1234}, "training file was read (1,234 records); nothing was charged."),
+        ({"n_public": 50, "positives": 0.25}, "Only the public training file was read (50 records, 25.0% positive); no"),
     ):
         print_advice(on_files(), Advice(None, (), **facts))
         assert said in " ".join(capsys.readouterr().out.split())

@@ -95,13 +95,13 @@ class Price:
         if self.account is None or self.counted is None or self.left is None or self.more is None:
             return ""
         if self.paid:
-            return f"charged before: it costs nothing more, and {self.left:.3g} is left"
+            return f"already charged: running it again costs nothing, and {self.left:.3g} is left"
         if self.refusal is not None:
             return ""
         less = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
-        counts = f"counts as {self.counted:.3g}, " if less else ""
+        counts = f"counts as ε = {self.counted:.3g} in the account, " if less else ""
         limit = from_units(self.account.budget.epsilon_units)
-        return f"{counts}{self.left:.3g} of {limit:g} left then, {room_text(self.more)}"
+        return f"{counts}{self.left:.3g} of {limit:g} left afterwards, {room_text(self.more)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the price as the object "price" of `dpbo plan --json`."""

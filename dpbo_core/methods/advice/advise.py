@@ -234,18 +234,22 @@ def _method_advice(
     if loss is not None:
         regret, error_expected = one_digit(loss.regret), whole_error(loss)
         why += (
-            f"; in simulations its choice loses {loss.caption}, and it errs by {loss.score_error:.1g} on the score"
+            f"; in simulations its choice scores {loss.caption} below the best, and the reported score is "
+            f"off by {loss.score_error:.1g}"
         )
         if beside is not None and loss.low > beside.low and loss.high > beside.high:
-            cost = "more than the one to choose, by an unknown amount"
+            cost = "more than the recommended method, by an unknown amount"
             if None not in (loss.range, beside.range):
-                cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
+                cost = f"about {one_digit(loss.high - beside.high):g} more than the recommended method"
             why += f"; showing every score costs {cost}" if method.shows_all else f"; {cost}"
     error_expected, spread = min(error_expected, G), problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
-        why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
+        why += (
+            f"; on the public training set, a constant answer is only {one_digit(gain):g} below the best "
+            "possible score"
+        )
     if in_pairs(problem):
         least = useful_from(method, problem)
         warning = expected_interval(problem, method.draws(problem))

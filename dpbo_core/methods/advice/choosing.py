@@ -112,15 +112,15 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
         n_methods = len({form.kind for form, _ in forms})
-        why = f"of {len(forms)} forms of {n_methods} methods it is expected to lose least with this noise ({facts})"
+        why = f"among {len(forms)} variants of {n_methods} methods it is expected to lose least ({facts})"
     else:
-        why = f"no private choice is expected to be better than the public one with this noise ({facts})"
+        why = f"at this noise no private choice is expected to beat the public one ({facts})"
     why += f": {loss.caption} below the best"
-    why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
+    why += "" if loss.range is None else ", the least if the public set resembles yours, the most if it misleads"
     if others:
         second, other = others[0]
         changed = ", ".join(f"{name} = {value}" for name, value in changed_options(second).items())
-        why += f"; before {second.kind}{f' ({changed})' if changed else ''}, {other.caption}"
+        why += f"; next best: {second.kind}{f' ({changed})' if changed else ''}, {other.caption}"
     return Choice(best.kind, changed_options(best), why)
 
 
