@@ -8,7 +8,7 @@
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
-    │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
+    │   ├── NoScoresLeft                   a private objective was requested more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
@@ -57,7 +57,7 @@ def printable(text: str) -> str:
 
 
 def _rebuild(kind: type[DpboError], what: str, cause: str, remedy: str) -> DpboError:
-    """Return an error made anew from its class and texts, as unpickling does it."""
+    """Return an error made again from its class and texts, as unpickling does it."""
     return kind(what, cause=cause, remedy=remedy)
 
 
@@ -122,7 +122,7 @@ class EvidenceRefuted(BudgetRefused):
 
 
 class NoScoresLeft(BudgetRefused):
-    """A private objective was asked for more scores than were paid for; what was released stands."""
+    """A private objective was requested more scores than were paid for; what was released stands."""
 
 
 class NoiseNotPrivate(BudgetRefused):

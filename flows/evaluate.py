@@ -37,7 +37,7 @@ def evaluate_privately(
     Args:
         study: whose [evaluation] says what is asked (from Prefect's form: the same fields as JSON).
         folder: the folder that the study's data paths are relative to.
-        epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
+        epsilon: ε of the report, instead of evaluation.epsilon; charged on top of what the study cost.
         model: the folder of a saved, public model; the model that the study released where None.
 
     Returns:

@@ -30,7 +30,7 @@ PAGE_SIZE = 200  # what Prefect's API returns at once
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
     """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent.
 
-    A release has one event, and one warning: the event's id is made of the release's, and Prefect is asked for it.
+    A release has one event, and one warning: the event's id is made of the release's, and Prefect is requested it.
     """
     if current_flow_run() is None:
         return

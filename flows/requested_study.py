@@ -104,7 +104,7 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """Refuse a study run by hand whose edition, dataset or paths hold a schedule's {date} or the like."""
+    """Refuse a study run by hand whose edition, dataset or paths hold a schedule's {date} or similar ones."""
     texts = (spec.edition, spec.privacy.dataset, spec.data.training_file, spec.data.validation_file)
     names = [name for text in texts for name in fields_of(text) if name in TIME_FIELDS]
     if names:

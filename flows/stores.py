@@ -22,7 +22,7 @@ class Stores:
 
     @cached_property
     def mlflow_tracking_uri(self) -> str | None:
-        """The tracking URI that the user set in MLFLOW_TRACKING_URI; None where none is."""
+        """The tracking URI that the user set in MLFLOW_TRACKING_URI; None if none is."""
         return os.environ.get("MLFLOW_TRACKING_URI")
 
     @cached_property
@@ -60,7 +60,7 @@ class Stores:
         return state_folder() / "curator"
 
     def make_folder(self) -> None:
-        """Make the folder of the stores, for its owner alone; refused where a link or another user's is there."""
+        """Make the folder of the stores, for its owner alone; refused if a link or another user's is there."""
         with suppress(FileExistsError):
             STORES_FOLDER.mkdir(mode=0o700)
         folder, above = STORES_FOLDER.lstat(), Path().stat()

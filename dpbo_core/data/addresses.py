@@ -13,7 +13,7 @@ A query lists columns of ONE table or view:
 
 A cast, a function or a join could fail on one record, or make a row of several; a condition would tell before any
 charge how many records meet it. Where a view does one of these, that is for its maker to know. Names are folded to
-lower case unless they stand in double quotes, as PostgreSQL does. What is sent is written anew from what was read
+lower case unless they stand in double quotes, as PostgreSQL does. What is sent is written again from what was read
 here. What identifies the records, for the owner's policy, is the table and not the query.
 """
 
@@ -262,7 +262,7 @@ def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
 
 
 def _parse_object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
-    """The address of an object or, with a key that ends in "/", of a folder of objects; refused where malformed."""
+    """The address of an object or, with a key that ends in "/", of a folder of objects; refused if malformed."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in STORE_SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):

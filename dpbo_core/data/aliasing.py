@@ -3,7 +3,7 @@
 Which objects a call was given, and where in memory they lie, are facts about the call, as which file a study names
 is a fact about the study (one file named twice is refused, by a hard link too): the same for all neighbours. WHAT
 the objects hold is not, so it is never compared. A refusal is an output. "V equals X" would be said of V = X with
-certainty and of none of its neighbours; "nearly equal" only moves the place where two neighbours are told apart,
+certainty and of none of its neighbours; "nearly equal" only moves the place where two neighbours are distinguished,
 and no ε prices it.
 
 For the same reason rows and cells are not compared as objects: Python and its libraries may keep equal numbers,
@@ -136,7 +136,7 @@ def _arrays_overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
 
 
 def _share_an_element(one: Memory, other: Memory) -> bool:
-    """Return whether two arrays share an element of memory; True where that is too hard to tell."""
+    """Return whether two arrays share an element of memory; True if that is too hard to tell."""
     work: Any = MAX_OVERLAP_TRIES  # NumPy's annotation knows two of the numbers it takes
     try:
         return bool(np.shares_memory(one, other, max_work=work))

@@ -98,7 +98,7 @@ def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float
 
 
 def validation_size(name: str, share: float) -> int:
-    """The number of validation records m = ⌈n·s⌉ of a bundled set split at share s; refused where a half is empty.
+    """The number of validation records m = ⌈n·s⌉ of a bundled set split at share s; refused if a half is empty.
 
     Raises:
         StudyInvalid: no such set, or a half would be empty.

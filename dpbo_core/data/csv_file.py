@@ -34,7 +34,7 @@ _BYTES_PER_READ = 1 << 20
 
 
 def split_csv_line(line: bytes, separator: str = ",", *, decimal_commas: bool = True) -> list[str] | None:
-    """The fields of one line, None where it is no CSV record; between semicolons, unless told, 1,5 becomes 1.5."""
+    """The fields of one line, None if it is no CSV record; between semicolons, unless told, 1,5 becomes 1.5."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -63,7 +63,7 @@ def detect_separator(header: bytes) -> str:
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
-    """Read a CSV file's header line: the separator and the columns' names; refused if it is none.
+    """Read a CSV file's header line: the separator and the columns' names; raises if it is not one.
 
     Raises:
         StudyInvalid: it is no CSV header.
@@ -98,7 +98,7 @@ def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) 
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """Return a CSV header's column names and the number of lines after it, none parsed; refused where it is none.
+    """Return a CSV header's column names and the number of lines after it, none parsed; raises if it is not one.
 
     Raises:
         StudyInvalid: the first line is no CSV header.

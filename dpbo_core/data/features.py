@@ -23,13 +23,13 @@ MAX_CATEGORIES = 50
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric column; the feature is (x − mean)/deviation, or 0 where the training column is constant.
+    """A numeric column; the feature is (x − mean)/deviation, or 0 if the training column is constant.
 
     Attributes:
         name: the column's.
         mean: μ.
         deviation: σ.
-        stand_in: what takes the place of a value that is no finite number; None where such a record is broken.
+        stand_in: what takes the place of a value that is no finite number; None if such a record is broken.
         truth: whether the training table has it as true and false.
     """
 

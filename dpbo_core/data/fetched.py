@@ -3,7 +3,7 @@
 Whatever a driver or a store says, a row of the table or a password may be in it: none of it leaves. What is told is
 that the table could not be fetched; of a query that could be asked, nothing in a row can make it fail.
 
-Who runs an object store sees which object was asked for, and when. Every cell of a query comes as the bytes of its
+Who runs an object store sees which object was requested, and when. Every cell of a query comes as the bytes of its
 text in the database's own encoding, unconverted: a text that is no UTF-8 costs its own cell. NULL means nothing.
 """
 
@@ -29,7 +29,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
 FIRST_ANSWER_TIMEOUT_S = 10.0  # for a first answer
-FOOTER_REQUEST_BYTES = 2**16  # bytes that are asked for first: most footers are shorter
+FOOTER_REQUEST_BYTES = 2**16  # bytes that are requested first: most footers are shorter
 END, MAGIC = 8, b"PAR1"  # of a Parquet file: the length of its footer, and the sign
 PARQUET_SUFFIX = ".parquet"
 ACCEPTED_ENCODINGS = (b"UTF8", b"SQL_ASCII")
@@ -120,7 +120,7 @@ def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
 
 
 def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """Ask the store for a folder's Parquet objects, sorted by name: none where there is no such folder; a failure
+    """Ask the store for a folder's Parquet objects, sorted by name: none if there is no such folder; a failure
     raises an error that says no cause.
 
     Raises:
@@ -163,7 +163,7 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
 def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
     """Ask the database which table of which server an address leads to: marks that each spelling of it has.
 
-    One has the table's name, which a table that is made anew each night keeps; the other its number, which a table
+    One has the table's name, which a table that is made again each night keeps; the other its number, which a table
     that is renamed keeps. Both begin with the server's system identifier and the database's number.
 
     Raises:
@@ -233,7 +233,7 @@ def _connect(place: QueryAddress) -> Any:
 
 
 def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
-    """Return the names of a query's columns, in order, as the database has them; no row is asked for."""
+    """Return the names of a query's columns, in order, as the database has them; no row is requested."""
     described = connection.execute(place.select.names().encode()).pgresult
     return tuple(described.fname(i).decode() for i in range(described.nfields))
 

@@ -22,7 +22,7 @@ class FileFormat:
     Attributes:
         header: its column names and number of records: (contents, mode=, shown_as=).
         table: its records: (contents, mode=, shown_as=).
-        values: one column of a SENSITIVE file, a value a record, None where it cannot be read: (contents, column,
+        values: one column of a SENSITIVE file, a value a record, None if it cannot be read: (contents, column,
             shown_as=).
     """
 

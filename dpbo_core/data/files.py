@@ -23,7 +23,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
     for a sensitive table core dumps of this process are disabled first.
 
     Args:
-        path: where the file is, or its address; of a query no row is asked for.
+        path: where the file is, or its address; of a query no row is requested.
         mode: of a public or a sensitive file.
         shown_as: the path as the study has it.
 

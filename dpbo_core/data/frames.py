@@ -62,7 +62,7 @@ class Frame:
     def table(self, *, target_name: str, source: str, texts: Collection[str] | None = ()) -> Table:
         """Return the records as a table, with the target if there is one; nothing that a record holds raises.
 
-        `texts` are its columns of texts; None where the records are PUBLIC and their values say it themselves.
+        `texts` are its columns of texts; None if the records are PUBLIC and their values say it themselves.
         """
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
@@ -247,7 +247,7 @@ def _target_values(target: Any) -> Sequence[object] | Column:
 
 
 def public_width(rows: Iterable[Any]) -> int | None:
-    """Return the one length d of all rows of a PUBLIC table; None where they have several, or one is no row."""
+    """Return the one length d of all rows of a PUBLIC table; None if they have several, or one is no row."""
     cells = [row_cells(row) for row in rows]
     lengths = {None if row is None else len(row) for row in cells}
     return lengths.pop() if len(lengths) == 1 else None

@@ -210,7 +210,7 @@ def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = Non
 
 
 def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
-    """Return the type of column `name` in the PUBLIC `table`; refused where a value does not fit it."""
+    """Return the type of column `name` in the PUBLIC `table`; refused if a value does not fit it."""
     cells = table.cells_of(name)
     made = column_type(name, parse_csv_texts(cells) if table.csv else cells, hint)
     held = [made.cell(cell) for cell in cells]

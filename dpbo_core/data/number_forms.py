@@ -31,7 +31,7 @@ NUMBER_FORMS = (
 
 
 def detect_form(values: Iterable[Value]) -> str | None:
-    """What the texts of a PUBLIC column (m,) seem to be, dates say, and what to do about it; None where unclear."""
+    """What the texts of a PUBLIC column (m,) seem to be, dates say, and what to do about it; None if unclear."""
     strings = [value for value in values if isinstance(value, str)]
     texts = [text for text in strings[:N_TEXTS_EXAMINED] if isinstance(canonical_text(text), str)]
     if texts and all(re.fullmatch(THOUSANDS_PATTERN, text) for text in texts):
@@ -46,7 +46,7 @@ def detect_form(values: Iterable[Value]) -> str | None:
 
 def ambiguous_number(cells: Iterable[str]) -> str | None:
     """Return a number among PUBLIC cells (m,) between semicolons whose sign may separate thousands or decimals:
-    1,442, or 1.442 beside a decimal comma. None where there is none, or another cell decides.
+    1,442, or 1.442 beside a decimal comma. None if there is none, or another cell decides.
     """
     cells = [cell.strip() for cell in cells]
     sign = "." if any("," in cell for cell in cells) and any("." in cell for cell in cells) else ","

@@ -120,7 +120,7 @@ def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
 
 
 def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[object]:
-    """The values of a column that the header has, as many as the footer says; None where they cannot be decoded.
+    """The values of a column that the header has, as many as the footer says; None if they cannot be decoded.
 
     Raises:
         StudyInvalid: the file has no readable footer.
@@ -151,7 +151,7 @@ def _has_decimals_as_bytes(schema: Any) -> bool:
 
 
 def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
-    """The open Parquet file and its footer; refused where it cannot be read or its numbers of records disagree."""
+    """The open Parquet file and its footer; refused if it cannot be read or its numbers of records disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -205,7 +205,7 @@ def _column_positions(footer: _Footer) -> list[int]:
 def _group(
     file: Any, group: int, size: int, names: list[str], readers: Sequence[Sequence[Callable[[Any], Any]]]
 ) -> list[list[Any]] | None:
-    """The columns of one row group, decoded by each list of readers, one a column; None where a page cannot be."""
+    """The columns of one row group, decoded by each list of readers, one a column; None if a page cannot be."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
         columns = [table.column(table.schema.names.index(name)) for name in names]
@@ -216,13 +216,13 @@ def _group(
 
 
 def _written_column(values: Any) -> Column:
-    """An Arrow column's values as the texts that were written; all NaN where it is neither of numbers nor texts."""
+    """An Arrow column's values as the texts that were written; all NaN if it is neither of numbers nor texts."""
     number = _type_in_words(values.type) in ("number", "decimal")
     return written_column(values.to_pylist()) if number else _decoded_column(values, written_text)
 
 
 def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical_text) -> Column:
-    """Return an Arrow column's values, of texts by `meaning_of`; all NaN where it is of another type."""
+    """Return an Arrow column's values, of texts by `meaning_of`; all NaN if it is of another type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):

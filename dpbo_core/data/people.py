@@ -3,11 +3,11 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | k | `at_most` | records of one person that count | scalar ≥ 1 |
-| p_i | `people[i]` | the person of record i: the text of the column as written; None where there is none | (m,) |
+| p_i | `people[i]` | the person of record i: the text of the column as written; None if there is none | (m,) |
 | — | `uncounted(people, k)` | score a constant: beyond a person's first k, or nobody's | (m,) bool |
 
 A person is one text, exactly as written but for spaces at its ends: "007" and "7" are two, as are two whole numbers
-that one double could not tell apart. Neighbours replace all records of one person by records of one person not
+that one double could not distinguish. Neighbours replace all records of one person by records of one person not
 otherwise present, in the same places. Whatever the new records hold, at most k places of the old person counted and
 at most k of the new one do, and nobody else's places change, so a score with range G moves the sum by at most kG.
 

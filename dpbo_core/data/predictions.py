@@ -6,7 +6,7 @@
 | X | `X` of the result | a class's index, a probability or a number; NaN for anything else | (m, d) |
 
 A cell is read by itself: what cannot be used is NaN there and nowhere else, so that it costs its own candidate this
-one record's score. Where a class is asked for, a number from 0 to 1 that names none of two is the second's
+one record's score. Where a class is requested, a number from 0 to 1 that names none of two is the second's
 probability: the class is the likelier, the first at ½.
 """
 

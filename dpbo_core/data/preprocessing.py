@@ -81,7 +81,7 @@ class Preprocessing:
             bias: b in [0, 1), the constant feature. `unit_ball` only.
             unit_ball: for the linear models, whose theorems need ‖x‖₂ ≤ 1.
             regression: whether the target is a number to be predicted, not a class.
-            missing: "refuse" gaps in the features, or put the training "mean" in the place of a number.
+            missing: "refuse" gaps in the features, or put the training "mean" instead of a number.
 
         Raises:
             StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
@@ -187,7 +187,7 @@ class Preprocessing:
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
-        """The table's own columns, where the estimator takes a data frame; None where features are made of them."""
+        """The table's own columns, where the estimator takes a data frame; None if features are made of them."""
         named = tuple(feature for feature in self.features if isinstance(feature, NamedColumn))
         return named if len(named) == len(self.features) else None
 

@@ -68,7 +68,7 @@ def is_sequence(X: Any) -> bool:
 
 
 def row_cells(row: Any) -> list[object] | None:
-    """Return the cells of one row (d,), or None where it is no row. Never raises."""
+    """Return the cells of one row (d,), or None if it is no row. Never raises."""
     kind = type(row)
     if issubclass(kind, list):
         return list.__getitem__(row, slice(None))
@@ -80,7 +80,7 @@ def row_cells(row: Any) -> list[object] | None:
 
 
 def text_cell(text: str) -> object:
-    """Return a field of a CSV file as its stripped text; None where it says that the value is missing."""
+    """Return a field of a CSV file as its stripped text; None if it says that the value is missing."""
     text = text.strip()
     return None if text in GAP_TEXTS else text
 
@@ -139,7 +139,7 @@ _TIME_PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond"
 
 
 def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
-    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None where it is none."""
+    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None if it is not one."""
     match = TIME_PATTERN.fullmatch(text)
     if match is None:
         return None
@@ -279,7 +279,7 @@ def arrow_times(values: Any) -> Cells:
 
 
 def one_by_one(values: Any) -> list[Any]:
-    """`values[i]` for every i, None where reading it raises."""
+    """`values[i]` for every i, None if reading it raises."""
     return each(values.__getitem__, range(len(values)), None)
 
 

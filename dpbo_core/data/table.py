@@ -37,7 +37,7 @@ class Table:
         columns: by name, in the file's order.
         broken: (m,) records of which nothing may be used; their entries are NaN.
         source: what messages call it, "train.csv" say.
-        cells: the raw cells by name; empty where nobody asked for them.
+        cells: the raw cells by name; empty if nobody asked for them.
         csv: whether it was read from lines of text, so that a text is whatever it says.
         positions: of the records of a PUBLIC table in its file, (m,), if some were left out.
     """
@@ -96,7 +96,7 @@ class Table:
         return replace(self, columns=columns, broken=self.broken[records], cells=cells, positions=records)
 
     def place(self, record: int) -> str:
-        """Return where `record` (from 0) is in its file, in words, for messages about PUBLIC tables."""
+        """Return where `record` (from 0) is in its file, as text, for messages about PUBLIC tables."""
         record = record if self.positions is None else int(self.positions[record])
         return f"line {record + 2}" if self.csv else f"record {record + 1}"
 
@@ -141,7 +141,7 @@ def table_of(
     Args:
         columns: by name.
         source: what messages call the table.
-        texts: the columns that hold texts, by public facts; None where the values are PUBLIC and say it themselves.
+        texts: the columns that hold texts, by public facts; None if the values are PUBLIC and say it themselves.
 
     Raises:
         ValueError: if the columns differ in length, or there are none.
@@ -176,8 +176,8 @@ class Encoded:
         X: (m, d) float64, or objects.
         labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
         broken: (m,) the features could not be used.
-        n_classes: of the training table; 0 for a regression, whose `labels` are 0 where the target is usable.
-        targets: (m,) float64 of a regression, 0 where the record is replaced.
+        n_classes: of the training table; 0 for a regression, whose `labels` are 0 if the target is usable.
+        targets: (m,) float64 of a regression, 0 if the record is replaced.
     """
 
     X: NDArray[np.float64]

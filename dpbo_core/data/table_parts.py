@@ -43,7 +43,7 @@ class _ColumnsOfParts(Table):
     files: tuple[_File, ...] = ()
 
     def place(self, record: int) -> str:
-        """Return where `record` (from 0) of all files is, in words: its number in which file."""
+        """Return where `record` (from 0) of all files is, as text: its number in which file."""
         for file in self.files:
             if record < file.n_records:
                 return f"record {record + 1} of {file.path.name}"
@@ -67,7 +67,7 @@ class TableParts:
 
     @classmethod
     def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
-        """Return a table over several files, from their headers alone; refused where the columns differ.
+        """Return a table over several files, from their headers alone; refused if the columns differ.
 
         Args:
             paths: at least one Parquet file, in their order.
@@ -117,7 +117,7 @@ class TableParts:
         return {name: joined([part[name] for part in parts]) for name in names}
 
     def only(self, *names: str) -> Table:
-        """Return a table in memory of some columns of all files' records; refused where a file changed since `of`.
+        """Return a table in memory of some columns of all files' records; refused if a file changed since `of`.
 
         Raises:
             StudyInvalid: a file cannot be decoded, or is not the one that was found.
@@ -139,7 +139,7 @@ class TableParts:
                 yield name, table
 
     def parts(self) -> Iterator[Table]:
-        """Yield the table of each file, one after another; refused where a file changed since `of`.
+        """Yield the table of each file, one after another; refused if a file changed since `of`.
 
         Raises:
             StudyInvalid: as `only`.
@@ -193,7 +193,7 @@ def _check_unchanged(file: _File) -> None:
 
 
 def _file_state(path: Path, shown_as: str) -> _State:
-    """Return what changes when a file does: its inode, time and size; refused where it is gone."""
+    """Return what changes when a file does: its inode, time and size; refused if it is gone."""
     try:
         status = path.stat()
     except OSError:

@@ -60,7 +60,7 @@ def clipped(
     """
     slack = _slack(len(mantissas))
     top, top_exponent = np.frexp(radius)
-    with np.errstate(divide="ignore", over="ignore", under="ignore"):  # infinite where the other one is meant
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):  # infinite if the other one is meant
         factor = np.minimum(np.ldexp(1.0 / top, exponents - top_exponent), bound * (1.0 - slack) / norms(mantissas))
     return np.asarray(mantissas * factor, dtype=np.float64)
 

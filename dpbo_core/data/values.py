@@ -50,7 +50,7 @@ NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all b
 
 
 def plain_value(value: Any) -> object:
-    """The value as an object of exactly a built-in or NumPy type; None where it is no number, truth value or text.
+    """The value as an object of exactly a built-in or NumPy type; None if it is no number, truth value or text.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
     record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only

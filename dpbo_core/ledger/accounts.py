@@ -73,7 +73,7 @@ class DatasetAccount(Account):
     """The account of a dataset with everything that its owner approved."""
 
     sources: tuple[Approved, ...] = ()  # what it may be scored on
-    published: tuple[str, ...] = ()  # the files whose records are public on the owner's word
+    published: tuple[str, ...] = ()  # the files whose records are public as the owner states
     shares: tuple[str, ...] = ()  # other datasets that the same people pay
     largest: int | None = None  # ε in 10⁻¹² of a study that Prefect starts; None for no limit
     scores: tuple[str, ...] = ()  # import paths of the functions that its studies may be scored by

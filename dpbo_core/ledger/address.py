@@ -50,7 +50,7 @@ def state_folder() -> Path:
 
 
 def team_setting() -> str | None:
-    """Return the one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None where it is not set."""
+    """Return the one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None if it is not set."""
     return os.environ.get(TEAM_SETTING) or None
 
 
@@ -106,7 +106,7 @@ def _sqlite_engine(path: Path, beside: Path) -> sa.Engine:
         sa.URL.create("sqlite", database=str(path)),  # nothing else: the file is the one whose generation is kept
         connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None},
         poolclass=sa.pool.NullPool,  # a SQLite connection must never be carried into a forked process
-        hide_parameters=True,  # an error would say what was drawn in a transaction that failed
+        hide_parameters=True,  # an error would state what was drawn in a transaction that failed
     )
 
     def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
@@ -184,7 +184,7 @@ def _postgresql_engine(address: sa.URL) -> sa.Engine:
         patience.named(address),
         isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
         poolclass=sa.pool.NullPool,  # a long step may outlast a connection, and no fork may share one
-        hide_parameters=True,  # an error would say what was drawn in a transaction that failed
+        hide_parameters=True,  # an error would state what was drawn in a transaction that failed
     )
 
     def begin(connection: sa.Connection) -> None:

@@ -102,7 +102,7 @@ def opened(url: str) -> LedgerStore:
 
 
 def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
-    """Return the problems of an exported copy of a history by itself, in words; none if it is sound."""
+    """Return the problems of an exported copy of a history by itself, as text; empty if there are none."""
     return [f"{problem} (in the exported copy)" for problem in unsound_error(copy)]
 
 

@@ -102,7 +102,7 @@ def links(connection: sa.Connection, after: int = 0) -> list[Link]:
 
 
 def broken_links(history: Iterable[Link], after: Place = START_PLACE) -> Iterator[str]:
-    """The breaks in the hash chain of entries that follow the entry `after`, in words; none if it is whole."""
+    """The breaks in the hash chain of entries that follow the entry `after`, as text; none if it is whole."""
     previous, expected = after.hash, after.sequence + 1
     for link in history:
         if link.sequence != expected:
@@ -123,7 +123,7 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
-    """Yield the differences between the tables and the history, in words; none if they are the same."""
+    """Yield the differences between the tables and the history, as text; none if they are the same."""
     entries = list(history)
     for table in HASHED_TABLES:
         keys = [column.name for column in table.primary_key]

@@ -95,7 +95,7 @@ class PrivacyLedger(OwnersLedger):
                 policy.check_division(connection, dataset, share, n_rows)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
-        """Return the dataset's budget cap; None without one."""
+        """Return the dataset's budget cap; None if there is none."""
         with self._store.reading() as connection:
             return cap_of(connection, dataset)
 
@@ -212,7 +212,7 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, to turn its draws into a release; it raises without one."""
+        """The charge that this query made before, to turn its draws into a release; raises if there is none."""
         with self._store.writing() as writer:
             writer.check_whole()
             row = writer.connection.execute(CHARGED_QUERY, {"fingerprint": key.fingerprint}).one_or_none()

@@ -127,7 +127,7 @@ class RecordedStudies:
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
     def study_as_released(self, dataset: str, study: str, edition: str) -> Mapping[str, Any] | None:
-        """The study file's tables with which a study's edition was released last on the dataset; None where not."""
+        """The study file's tables with which a study's edition was released last on the dataset; None if not."""
         query = sa.select(RESERVATIONS.c.resolved).join(RELEASES).order_by(RESERVATIONS.c.id.desc())
         query = query.where(
             RESERVATIONS.c.dataset == dataset, RESERVATIONS.c.study == study, RESERVATIONS.c.edition == edition

@@ -52,7 +52,7 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """Return the value of each field of a name pattern in `text`; None where `text` does not fit the pattern.
+    """Return the value of each field of a name pattern in `text`; None if `text` does not fit the pattern.
 
     A field that stands twice holds the same both times.
     """

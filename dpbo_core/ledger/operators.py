@@ -132,5 +132,5 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
 
 
 def _beyond(amounts: Sequence[float], most: int | None) -> bool:
-    """Whether the ε in `amounts` add up to more than `most`, a count of 10⁻¹²; False where it is None, no limit."""
+    """Whether the ε in `amounts` add up to more than `most`, a count of 10⁻¹²; False if it is None, no limit."""
     return most is not None and not (sum(amounts) < float("inf") and sum(map(spent_units, amounts)) <= most)

@@ -67,7 +67,7 @@ class Approved:
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
     """Return all sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes
-    are looked at anew.
+    are looked at again.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.

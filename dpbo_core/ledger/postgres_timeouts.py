@@ -82,7 +82,7 @@ def _connection_with_timeout() -> "type[Connection[Any]]":
             return super().wait(self._limited(gen), *args, **options)
 
         def _limited(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-            """`work`, woken now and then though nothing is ready; whatever comes begins the count anew."""
+            """`work`, woken now and then though nothing is ready; whatever comes begins the count again."""
             heard = time.monotonic()
             try:
                 awaited = next(work)

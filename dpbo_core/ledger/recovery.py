@@ -11,11 +11,11 @@ draw was seen by somebody:
 | a cap | the cap; where the dataset has another one by now, the smaller of the two holds from now on |
 | a reservation that took over another | a charge of its own price: the other may have been opened here since |
 | a reservation | a charge; under its own fingerprint if that is free: its study is shown its release again |
-| a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
+| a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it again since |
 | any other draw, a release | with its reservation |
 
 Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts. The files
-that a dataset of another ledger was scored on are recorded anew by the next study, under the rules that hold here.
+that a dataset of another ledger was scored on are recorded again by the next study, under the rules that hold here.
 """
 
 import hashlib
@@ -192,12 +192,12 @@ class _Recovery:
             self.added.smaller_caps.append(row["name"])
 
     def _recover_draw(self, link: Link, row: Row) -> None:
-        """Add a lost noise draw to its charge, or with a charge of its own where it was drawn anew since."""
+        """Add a lost noise draw to its charge, or with a charge of its own where it was drawn again since."""
         dataset, number = self.numbers[row["reservation"]]
         if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-        if self.writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
+        if self.writer.connection.scalar(drawn) is not None:  # drawn again since: seen twice, paid twice
             study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
             first = dict(self.writer.connection.execute(study).mappings().one())
             total = compose((Spend.from_json(row["spend"]),))

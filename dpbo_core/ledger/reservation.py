@@ -35,7 +35,7 @@ class Reservation:
 
     Attributes:
         noise: standing of the noise source that it was charged with.
-        warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
+        warm_start: what its search begins with, as it was fixed with the charge; None if it begins afresh.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
 
 
 def marks_of(path: str | Path) -> frozenset[str]:
-    """Return the marks (device, inode, change) of the file at `path` now; empty where there is none."""
+    """Return the marks (device, inode, change) of the file at `path` now; empty if there is none."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):  # not there yet, or no name a file could have

@@ -106,7 +106,7 @@ class LedgerStore:
             self.guard.keep(writer.last, OverwritePolicy.ANYTHING if self._restored else OverwritePolicy.EARLIER)
 
     def _read_identity(self) -> bool:
-        """Read the schema's number and, of our own schema, the identity; False where there are no tables yet."""
+        """Read the schema's number and, of our own schema, the identity; False if there are no tables yet."""
         with self.reading() as connection:
             made = sa.inspect(connection).has_table(LEDGER.name)
             if made:
@@ -127,7 +127,7 @@ class LedgerStore:
     @staticmethod
     @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
-        """Return the first break of the hash chain after the entry `verified`, in words; None if it is whole."""
+        """Return the first break of the hash chain after the entry `verified`, as text; None if it is whole."""
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
@@ -163,7 +163,7 @@ class LedgerStore:
         )
 
     def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
-        """Return the error to raise for a driver's error; None where it is a refused row or a faulty statement.
+        """Return the error to raise for a driver's error; None if it is a refused row or a faulty statement.
 
         The driver's own words stay here: it may name an address, or repeat a cell.
         """

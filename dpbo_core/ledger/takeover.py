@@ -76,7 +76,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
 
 @row_decoding()
 def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str | None:
-    """Return the fingerprint of the newest charge that the query may take over; None where there is none."""
+    """Return the fingerprint of the newest charge that the query may take over; None if there is none."""
     connection, key = writer.connection, asked.key
     rows = connection.execute(STUDY_QUERY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
     fitting = [
@@ -118,7 +118,7 @@ def _is_used(connection: sa.Connection, number: int) -> bool:
 
 
 def _pays_for(row: Mapping[str, Any], asked: Asked, filtered: Filter) -> bool:
-    """Whether a charge is of the same kind as what is asked for, and no rule of admission finds it smaller."""
+    """Whether a charge is of the same kind as what is requested, and no rule of admission finds it smaller."""
     kind = [
         (one.unit, one.relation, one.person, one.assumptions)
         for one in (PrivacyGuarantee.from_json(row["guarantee"]), asked.guarantee)
@@ -149,7 +149,7 @@ def covers(paid: Total, cost: Total) -> bool:
 
 
 def unsound_takeovers(entries: Iterable[tuple[int, str, Mapping[str, Any]]]) -> Iterator[str]:
-    """The takings over of a history (number, table, row of each entry) that dpbo cannot have made, in words."""
+    """The takings over of a history (number, table, row of each entry) that dpbo cannot have made, as text."""
     charges: dict[str, Mapping[str, Any]] = {}
     numbers: dict[int, str] = {}
     used: set[str] = set()

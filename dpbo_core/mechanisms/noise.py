@@ -89,7 +89,7 @@ class Mechanism(Protocol[T]):
         """Return the price of one use of the mechanism, as a planned draw named `what`."""
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Check the price anew and draw the noise, unless that needs the value: a function, for one call, that
+        """Check the price again and draw the noise, unless that needs the value: a function, for one call, that
         applies it to a sensitive value.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
@@ -148,7 +148,7 @@ class Noise(Opaque):
         return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
-        """Return the result of a draw that is neither released nor recorded nor charged; a rerun draws anew."""
+        """Return the result of a draw that is neither released nor recorded nor charged; a rerun draws again."""
         return draw(self._source)
 
     def recorded(self, spend: Spend) -> Mapping[str, Any] | None:

@@ -65,7 +65,7 @@ class DiscreteGaussianVector:
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise; refused where its own privacy map is above ρ."""
+        """OpenDP's measurement of this noise; refused if its own privacy map is above ρ."""
         check_drawable(self.scale)
         made = discrete_gaussian(self.scale, moves="f64")
         check_cost(made.map(self.sensitivity), self.rho)
@@ -92,7 +92,7 @@ class DiscreteLaplaceVector:
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise; refused where its own privacy map is above ε."""
+        """OpenDP's measurement of this noise; refused if its own privacy map is above ε."""
         check_drawable(self.scale)
         made = discrete_laplace(self.scale)
         check_cost(made.map(self.sensitivity), self.epsilon)

@@ -1,6 +1,6 @@
 """One file, one algorithm box. A closed table: nothing to plug in that was not proved whole.
 
-A method's file is imported when its kind is asked for, so that a study loads the one that it names.
+A method's file is imported when its kind is requested, so that a study loads the one that it names.
 """
 
 from collections.abc import Mapping

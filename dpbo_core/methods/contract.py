@@ -66,7 +66,7 @@ class Search(Protocol):
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
         """Return one training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of
-        them: what this step released, recorded already; None where only `finish` releases.
+        them: what this step released, recorded already; None if only `finish` releases.
         """
 
     def finish(self, noise: Noise) -> Release:
@@ -119,7 +119,7 @@ class Method(ABC):
 
     @property
     def public_path(self) -> bool:
-        """Whether the order in which candidates are scored is public; False where a method does not say so."""
+        """Whether the order in which candidates are scored is public; False if a method does not say so."""
         return False
 
     @property
@@ -208,7 +208,7 @@ class Method(ABC):
         return ()
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:  # noqa: ARG002
-        """Return indices of the candidates that it trains whatever comes out; by default none is known."""
+        """Return indices of the candidates that it trains whatever the results; by default none is known."""
         return ()
 
     def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002

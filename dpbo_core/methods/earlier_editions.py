@@ -33,7 +33,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def search_after(
     earlier: Sequence[EarlierEdition], score_map: ScoreMap, scale: float
 ) -> Callable[..., AveragedSearch | LearningSearch]:
-    """How a search begins with the scores of `earlier` editions, in units of `scale`; anew if there are none."""
+    """How a search begins with the scores of `earlier` editions, in units of `scale`; again if there are none."""
     past = [
         [(one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10)) for one in item.scores]
         for item in earlier

@@ -116,12 +116,12 @@ class Lipschitz(Method):
 
     @property
     def public_path(self) -> bool:
-        """Whether the order of scoring is public: True where all of Λ is scored, False for a path."""
+        """Whether the order of scoring is public: True if all of Λ is scored, False for a path."""
         return self.scores_all
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether lengthscale = "fit" is allowed: True where all of Λ is scored, False for a path."""
+        """Whether lengthscale = "fit" is allowed: True if all of Λ is scored, False for a path."""
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
@@ -130,7 +130,7 @@ class Lipschitz(Method):
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Return indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
+        """Return indices of the candidates that are trained in any case: all of Λ, or none if steps train."""
         return () if self.trains_in_steps else tuple(range(len(problem.candidates)))
 
     @property

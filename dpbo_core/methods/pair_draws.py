@@ -1,4 +1,4 @@
-"""What methods share that can search by a count of pairs: its draws, and what is said of them.
+"""What methods share that can search by a count of pairs: its draws, and what is stated about them.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -64,7 +64,7 @@ class Unit:
         return self.offset + draw * self.per_step
 
     def shown(self, draw: int) -> float | None:
-        """Return the score that a noised integer stands for; None where scores are not stated."""
+        """Return the score that a noised integer stands for; None if scores are not stated."""
         return self.score(draw) if self.stated else None
 
     def interval(self, draws: Sequence[int], tail: NoiseTail, n_draws: int = 1) -> tuple[float, float]:
@@ -83,7 +83,7 @@ class Unit:
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
-    """Return the study's count of pairs, with its sensitivity and bounds; None where the score is a mean."""
+    """Return the study's count of pairs, with its sensitivity and bounds; None if the score is a mean."""
     return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
 
 

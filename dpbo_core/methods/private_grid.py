@@ -147,7 +147,7 @@ class PrivateGrid(Method):
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Return indices of the candidates Λ′ to score, in order; empty where public scores decide which."""
+        """Return indices of the candidates Λ′ to score, in order; empty if public scores decide which."""
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
@@ -235,7 +235,7 @@ class PrivateGrid(Method):
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
-        """Return the mechanism that noises the number of pairs; None where the score is a mean."""
+        """Return the mechanism that noises the number of pairs; None if the score is a mean."""
         if in_pairs(problem) is None:
             return None
         _, epsilon, _ = self._parts(problem)

@@ -234,7 +234,7 @@ class PrivateTrajectory(Method):
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism that noises the score in each of the T steps; refused where the budget is too small."""
+        """The mechanism that noises the score in each of the T steps; refused if the budget is too small."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
@@ -245,15 +245,15 @@ class PrivateTrajectory(Method):
         return tuple(_gaussian(problem, rho) for rho in parts)
 
     def selection(self, problem: Problem) -> "PrivateSelection | None":
-        """Return the mechanism of the final choice; None where the posterior mean chooses."""
+        """Return the mechanism of the final choice; None if the posterior mean chooses."""
         return selection(problem, self._rho(problem)[1]) if self.final_share else None
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism of the fresh look (one more noised score of the choice); None where none is paid for."""
+        """The mechanism of the fresh look (one more noised score of the choice); None if none is paid for."""
         return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
-        """Return the mechanism that noises the number of pairs; None where the score is a mean."""
+        """Return the mechanism that noises the number of pairs; None if the score is a mean."""
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:

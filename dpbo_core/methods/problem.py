@@ -3,9 +3,9 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `candidates` | the finite candidate set | N points |
-| m | `n_validation` | validation records; None where persons are averaged | scalar |
+| m | `n_validation` | validation records; None if persons are averaged | scalar |
 | k | `max_records_per_person` | records one person may own | scalar |
-| n_p | `n_persons` | persons, each of whom counts once, by the mean; None where records are averaged | scalar |
+| n_p | `n_persons` | persons, each of whom counts once, by the mean; None if records are averaged | scalar |
 | n | `n_averaged` | m or n_p, what the exact sum is divided by | scalar |
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `aggregate` | how records' outcomes become one number: its sensitivity, range and unit | — |
@@ -73,7 +73,7 @@ class ModelFacts(Protocol):
 
     @property
     def tolerance(self) -> float | None:
-        """The certified distance from the optimum at which training ends, as written; None where it is left out."""
+        """The certified distance from the optimum at which training ends, as written; None if it is left out."""
 
 
 class SearchSettings(Protocol):
@@ -81,7 +81,7 @@ class SearchSettings(Protocol):
 
     @property
     def steps(self) -> int | None:
-        """The number of steps as written; None where it is left out."""
+        """The number of steps as written; None if it is left out."""
 
     @property
     def n_steps(self) -> int:
@@ -188,7 +188,7 @@ class Problem:
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
     editions: int = 1  # releases that the cap is planned for
-    n_public: int | None = None  # n where nothing else of the PUBLIC training set was read: for advice, in no price
+    n_public: int | None = None  # n where nothing else of the PUBLIC training set was read: for advice, in no cost
     baseline: float | None = None  # score of the best constant prediction, by the public training set
     baseline_by: Literal["records", "persons"] = "records"  # what counts once in it
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
@@ -228,7 +228,7 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """True where a record's score surely rests on it alone: ours, `enforced`, or allowlisted and a named score.
+        """True if a record's score surely rests on it alone: ours, `enforced`, or allowlisted and a named score.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         """

@@ -28,7 +28,7 @@ from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.search.kernels import Matern52, kernel_named
 from dpbo_core.search.posterior import JITTER, Posterior
 
-REFIT_GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
+REFIT_GROWTH = 1.3  # the kernel is fitted again when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
 EXPLORATION_BETA = 4.0  # β of the public search: two standard deviations
 DOUBT_ERRORS = 0.5  # standard errors by which the public and the sensitive score are thought to differ
@@ -137,7 +137,7 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
     """Return the candidate that others are compared with, and the bound in steps that differences are clipped to;
-    None where comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
+    None if comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
     score.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the

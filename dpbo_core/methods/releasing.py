@@ -22,7 +22,7 @@ def make_release(
     """Return the release of `value`, not recorded yet, with the public facts a reader needs beside the guarantee.
 
     A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
-    is what a theorem says of the score's error, in words.
+    is what a theorem says of the score's error, as text.
     """
     unit, name = problem.score.natural_unit, problem.model.score_name
     if "score" in value:

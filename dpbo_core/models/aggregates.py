@@ -24,7 +24,7 @@ The count of pairs ranked right: AUC and balanced accuracy of two classes, witho
 | Δ | `record_steps` | 2q(m − q), q = min(k, ⌊m/2⌋): most k records move either by; 2(m − 1) at k = 1 | integer |
 | — | `range_steps` | the largest D, 2⌊m/2⌋⌈m/2⌉ | integer |
 | — | `score_per_step` | 2/m²: a step in the AUC of a table half of whose records are positive | scalar |
-| π | `share` | PUBLIC share of the second class; None where it is not known | scalar |
+| π | `share` | PUBLIC share of the second class; None if it is not known | scalar |
 
 AUC = C₂/D, and with the predicted class for s balanced accuracy. Why Δ: of the pairs in a table at most q(m − q)
 hold one of k given records, so many where these are of one class and all others of the other; each counts 0, 1 or 2

@@ -22,7 +22,7 @@ CHANCE_AUC = 0.5  # of the pairs are ranked right by whoever says the same of ev
 
 
 def person_weights(people: "Sequence[Person]") -> NDArray[np.float64] | None:
-    """Weights (n,) by which each person counts once, 0 for a record of nobody; None where no record has any."""
+    """Weights (n,) by which each person counts once, 0 for a record of nobody; None if no record has any."""
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
         return None

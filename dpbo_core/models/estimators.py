@@ -5,7 +5,7 @@
 | X, y | `X`, `y` | public training rows and their classes or targets | (n, d), (n,) |
 | V | `X`, `truth` of `scores` | sensitive rows and their classes or targets | (m, d), (m,) |
 | g | result of `scores` | one record's score | (m,) |
-| x₀ | `stand_in` | a public training row, put in the place of a row that cannot be predicted | (d,) |
+| x₀ | `stand_in` | a public training row, put instead of a row that cannot be predicted | (d,) |
 
 Rows are float64; or, with `columns`, cells that the estimator is given as a data frame (`data.named_columns`).
 
@@ -99,7 +99,7 @@ def cloned(estimator: Any) -> Any:
 
 
 def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Hyperparameters with the values that `decode` has in the place of their names, by axis."""
+    """Hyperparameters with the values that `decode` has instead of their names, by axis."""
     return {
         name: decode.get(name, {}).get(value, value) if isinstance(value, str) else value
         for name, value in hyperparameters.items()
@@ -180,7 +180,7 @@ def _hyperparameters_refused(import_path: str, what: str, error: Exception, reme
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PreparedRows:
-    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted."""
+    """Rows as estimators are given them, with x₀ instead of those that cannot be predicted."""
 
     rows: NDArray[Any]  # (m, d), for trees in single precision
     sound: NDArray[np.bool_]  # (m,) which rows are their own
@@ -193,9 +193,9 @@ class FittedEstimator(ScorableModel):
     Attributes:
         estimator: fitted; what is not to be opened here is an `IsolatedEstimator`.
         stand_in: (d,) x₀.
-        alone: scores each record in a process of its own; None where all are predicted in this one.
+        alone: scores each record in a process of its own; None if all are predicted in this one.
         cells: of its decision values, where pairs are counted; None for scores of single records.
-        columns: of the data frame that it is given; None where it is given numbers.
+        columns: of the data frame that it is given; None if it is given numbers.
     """
 
     estimator: Any
@@ -349,7 +349,7 @@ class FittedEstimator(ScorableModel):
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Return each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails.
+        """Return each record's unclipped score from one batch; 0 if not `sound`, or where the estimator fails.
 
         What a class of others keeps of the rows meanwhile is forgotten (`class_state`).
         """
@@ -383,7 +383,7 @@ class FittedEstimator(ScorableModel):
         return () if self.alone is not None or self.of_trees else foreign_classes(self.estimator)
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
-        """Return what the estimator's method `verb` gives for rows (k, d), nothing printed; None where it fails."""
+        """Return what the estimator's method `verb` gives for rows (k, d), nothing printed; None if it fails."""
 
         def predicted() -> NDArray[Any] | None:
             with contained():

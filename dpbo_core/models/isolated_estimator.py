@@ -98,7 +98,7 @@ def modules_of(item: Any) -> set[str]:
 
 
 def pickled_form(item: Any, shown_as: str) -> bytes:
-    """Return the item's pickle, of an `IsolatedEstimator` the one that it holds; refused where it has none."""
+    """Return the item's pickle, of an `IsolatedEstimator` the one that it holds; refused if it has none."""
     if isinstance(item, IsolatedEstimator):
         return item.pickled
     try:

@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| X | `rows` | predictions of all candidates, NaN where there is none | (m, d) |
+| X | `rows` | predictions of all candidates, NaN if there is none | (m, d) |
 | — | `columns` | those of one candidate: one, or of more than two classes one a class | indices into d |
 
 A record's score under a candidate is a function of that record's cells in the candidate's columns and its truth: a
@@ -60,7 +60,7 @@ class Predicted(FittedEstimator):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Return the candidate's score of each record, (k,): 0 where one of its cells is unusable."""
+        """Return the candidate's score of each record, (k,): 0 if one of its cells is unusable."""
         sound = np.isfinite(rows[:, list(self.estimator.columns)]).all(axis=1)
         outcome = self.outcome(np.where(np.isfinite(rows), rows, 0.0), score.needs)
         if outcome is None:
@@ -77,7 +77,7 @@ class PredictionsTrainer:
     width: int  # d
     score: RecordScore | PairScore  # what is scored
     regression: bool  # whether numbers were predicted
-    X: NDArray[np.float64] = field(repr=False)  # (n, d) public predictions; n = 0 where there are none
+    X: NDArray[np.float64] = field(repr=False)  # (n, d) public predictions; n = 0 if there are none
     truth: NDArray[Any] = field(repr=False)  # (n,) class indices or targets
 
     @property
@@ -104,7 +104,7 @@ class PredictionsTrainer:
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
-        """Return each public record's score from 0 to 2²⁴, (n,); refused where there are none; `seed` is unused."""
+        """Return each public record's score from 0 to 2²⁴, (n,); refused if there are none; `seed` is unused."""
         if isinstance(self.score, PairScore):
             raise TypeError(PAIR_SCORE_REFUSAL)
         self._require_public_records()

@@ -29,7 +29,7 @@ class Prototype:
     seed: int  # for every `random_state` left free
     regression: bool  # what it must be
     decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)  # axis → (name → value)
-    # of the data frame that it is given; None where it is given numbers
+    # of the data frame that it is given; None if it is given numbers
     columns: tuple[NamedColumn, ...] | None = None
 
     @property
@@ -46,7 +46,7 @@ class Prototype:
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Hyperparameters as the estimator takes them, objects in the place of names that a study has for them."""
+        """Hyperparameters as the estimator takes them, objects instead of names that a study has for them."""
         return decoded(hyperparameters, self.decode)
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:

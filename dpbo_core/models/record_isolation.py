@@ -21,7 +21,7 @@ class IsolatedModel(Protocol):
     """Scores records one by one, each in a process of its own. It holds public things only."""
 
     def scores(self, rows: NDArray[Any], truth: NDArray[Any], score: RecordScore) -> NDArray[Any]:
-        """Return each record's score in [0, G], (m,) float64; 0 where its process fails."""
+        """Return each record's score in [0, G], (m,) float64; 0 if its process fails."""
 
 
 class IsolatedModelMaker(Protocol):

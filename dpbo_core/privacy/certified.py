@@ -5,7 +5,7 @@ name in the ledger.
 
 | symbol | name here | meaning |
 |---|---|---|
-| Δ | `sensitivity` | the least that a draw may say one unit moves its query by; 0 where a theorem says less |
+| Δ | `sensitivity` | the least that a draw may say one unit moves its query by; 0 if a theorem says less |
 | — | `draws` | the names of exactly the draws that make such a release, with the mechanisms that may make each |
 | ε, ρ | `Worth.of` | what a draw's printed noise is worth; no pure ε for a Gaussian |
 """
@@ -36,9 +36,9 @@ class CertificateRules:
         assumptions: names that the guarantee must state.
         units: whom the method's guarantees can protect.
         relations: which neighbours they can be about.
-        score_bound: what a theorem says of the released score, from the printed noise, in words; "" for nothing.
-        agrees: whether what is shown follows from what was drawn; None where nothing of it can be computed anew.
-        figures: whether the figures shown are computed anew, in words; "" where they are the draws themselves.
+        score_bound: what a theorem says of the released score, from the printed noise, as text; "" for nothing.
+        agrees: whether what is shown follows from what was drawn; None if nothing of it can be computed again.
+        figures: whether the figures shown are computed again, as text; "" where they are the draws themselves.
     """
 
     draws: Mapping[str, tuple[str, ...]]
@@ -158,7 +158,7 @@ class DeclaredQuery:
             ValueError where the release is none of its kind.
         round_prefix: begins the name of each round that the ledger records before the release, for a query that
             has many rounds at one price; "" for a query that releases once.
-        unreleased: what is said of a query of many rounds that goes on: why there is no release yet, the usual
+        unreleased: what is stated about a query of many rounds that goes on: why there is no release yet, the usual
             cause, what to do.
     """
 

@@ -1,4 +1,4 @@
-"""Closed tables of named parts, each imported when it is asked for, and what the installed features declare.
+"""Closed tables of named parts, each imported when it is requested, and what the installed features declare.
 
 A feature declares its parts as entry points (pyproject.toml). Only those of the distribution `dpbo` itself that lie
 under `dpbo.features.` are read, and none replaces a part of the core: another installed package is no door.

@@ -98,7 +98,7 @@ def sealed(
 
     Raises:
         BaseException: `failure()`, or what `message` made, without cause or context.
-        KeyboardInterrupt: the operator's own, made anew.
+        KeyboardInterrupt: the operator's own, made again.
     """
     raised: list[BaseException] = []
     with _noting_interrupts() as interrupted:
@@ -134,7 +134,7 @@ def messages(*kinds: type[DpboError]) -> Message:
     """Return a function that recreates an error of exactly these kinds, and gives None for any other."""
 
     def message(error: BaseException) -> BaseException | None:
-        """Return the error anew, with the same texts and without its cause; None unless of exactly these kinds."""
+        """Return the error again, with the same texts and without its cause; None unless of exactly these kinds."""
         if type(error) not in kinds or not isinstance(error, DpboError):
             return None
         return type(error)(error.what, cause=error.cause, remedy=error.remedy)

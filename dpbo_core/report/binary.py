@@ -102,7 +102,7 @@ class Binary(ReportKind):
     edges: tuple[float, ...]  # between the bins, ascending
     threshold: float  # the model's own, one of the edges
     ties: AucTies  # what public records say of pairs within a bin
-    # mean probability of the public records in each bin, as the model has it; None without one
+    # mean probability of the public records in each bin, as the model has it; None if there is none
     predicted: tuple[float | None, ...] | None
     steps: PublicSteps  # how public records lie within each bin
     positive_class: str | None = None  # what people call it
@@ -305,7 +305,7 @@ def best_threshold(
     """The cheapest bin edge with its cost, as JSON (None: flag all or nobody); at `prevalence`, else the report's.
 
     Returns:
-        The threshold (None where everybody or nobody is to be flagged) with the expected cost of one record. It was
+        The threshold (None if everybody or nobody is to be flagged) with the expected cost of one record. It was
         chosen by noised figures, so its own cost is a little higher than it looks.
     """
     share = released["metrics"]["positive_share"]["value"] if prevalence is None else prevalence

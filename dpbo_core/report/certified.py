@@ -62,7 +62,7 @@ def certified_table(release: Release) -> NoisedTable:
 def figures_agree(release: Release) -> bool:
     """Whether a report's table is one and every figure is what it gives; of another version's the parts alone.
 
-    The intervals come from a simulation with a fixed seed, so that whoever computes them anew finds the same.
+    The intervals come from a simulation with a fixed seed, so that whoever computes them again finds the same.
     """
     try:
         with np.errstate(all="ignore"):
@@ -75,7 +75,7 @@ def figures_agree(release: Release) -> bool:
 
 
 def figures_in_words(release: Release) -> str:
-    """Return whether `figures_agree` computes a report's figures anew: "recomputed", or not and who made them."""
+    """Return whether `figures_agree` computes a report's figures again: "recomputed", or not and who made them."""
     version = release.facts.get("version")
     if version == library_version():
         return "recomputed"

@@ -96,7 +96,7 @@ class PartCounter:
         return self.counter.size
 
     def __call__(self, part: Part) -> Answer | None:
-        """The counts of one file and its number of records; None where that failed, since errors reach logs."""
+        """The counts of one file and its number of records; None if that failed, since errors reach logs."""
 
         def counted() -> Answer:
             """Return the counts of the file's records in each histogram cell, and their number."""
@@ -114,7 +114,7 @@ class PersonPartCounter:
     column: str
 
     def __call__(self, part: Part) -> bytes:
-        """Return each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
+        """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
 
         def counted() -> bytes:
             """Return each person's counts of the file's records, as bytes."""

@@ -64,7 +64,7 @@ class EvaluationPlan:
     """The price, and what to expect of it, before anything is spent.
 
     Attributes:
-        enough: from which ε on it would be good, in words, where that is asked for and it is not.
+        enough: from which ε on it would be good, as text, where that is requested and it is not.
     """
 
     price: PrivacyPlan
@@ -77,9 +77,9 @@ class EvaluationResult(StudyResult):
     """What an evaluation gives back: its release, whose value is the report, and what the stated costs make of it.
 
     Attributes:
-        best_threshold: for the costs and the prevalence that the study states now; None where it states none.
-        repair: of the model's probabilities and threshold, where [evaluation] says so; at no price.
-        repaired_model: with it; None where everything is left as it is.
+        best_threshold: for the costs and the prevalence that the study states now; None if it states none.
+        repair: of the model's probabilities and threshold, where [evaluation] says so; at no cost.
+        repaired_model: with it; None if everything is left as it is.
     """
 
     best_threshold: Mapping[str, Any] | None
@@ -143,7 +143,7 @@ def evaluate_study(
         study: as written; its [evaluation] says what is asked.
         ledger: where budgets are.
         model: the folder of a saved final model; the model that the study released where None.
-        epsilon: ε of the report, in the place of evaluation.epsilon.
+        epsilon: ε of the report, instead of evaluation.epsilon.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
 
@@ -197,7 +197,7 @@ def open_evaluation(
 def recorded_report(
     run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is asked for."""
+    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is requested."""
     study = run.spec
     if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
         return None

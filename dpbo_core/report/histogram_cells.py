@@ -18,7 +18,7 @@ Where each person counts once, however many records that person has:
 | W | `WEIGHT` | of one person, 2²⁴ | integer |
 | c_p | — | records of person p, those that cannot be read among them | integer ≥ 1 |
 | (p, j, n_pj) | `PersonCells` | person p's records in cell j, and their number | integers |
-| n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
+| n_p | `n_persons` | public, as the caller states | scalar ≥ 1 |
 | N_j | `table` | Σ_p n_pj·⌊W/c_p⌋ for j ≥ 1, and N_0 = n_p·W − Σ_j N_j | (C,) integers |
 
 The first cell takes what cannot be read, the persons who are not there, and what rounding leaves. A person, present
@@ -77,7 +77,7 @@ class Grouping:
 class HistogramCells(RecordScore):
     """A record scored by the number of its cell, so that whatever scores an estimator's records can count them."""
 
-    edges: tuple[float, ...]  # between the bins, public and ascending; none where no values are cut
+    edges: tuple[float, ...]  # between the bins, public and ascending; none if no values are cut
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
     """Each record's histogram cell by class and bin of its value, (k,): 1 + label·B + bin, or 0 if unreadable.
 
     Args:
-        values: (k,), infinite where they like; a record is above an edge where its value is.
+        values: (k,), infinite if they like; a record is above an edge where its value is.
         labels: (k,) 0 or 1; anything else cannot be read, nor can NaN for a value.
         edges: ascending, (B − 1,).
     """

@@ -9,7 +9,7 @@
 | σ | — | noise of the accuracy, Σ M_yy/m: b·√(2G (C(1 − p)² + (C² − C)p²))/m | scalar |
 
 The first cell holds what cannot be read, or has or is given a class that is none of them. A figure that needs
-records of a class is NaN where it has none; so is a mean over classes if one of them is. A class that is never
+records of a class is NaN if it has none; so is a mean over classes if one of them is. A class that is never
 predicted has no precision; its F1 is 0. As JSON: confusion (true class x predicted class), classes (one by one).
 """
 

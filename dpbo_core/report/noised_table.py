@@ -78,7 +78,7 @@ class NoisedTable:
     n_records: int  # m
     scale: float  # b
     kind: ReportKind  # how its cells are read
-    # names of the groups, the last for all other values; empty where there is the whole alone
+    # names of the groups, the last for all other values; empty if there is the whole alone
     groups: tuple[str, ...]
     drawn: tuple[int, ...]  # (C,): what cannot be read, then group by group the cells of the kind
     weight: int = 1  # W
@@ -134,7 +134,7 @@ class NoisedTable:
             return self.shifted(counts + np.concatenate([z, -z]))  # its law is symmetric
 
         def sampled(rng: np.random.Generator, size: int) -> Reals:
-            """Simulated tables with noise and with records drawn anew by the shares, 2·`size` of them."""
+            """Simulated tables with noise and with records drawn again by the shares, 2·`size` of them."""
             drawn = rng.multinomial(self.n_records, shares, size=2 * size)
             return np.asarray(noised(rng, size) + drawn - self.n_records * shares)
 
@@ -299,7 +299,7 @@ def _batches(draws: Draws, width: int) -> Iterator[Reals]:
 
 
 def _quantiles_and_mean(added: Reals) -> Spread:
-    """The 5% and 95% quantiles and the mean over draws (first axis), NaN taken for 0; NaN where over 5% are NaN."""
+    """The 5% and 95% quantiles and the mean over draws (first axis), NaN taken for 0; NaN if over 5% are NaN."""
     unknown = np.isnan(added).mean(axis=0) > MAX_UNDEFINED_SHARE
     filled = np.where(np.isnan(added), 0.0, added)
     low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)

@@ -55,7 +55,7 @@ ABSOLUTE_QUANTILES = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
 
 @dataclass(frozen=True)
 class ErrorCells(HistogramCells):
-    """Cells by the signed error ŷ − y, in the target's unit: 0 where that is NaN, else 1 + bin."""
+    """Cells by the signed error ŷ − y, in the target's unit: 0 if that is NaN, else 1 + bin."""
 
     @property
     def n_cells(self) -> int:
@@ -63,7 +63,7 @@ class ErrorCells(HistogramCells):
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), by the bin of its error, outcome less truth; 0 where that is NaN."""
+        """Each record's histogram cell, (k,), by the bin of its error, outcome less truth; 0 if that is NaN."""
         with np.errstate(all="ignore"):
             errors = as_numbers(outcome) - np.asarray(truth, dtype=np.float64)
         return class_bins(errors, np.zeros(len(errors), dtype=np.int64), self.edges).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What one released histogram of two classes can mend: the model's probabilities and its threshold, at no price.
+"""What one released histogram of two classes can mend: the model's probabilities and its threshold, at no cost.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -68,7 +68,7 @@ class Repair:
     """A recalibration and a threshold, with the report before and after."""
 
     slope: float  # a; 1 where the probabilities are left
-    intercept: float  # b; 0 where they are left
+    intercept: float  # b; 0 if they are left
     threshold: float  # in the model's own decision values; the model's own where none is stated or none can keep it
     # the same as a probability of the repaired model; None of a model without probabilities
     probability: float | None
@@ -210,7 +210,7 @@ def recalibration(
 
 
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
-    """The index of the highest bin edge that keeps this recall in 90% of noise draws; None where no edge does.
+    """The index of the highest bin edge that keeps this recall in 90% of noise draws; None if no edge does.
 
     Args:
         cells: (2, B) as released, negatives first.

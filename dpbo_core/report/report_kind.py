@@ -63,7 +63,7 @@ MAX_USEFUL_ERROR = 0.25 * MEAN_ABSOLUTE_DEVIATION / 1.645  # 1.645: of a normal,
 class ExpectedErrors:
     """What to expect of a report's noise, from public facts alone."""
 
-    edges: tuple[float, ...]  # between the bins, ascending; none where there are no bins
+    edges: tuple[float, ...]  # between the bins, ascending; none if there are no bins
     errors: Mapping[str, float]  # mean |error| of figures, by name
     n_cells: int  # how many cells are noised
     verdict: str  # "good", "poor" or "useless"
@@ -87,7 +87,7 @@ def verdict(*errors: tuple[float, float, float]) -> str:
 
 
 def ratio(part: Reals, whole: Reals) -> Reals:
-    """Return the quotient, NaN where its divisor is not above 0."""
+    """Return the quotient, NaN if its divisor is not above 0."""
     return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
 
 
@@ -96,7 +96,7 @@ def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.
 
     Args:
         share: r.
-        whole: W; NaN where it is not above 0.
+        whole: W; NaN if it is not above 0.
         noise: the r are those whose T − r·W is within Z deviations of 0; without noise it is Wilson's (1927).
     """
     with np.errstate(all="ignore"):
@@ -114,7 +114,7 @@ def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.
 
 @dataclass(frozen=True)
 class Estimates:
-    """Figures of a released table with both intervals; NaN where nothing can be said."""
+    """Figures of a released table with both intervals; NaN if nothing can be said."""
 
     values: Figures  # the figures, by name
     noise: Mapping[str, Interval]  # their noise intervals
@@ -131,7 +131,7 @@ class Estimates:
 
 
 def figure_json(value: Any, noise: Interval, sampling: Interval) -> dict[str, Any]:
-    """Return a metric's value and both intervals as JSON; None where nothing can be stated."""
+    """Return a metric's value and both intervals as JSON; None if nothing can be stated."""
     ends = [[plain_json(end) for end in interval] for interval in (noise, sampling)]
     first, second = (None if None in interval else interval for interval in ends)
     return {"value": plain_json(value), "noise_interval": first, "sampling_interval": second}

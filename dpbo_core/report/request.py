@@ -180,7 +180,7 @@ class EvaluationQuery:
         )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
-        """Return the column of groups and its public values; None where none is asked for."""
+        """Return the column of groups and its public values; None if none is requested."""
         column = self.section.group
         if column is None:
             return None

@@ -59,7 +59,7 @@ def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
 
 
 class UniformSampler:
-    """Algorithm 2: every trial is drawn from the prior π₀, whatever came out before (c = C = 1)."""
+    """Algorithm 2: every trial is drawn from the prior π₀, whatever the results were before (c = C = 1)."""
 
     def __init__(self, prior: Vector) -> None:
         self._prior = prior

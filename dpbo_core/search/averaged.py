@@ -22,7 +22,7 @@ from dpbo_core.search.kernels import kernel_named, typical_lengthscale
 from dpbo_core.search.mixture import KernelMixture, Mixture, Prior, average
 from dpbo_core.search.posterior import Posterior
 
-ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
+ALWAYS, GROWTH = 20, 1.1  # the kernel is found again at each of the first 20 values, then at every tenth more
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,7 +156,7 @@ class Categorical:
 
     @property
     def dimensions(self) -> int:
-        """The coordinates of a choice in the unit cube: one for each value, none where there is a single value."""
+        """The coordinates of a choice in the unit cube: one for each value, none if there is a single value."""
         return len(self.values) if len(self.values) > 1 else 0
 
     @property

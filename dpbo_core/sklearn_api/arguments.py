@@ -17,7 +17,7 @@ AXIS_REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) fr
 
 
 def number_of(key: str, value: Any) -> float:
-    """Return the argument `key` of a Python call as a float; refused where it is none, or too large for one."""
+    """Return the argument `key` of a Python call as a float; raises if it is not one, or too large for one."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -26,7 +26,7 @@ def number_of(key: str, value: Any) -> float:
 
 
 def whole_number_of(key: str, value: Any) -> int:
-    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it."""
+    """The argument `key` of a Python call as an integer; raises if it is not one, or no double reaches it."""
     with suppress(TypeError, ValueError, ArithmeticError):
         if abs(float(value)) < math.inf and int(value) == value:
             return int(value)
@@ -34,7 +34,7 @@ def whole_number_of(key: str, value: Any) -> int:
 
 
 def number_or_none(key: str, value: Any) -> float | None:
-    """As `number_of`; None where the argument `key` is left out."""
+    """As `number_of`; None if the argument `key` is left out."""
     return None if value is None else number_of(key, value)
 
 

@@ -194,11 +194,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y: their classes or targets, (n,).
             X_validation: SENSITIVE validation records, (m, d), the same columns (and `person`); m is public.
             y_validation: their classes or targets, (m,).
-            validation_size: for one table X, y in the place of two: the share of its rows that is SENSITIVE and
+            validation_size: for one table X, y instead of two: the share of its rows that is SENSITIVE and
                 validated on. Which rows those are is a public rule of their positions alone, `validation_rows_`.
                 It declares ALL OTHER ROWS PUBLIC: models are trained on them, and no ε protects them. Give the
                 table in the same order every time, new rows at its end. The dataset's first study fixes the share:
-                another one is refused, and so is a table with fewer rows. Its public rows alone say what a column
+                another one is refused, and so is a table with fewer rows. Its public rows alone state what a column
                 is: one of numbers, or of texts of numbers, or of truth values is one of numbers, y too.
             sample_weight: (n,) what each row of X counts in training, PUBLIC; a score counts validation rows alike.
 
@@ -259,7 +259,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def set_callbacks(self, *callbacks: Any) -> Self:
-        """Set scikit-learn's `ProgressBar`s (1.9) in the place of earlier ones; any other callback is refused.
+        """Set scikit-learn's `ProgressBar`s (1.9) instead of earlier ones; any other callback is refused.
 
         Raises:
             StudyInvalid: it is another, or this scikit-learn has none.
@@ -325,7 +325,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         repair: bool | None = None,
         threshold: str | None = None,
     ) -> EvaluationResult:
-        """Release a whole report on the released model, for one spend of its own; repeated, the same at no price.
+        """Release a whole report on the released model, for one spend of its own; repeated, the same at no cost.
 
         Args:
             X: the PUBLIC training records of `fit`.
@@ -342,7 +342,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             false_positive_cost: of flagging a negative, for the best threshold.
             false_negative_cost: of missing a positive.
             prevalence: share of positives where the model will be used.
-            repair: True for a `repaired_model` with mended probabilities and threshold, at no price.
+            repair: True for a `repaired_model` with mended probabilities and threshold, at no cost.
             threshold: of that model, "cost=10:1" (a miss, a false alarm) or "recall=0.9".
 
         Raises:

@@ -56,7 +56,7 @@ class PredictionSplit:
     spec: StudySpec  # the study
     predictions: Any  # SENSITIVE, a `Frame`; or the records, where there are functions
     truth: Any  # SENSITIVE: what is right
-    functions: Functions | None  # of the candidates; None where a table of predictions was given
+    functions: Functions | None  # of the candidates; None if a table of predictions was given
     public_table: Table | None  # predictions for PUBLIC records, if there are any
     target: str  # the target's name in the study
     aliased: bool = False  # whether the call gave one table, or part of it, as both

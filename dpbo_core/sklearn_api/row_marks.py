@@ -1,6 +1,6 @@
 """Keyed marks of rows that were sensitive once: their owner's own mistake is noticed before anything is charged.
 
-Tables in memory have no name, so that yesterday's X_validation passed as today's X, or a split that was made anew
+Tables in memory have no name, so that yesterday's X_validation passed as today's X, or a split that was made again
 with another seed, is known by its rows alone. Of every row that was charged for the vault keeps 8 bytes of an HMAC,
 under a key that was drawn with it; it is its owner's alone (0600), beside the ledger and no part of it.
 

@@ -80,7 +80,7 @@ def can_overwrite() -> bool:
 
 
 def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResult:
-    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before."""
+    """Run a search step by step and charge the ledger: its release, or at no cost the one recorded before."""
     progress.say(f"{run.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), run)
     opened = open_study(run, precomputed=precomputed)
@@ -126,7 +126,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:
-    """The private report on the model that a search released, for one spend; a recorded report at no price."""
+    """The private report on the model that a search released, for one spend; a recorded report at no cost."""
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
     run = Run(study, context, split, public)

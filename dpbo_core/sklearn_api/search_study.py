@@ -126,9 +126,9 @@ class TwoTables:
     y: Any  # their classes or targets
     X_validation: Any  # SENSITIVE records
     y_validation: Any  # their classes or targets
-    # positions of the sensitive rows in the one table that was divided; None where two were passed
+    # positions of the sensitive rows in the one table that was divided; None if two were passed
     rows: NDArray[np.int64] | None = None
-    share: float | None = None  # of that table's rows that are sensitive; None where two were passed
+    share: float | None = None  # of that table's rows that are sensitive; None if two were passed
     # (n,) of the PUBLIC records, where they count differently in training
     weights: NDArray[np.float64] | None = None
 
@@ -180,7 +180,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """Return the training weights of n rows, without those at the positions `but`; None where none are passed."""
+    """Return the training weights of n rows, without those at the positions `but`; None if none are passed."""
     if sample_weight is None:
         return None
     if _num_samples(sample_weight) != n:

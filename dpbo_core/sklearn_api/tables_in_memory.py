@@ -44,7 +44,7 @@ class FrameSplit:
     score: Any = None  # the user's score function, if there is one
     aliased: bool = False  # whether the call gave one table, or part of it, as both
     beside: tuple[str, ...] = ()  # columns of the validation table alone, which are no features
-    division: Division | None = None  # how one table was divided into the two; None where two were given
+    division: Division | None = None  # how one table was divided into the two; None if two were given
     marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
     weights: NDArray[np.float64] | None = None  # (n,) of the public rows, where they count differently in training
 
@@ -58,7 +58,7 @@ class FrameSplit:
         return self.training.table_with_cells(target_name=self.target, source="X", texts=None)
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The type that pandas, say, gives each column of the public table; empty where it is no data frame."""
+        """The type that pandas, say, gives each column of the public table; empty if it is no data frame."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:

@@ -101,18 +101,18 @@ class DataSection(Section):
         require(study.model.trained, what, cause=cause, remedy=remedy)
 
     def _stated(self, key: str) -> Any:
-        """Return the value of a key that some ways of giving data have; None where this one has not."""
+        """Return the value of a key that some ways of giving data have; None if this one has not."""
         return getattr(self, key) if key in type(self).model_fields else None
 
     @property
     def n_scored(self) -> int | None:
-        """The number m of records that are scored; None where persons are averaged: then m is private."""
+        """The number m of records that are scored; None if persons are averaged: then m is private."""
         number: int | None = self._stated(self.size_key)
         return number
 
     @property
     def person_count(self) -> int | None:
-        """The stated number n_p of persons, each of whom counts once; None where records are averaged."""
+        """The stated number n_p of persons, each of whom counts once; None if records are averaged."""
         number: int | None = self._stated("n_persons")
         return number
 
@@ -188,7 +188,7 @@ class DataSection(Section):
         return None
 
     def tables(self) -> "tuple[Table, Table] | None":
-        """Return the training and the validation records of a bundled set, read; None where they are in files."""
+        """Return the training and the validation records of a bundled set, read; None if they are in files."""
         return None
 
     @property

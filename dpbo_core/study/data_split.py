@@ -181,7 +181,7 @@ def validation_table(
 def people_of(
     spec: StudySpec, folder: str | Path, contents: "Contents | None" = None
 ) -> "tuple[Person, ...] | None":
-    """Each SENSITIVE record's person, fetched unless in `contents`; None where no column of persons is named."""
+    """Each SENSITIVE record's person, fetched unless in `contents`; None if no column of persons is named."""
     person, place = spec.privacy.person, spec.data.validation_file
     if person is None or not spec.data.names_people:
         return None
@@ -252,7 +252,7 @@ class FileSplit:
         return replace(self, workers=workers)
 
     def public_table(self) -> Table:
-        """Return the public records with their raw cells, read from one file; refused where they are not in one."""
+        """Return the public records with their raw cells, read from one file; refused if they are not in one."""
         section = self.spec.data.divided
         if section is None or training_parts(self.spec, self.folder) is not None:
             raise StudyInvalid(

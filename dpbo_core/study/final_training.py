@@ -235,7 +235,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """The columns of a table that is a list of dicts, None where one lacks a key; refused if empty or not of dicts.
+    """The columns of a table that is a list of dicts, None if one lacks a key; refused if empty or not of dicts.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.

@@ -89,7 +89,7 @@ class Written(Section):
 
     @property
     def stated_shares(self) -> Mapping[str, Value] | None:
-        """The public share of each class that the study states; None where it states none."""
+        """The public share of each class that the study states; None if it states none."""
         return None
 
     @property

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
 
 T = TypeVar("T")
-MIN_PARALLEL_SECONDS = 3.0  # seconds of public work, after which processes that are asked for are worth their start
+MIN_PARALLEL_SECONDS = 3.0  # seconds of public work, after which processes that are requested are worth their start
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
 MAX_TRAINED_FIRST = 4096
 
@@ -196,7 +196,7 @@ class RetrainingTrainer:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """Return the model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
+        """Return the model at a point's λ, trained now whether or not it was before; w = 0 if that fails."""
         regularization = float(point["lambda"])
         otherwise = self.trainer.without_answer(regularization)
         return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
@@ -211,7 +211,7 @@ class RetrainingTrainer:
 
 
 def anew(problem: Problem, trainer: Trainer | None) -> Problem:
-    """The problem whose models are trained anew at each call, with all that no single training needs made now."""
+    """The problem whose models are trained again at each call, with all that no single training needs made now."""
     if not isinstance(trainer, LinearTrainer):
         raise TypeError("steps train linear models alone")
     trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
@@ -240,7 +240,7 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
     """Return the problem with a trainer that takes models from `trained`, which scored no sensitive record, or
-    trains anew, so that they may be published.
+    trains again, so that they may be published.
     """
     return remembering(problem, Precomputed(trained=trained))
 
@@ -298,7 +298,7 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates still to be trained before any step, in chunks; empty where the steps train."""
+        """Indices of the candidates still to be trained before any step, in chunks; empty if the steps train."""
         first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
         return chunks([index for index in first if index not in self._models])
 

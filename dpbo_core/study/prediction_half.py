@@ -78,7 +78,7 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
     Args:
         spec: the study.
         problem: the problem it poses.
-        table: predictions for PUBLIC records; None where there are none.
+        table: predictions for PUBLIC records; None if there are none.
     """
     section, model = _sections(spec)
     by_candidate = columns_of(spec)

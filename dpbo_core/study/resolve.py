@@ -179,7 +179,7 @@ def advise_study(
     Args:
         spec: the study.
         folder: of the study file.
-        positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
+        positives: PUBLIC share of the second class, for a score that counts pairs; None if it is not known.
         baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
         n_public: records of the PUBLIC training set; likewise.
 
@@ -240,7 +240,7 @@ def problem_of(
 
     Args:
         spec: the study.
-        n_validation: m; None where the study says its number of persons.
+        n_validation: m; None if the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
     """

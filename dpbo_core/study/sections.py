@@ -121,12 +121,12 @@ class AxisSection(Section):
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The least and largest value of a numeric axis; None where the axis lists its values."""
+        """The least and largest value of a numeric axis; None if the axis lists its values."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def condition(self) -> tuple[str, tuple[Any, ...]] | None:
-        """The axis this one depends on and the values at which it exists; None where it always does."""
+        """The axis this one depends on and the values at which it exists; None if it always does."""
         if self.when is None:
             return None
         ((parent, values),) = self.when.items()
@@ -199,7 +199,7 @@ class EvaluationSection(Section):
         false_positive_cost: of flagging a negative.
         false_negative_cost: of missing a positive.
         prevalence: share of positives where the model will be used; that of the records where None.
-        repair: true to mend the model's probabilities and threshold from the report, at no price.
+        repair: true to mend the model's probabilities and threshold from the report, at no cost.
         threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
     """
 
@@ -285,7 +285,7 @@ class WatchSection(Section):
 
 
 class ObjectiveSection(Section):
-    """[objective]: the study's whole (ε, δ) is for these scores, in the place of a search of ours.
+    """[objective]: the study's whole (ε, δ) is for these scores, instead of a search of ours.
 
     Attributes:
         scores: n, how many different questions are answered.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TrainedModels:
     """Models as they were trained, before any of them scored a record, by point: each is trained once.
 
-    Bytes are kept, and each call opens them anew. Which are kept follows from the order of the trainings and from
+    Bytes are kept, and each call opens them again. Which are kept follows from the order of the trainings and from
     their sizes, all of it public; beyond the limit a model is trained again.
     """
 
@@ -43,7 +43,7 @@ class TrainedModels:
                 self._pickled[name] = pickled
 
     def get(self, name: str) -> "Model | None":
-        """Return a copy of the model of a point's `name`; None where it is not kept."""
+        """Return a copy of the model of a point's `name`; None if it is not kept."""
         if name not in self._pickled:
             return None
         model: Model = pickle.loads(self._pickled[name])  # noqa: S301  pickled above, and held in memory since

@@ -106,7 +106,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
-    """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo."""
+    """The estimator that a study names as an object, imported; None if it names a class or a model of dpbo."""
     if not spec.model.names_object:
         return None
     from dpbo_core.models.estimators import cloned

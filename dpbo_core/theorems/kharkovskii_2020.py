@@ -112,7 +112,7 @@ def remark_2_approximation(
     further, to e^{−a(1+ν)C′}; at C′ = 1 this is ε_ucb again, and it is never above 2√3 L unless d²ν > 1.
 
     Source: Remark 2 says that there is such a constant, its appendix (B.5, Remark 6) which; that is not in the
-    proceedings, so the constant here is derived anew, by the same bound.
+    proceedings, so the constant here is derived again, by the same bound.
     """
     d2 = scaled_diameter**2
     _, farthest = theorem_2_distance_bounds(distortion=distortion, singular_value=singular_value, floor=floor)

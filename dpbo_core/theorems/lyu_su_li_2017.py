@@ -6,7 +6,7 @@
 | ε₁, ε₂ | — | spent on the threshold, and on the comparisons | scalars > 0 |
 | c | — | queries above the threshold before it is over: 1 here | scalar |
 | ρ | — | noise of the threshold, scale Δ/ε₁, drawn once | scalar |
-| ν_i | — | noise of query i, scale 2cΔ/ε₂, drawn anew for each | scalars |
+| ν_i | — | noise of query i, scale 2cΔ/ε₂, drawn again for each | scalars |
 
 Their proof needs of the noise that Pr[ρ = j] ≤ e^{ε₁} Pr[ρ = j + Δ] and Pr[ν ≥ x] ≤ e^{ε₂} Pr[ν ≥ x + 2cΔ] alone,
 which one-sided noise, geometric on 0, 1, …, has at the same scales: that is drawn here, with √2 less deviation.

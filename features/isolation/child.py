@@ -62,7 +62,7 @@ FORBIDDEN_CALLS: tuple[Callable[[], Any], ...] = (
 
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
-_CELLS = 2  # in the place of that: bytes of pickled cells, and the number's flag beside it
+_CELLS = 2  # instead of that: bytes of pickled cells, and the number's flag beside it
 N_REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
 _RESULT = struct.Struct("<q")
 _LENGTH = struct.Struct("<q")

@@ -1,6 +1,6 @@
 """A fitted estimator that scores every record alone, and what is checked of it on public rows beforehand.
 
-It is pickled once, before anything is charged; a child unpickles it anew for its one record, so what predicting
+It is pickled once, before anything is charged; a child unpickles it again for its one record, so what predicting
 changes in it, in its modules or in the interpreter ends with that record.
 """
 
@@ -115,7 +115,7 @@ def alone(
 
 
 def _exit_in_words(code: int) -> str:
-    """Why a child ended, in words, from its exit code."""
+    """Why a child ended, as text, from its exit code."""
     if code in (signal.SIGSYS, -signal.SIGSYS):
         return "it waits, communicates or calls what it may not"
     if code == -signal.SIGKILL:

@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | x, y | `rows`, `truth` | records | (m, d), (m,) |
-| — | result of `steps` | round(2²⁴ g/G) of each record, 0 where its process gave nothing | (m,) integers |
+| — | result of `steps` | round(2²⁴ g/G) of each record, 0 if its process gave nothing | (m,) integers |
 
 Which image scores a record, and in which order, is a function of m alone. One child lives at a time in an image;
 its result comes through a pipe of its own, to this process alone.

@@ -69,7 +69,7 @@ def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
 
 
 def shared_memory() -> bool:
-    """Return whether a copy of this process would share writable memory with it; True where that cannot be read."""
+    """Return whether a copy of this process would share writable memory with it; True if that cannot be read."""
     lines = Path("/proc/self/smaps").read_text().splitlines()
     flags = [set(line.split()[1:]) for line in lines if line.startswith("VmFlags:")]
     return not flags or any({"sh", "mw"} <= flag for flag in flags)  # shared, may be written to
@@ -150,7 +150,7 @@ def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
 class Copier:
     """Copies this process, by the bare system call.
 
-    Nothing runs in the copy (no hook that seeds a generator anew), and neither process keeps the copy's number,
+    Nothing runs in the copy (no hook that seeds a generator again), and neither process keeps the copy's number,
     which would say how many processes were started meanwhile: a page that is wiped in copies tells them apart.
     """
 

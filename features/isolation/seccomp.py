@@ -23,9 +23,9 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SHARED, _LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
 _MAP_DROPPABLE = 0x8  # mmap: pages that vanish when memory runs short, which other records may bring about
-_PROT_EXEC = 0x4  # mmap, mprotect: instructions of one's own, such as those that feel another core at work
+_PROT_EXEC = 0x4  # mmap, mprotect: instructions supplied by the user, such as those that feel another core at work
 _WAKE, _FUTEX_COMMAND = 1, 0x7F
-_ADVICE = (0, 1, 2, 3, 4, 14, 15)  # of one's own pages: NORMAL … DONTNEED, HUGEPAGE, NOHUGEPAGE
+_ADVICE = (0, 1, 2, 3, 4, 14, 15)  # supplied by the user pages: NORMAL … DONTNEED, HUGEPAGE, NOHUGEPAGE
 _ADVICE_FREE = 8  # such pages vanish too: it is answered, and they stay
 _NR_SECCOMP_MODE_FILTER, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 2, 22, 38
 
@@ -100,7 +100,7 @@ _NUMBERS = {  # name: its number on each
 }
 _ALLOWED_CALLS = (
     *("munmap", "brk", "mremap", "rt_sigreturn", "exit", "exit_group"),
-    "getrandom",  # coins of one's own: independent of every other record
+    "getrandom",  # coins supplied by the user: independent of every other record
 )
 _ZERO_CALLS = (
     *("sched_yield", "rt_sigaction", "rt_sigprocmask", "sigaltstack", "close", "set_robust_list"),

@@ -107,7 +107,7 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """Return the private score at `params`; larger is better. NaN where `ask` says None.
+        """Return the private score at `params`; larger is better. NaN if `ask` says None.
 
         Raises: as `ask`.
         """
@@ -128,7 +128,7 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def submit(self, model: Any) -> Score:
-        """The private score of your fitted model, using up one score; the same model again: the same, at no price.
+        """The private score of your fitted model, using up one score; the same model again: the same, at no cost.
 
         Args:
             model: a fitted estimator, of the columns' own values, or a `FinalModel`. Made of public data alone,
@@ -151,7 +151,7 @@ class ObjectiveHandle(ABC):
     @without_frames
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
         """Return the private score of predictions made elsewhere, using up one score; under the same name again:
-        the same, at no price.
+        the same, at no cost.
 
         Args:
             predictions: for each validation record in their order its class, its number, or probabilities: (m,), or

@@ -85,7 +85,7 @@ class ObjectivePrice:
         return tuple(self._gaussian(rho) for rho in parts)
 
     def number(self) -> DiscreteGaussian | None:
-        """Return the noise mechanism of the number of pairs; None where the score is a mean.
+        """Return the noise mechanism of the number of pairs; None if the score is a mean.
 
         Raises:
             StudyInvalid: as `scores`.
@@ -93,7 +93,7 @@ class ObjectivePrice:
         return None if in_pairs(self.problem) is None else self._gaussian(self._rho_of_number(self._total_rho()))
 
     def choice(self) -> PrivateSelection | None:
-        """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
+        """The mechanism that draws the best hyperparameters at the end; None if the released scores choose."""
         if self.choice_share == 0.0:
             return None
         return selection(self.problem, self._rho_of_choice(self._total_rho()))
@@ -121,7 +121,7 @@ class ObjectivePrice:
 
     @property
     def useless(self) -> str:
-        """Why the scores would be mere noise, in words from public facts alone; "" where they would not."""
+        """Why the scores would be mere noise, as text from public facts alone; "" where they would not."""
         scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
         pairs, number = in_pairs(self.problem), self.number()
         if pairs is not None and number is not None and chance_of_score(pairs, number) < 0.5:
@@ -134,7 +134,7 @@ class ObjectivePrice:
 
     def _total_rho(self) -> int:
         """Return the zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer
-        units; refused where δ = 0.
+        units; refused if δ = 0.
         """
         if self.problem.delta == 0.0:
             raise StudyInvalid(
@@ -151,7 +151,7 @@ class ObjectivePrice:
         return DiscreteGaussian(self.problem.record_steps, rho, self.problem.score_per_step)
 
     def _rho_of_number(self, total: int) -> int:
-        """The part of `total` ρ, in integer units, that the number of pairs costs; 0 where the score is a mean."""
+        """The part of `total` ρ, in integer units, that the number of pairs costs; 0 if the score is a mean."""
         left = total - self._rho_of_choice(total)
         return 0 if in_pairs(self.problem) is None else math.floor(left * SHARE_OF_PAIRS_RHO)
 
@@ -195,7 +195,7 @@ class Score:
     """A released score.
 
     Attributes:
-        value: as it was drawn; larger is better. Not clamped. None where the records have too few of one class for
+        value: as it was drawn; larger is better. Not clamped. None if the records have too few of one class for
             an AUC at this ε, as the noised number of pairs has it.
         noise: standard deviation of the noise in it; None likewise.
         interval: of the exact score on these records, 90%: the noise is all that it allows for; None likewise.

@@ -29,7 +29,7 @@ class PrivateObjective(ObjectiveHandle):
     """The private score of hyperparameters, as a function: for a search that is not ours.
 
     Models are trained on the public X and y alone, and scored on the SENSITIVE validation set. A question is a dict
-    of numbers, texts, truth values or None. Its score is drawn once: asked again it is the same, at no price.
+    of numbers, texts, truth values or None. Its score is drawn once: asked again it is the same, at no cost.
 
     Args:
         estimator: any scikit-learn classifier or regressor; a question sets parameters of a clone.

@@ -388,7 +388,7 @@ class ScoreSession(Opaque):
 
 
 def _nothing_scored() -> StudyInvalid:
-    """Return the error to raise where a best point or a release is asked for before any score was drawn."""
+    """Return the error to raise where a best point or a release is requested before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
 

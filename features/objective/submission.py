@@ -1,4 +1,4 @@
-"""Models and predictions made elsewhere, as what a private objective scores in the place of hyperparameters.
+"""Models and predictions made elsewhere, as what a private objective scores instead of hyperparameters.
 
 | of | what the ledger knows it by | what its guarantee assumes |
 |---|---|---|
@@ -45,7 +45,7 @@ from dpbo_core.study.headers import check_n_validation, left_out
 from dpbo_core.study.prediction_half import candidate_columns, names_classes
 from dpbo_core.study.public_half import PublicHalf, TableSplit
 
-MODEL, TABLE = "submitted model", "submitted predictions"  # in the place of hyperparameters
+MODEL, TABLE = "submitted model", "submitted predictions"  # instead of hyperparameters
 PREDICTION_COLUMN = "prediction"
 PREDICTION_POINT = {"candidate": PREDICTION_COLUMN}
 SUBMISSION_ASSUMPTIONS = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
@@ -56,7 +56,7 @@ class Submission:
     """A model and the records as it takes them: everything of it that is public is done.
 
     Attributes:
-        text: what the ledger knows it by, in the place of hyperparameters.
+        text: what the ledger knows it by, instead of hyperparameters.
         assumptions: what it needs the guarantee to state.
         model: held to predicting row by row.
         records: after the charge, from the session's own scorer to the one that the model is asked about.
@@ -157,7 +157,7 @@ def submitted_predictions(
     )
 
     def joined(records: Scorer) -> Scorer:
-        """Return the scorer of the same records, with their predictions in the place of their rows."""
+        """Return the scorer of the same records, with their predictions instead of their rows."""
         if not isinstance(records, Objective):
             raise TypeError("predictions are of records in one table")
         return records.with_rows(Sensitive(columns.rows(table())))

@@ -1,4 +1,4 @@
-"""The curator's second part: one answer a row, the same one whenever it is asked for again.
+"""The curator's second part: one answer a row, the same one whenever it is requested again.
 
 Private answers are reserved as a whole before the first is drawn, and each is a draw of its own in the ledger, so
 no row is noised twice. Answers without noise are given only under `answers_public`, by name. Which of the two a
@@ -168,7 +168,7 @@ class Curator:
         """The exact (public) answer of the row at `place` of the curator's file; refused if not measured yet.
 
         Raises:
-            StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
+            StudyInvalid: it has not been measured; may say which row of the curator's own file is requested.
         """
         _check_size(answers, n_rows)
         value: float = _answers_column(answers)[place]
@@ -242,7 +242,7 @@ def _check_size(answers: Path, n_rows: int) -> None:
 
 
 def _answers_column(answers: Path) -> Any:
-    """Return the SENSITIVE answers of a file of one column, as a list; NaN where a record is broken."""
+    """Return the SENSITIVE answers of a file of one column, as a list; NaN if a record is broken."""
     table = read_table(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()

@@ -191,7 +191,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _stated(file: Path) -> dict[str, Any]:
-    """Return the keys and values of a file for `dpbo curate plan`; refused where one is unknown or of another type.
+    """Return the keys and values of a file for `dpbo curate plan`; refused if one is unknown or of another type.
 
     Raises:
         StudyInvalid: it is no TOML, or a key or value is not of its kind.

@@ -142,7 +142,7 @@ class Publication:
 
 
 def publish(publication: Publication, data: Path, out: Path, context: QueryContext, *, vaults: Path) -> StudyResult:
-    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no price.
+    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no cost.
 
     Args:
         publication: what to publish, at which price.

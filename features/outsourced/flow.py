@@ -80,7 +80,7 @@ class Outsourcing:
         answers: one column, a row for each row of the data; the curator's.
         meeting: the folder that both can read and write.
         steps: rows that the modeller will ask about.
-        private: noise on the answers, or None where they are public.
+        private: noise on the answers, or None if they are public.
         accepts: assumptions taken on by name.
     """
 

@@ -66,7 +66,7 @@ class Answer:
         row: as in the query.
         query: digest of the query that is answered.
         value: the row's answer.
-        noise_scale: standard deviation of the noise on it; 0 where it is public.
+        noise_scale: standard deviation of the noise on it; 0 if it is public.
     """
 
     kind: ClassVar[str] = "dpbo answer"
@@ -151,7 +151,7 @@ def read_message(kind: type[M], path: Path) -> M:
 
 
 def _parse_message(kind: type[M], text: bytes) -> M | None:
-    """Return the message of this kind in JSON text; None where it is none, or its digest does not fit."""
+    """Return the message of this kind in JSON text; None if it is not one, or its digest does not fit."""
     try:
         document = json.loads(text)
         types: dict[str, Any] = {item.name: item.type for item in fields(kind)}
@@ -242,7 +242,7 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
 
 
 def _parse_table(content: bytes) -> PublishedTable | None:
-    """Return the published table in a Parquet file's bytes; None where they are damaged or hold something else."""
+    """Return the published table in a Parquet file's bytes; None if they are damaged or hold something else."""
     import pyarrow.parquet as pq
 
     try:

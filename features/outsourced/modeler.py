@@ -206,5 +206,5 @@ class Modeler:
 
 
 def _due(t: int) -> bool:
-    """Return whether the prior is fitted anew at answer t: always up to the 12th, then at every fourth."""
+    """Return whether the prior is fitted again at answer t: always up to the 12th, then at every fourth."""
     return t <= 12 or t % 4 == 0

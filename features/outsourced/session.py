@@ -248,7 +248,7 @@ def _damaged_state(path: Path) -> StudyInvalid:
 
 
 def _parse_state(text: bytes) -> State | None:
-    """Return the search in the JSON text of a state file; None where it is damaged."""
+    """Return the search in the JSON text of a state file; None if it is damaged."""
     try:
         document = json.loads(text)
         if document.pop("format") != FORMAT_VERSION:

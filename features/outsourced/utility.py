@@ -92,7 +92,7 @@ class ByDim:
         distances: least and most ‖z − z′‖²/‖x − x′‖² (Theorem 2), where Lemma 1 speaks.
         approximation: ε_ucb, or what takes its place (Remark 2); ∞ where neither speaks.
         regret: bound on the simple regret (Theorem 3) in units of the answers; ∞ where it says nothing.
-        raised: whether σ_min < ω, so that singular values are raised; None where σ_min is not known.
+        raised: whether σ_min < ω, so that singular values are raised; None if σ_min is not known.
     """
 
     dim: int
@@ -115,7 +115,7 @@ class Utility:
         sound_dim: the r to choose for it: all columns, since image and noise shrink alike.
         wanted_distortion: ν that Theorem 3 asks for.
         wanted_dim: r that Lemma 1 asks for at that ν.
-        largest_dim: the largest r with ω ≤ σ_min; None where σ_min is not known.
+        largest_dim: the largest r with ω ≤ σ_min; None if σ_min is not known.
         dominant: whether T rows of the table can be diagonally dominant (Definition 3), as Theorem 3 assumes.
         by_dim: the paper's transform, by r.
     """

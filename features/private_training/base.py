@@ -115,7 +115,7 @@ _MAX_HALVINGS = 50
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial M_λ, calibrated: its private training (None where models are public), and its quality's noise."""
+    """One trial M_λ, calibrated: its private training (None if models are public), and its quality's noise."""
 
     training: PrivateTraining | None
     score: DiscreteLaplace | DiscreteGaussian
@@ -137,7 +137,7 @@ class TrialFacts:
 
     Attributes:
         estimator: the model's name.
-        n_records: of the training set; None where it is public.
+        n_records: of the training set; None if it is public.
         record_steps: most that one person moves the exact sum of scores.
         score_per_step: mean score per integer step of that sum.
         score_share: s; 1 where people are disjoint.
@@ -257,7 +257,7 @@ class Base:
     Attributes:
         name: in a study.
         trial: its pricing: from the cost of one trial and the public facts to the trial; more always costs more.
-        axes: the hyperparameters it understands; None where only its own code can judge them.
+        axes: the hyperparameters it understands; None if only its own code can judge them.
         pure: whether all its trials are pure ε-DP.
         private: whether it is for a sensitive training set; else for a public one.
         models: the estimators it can train; empty for any.

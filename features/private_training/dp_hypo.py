@@ -180,7 +180,7 @@ class DpHypo(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """Variants that train privately, first what should lose less; none where the training set is public."""
+        """Variants that train privately, first what should lose less; none if the training set is public."""
         if problem.training is None:
             return ()
         private = [base for base in BASES.values() if base.private]
@@ -244,7 +244,7 @@ class DpHypo(Method):
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """Return a search that has scored and drawn nothing yet."""
         trial, mechanism = self._calibrated(problem)
-        rehearse_draws([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
+        rehearse_draws([(trial.score.spend("quality"), trial.score)])  # each trial draws it again
         prior = informed(self.prior, problem)
         only = self._only(problem, prior) if self.trains_once else None
         trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)

@@ -187,7 +187,7 @@ class Trials:
         mechanism: that selects the best of them.
         prior: π₀, (N,), each positive.
         sampler: makes the density of the first trial, which follows no quality yet.
-        only: the candidate of a single training, fixed beforehand; None where trials draw theirs.
+        only: the candidate of a single training, fixed beforehand; None if trials draw theirs.
     """
 
     trial: Trial

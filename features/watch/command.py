@@ -204,7 +204,7 @@ def print_plan(plan: WatchPlan) -> None:
 
 
 def _assumed(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """The row, name and text, of the share of positives that all of it assumes; none where no pairs are counted."""
+    """The row, name and text, of the share of positives that all of it assumes; none if no pairs are counted."""
     if plan.share is not None:
         p = plan.share
         rarer = min(p, 1.0 - p) / 2.0
@@ -278,7 +278,7 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def _days(chances: tuple[float, ...]) -> str:
-    """Return the chance of detecting the fall within 1, 2, … days, up to a week, and the last, in words."""
+    """Return the chance of detecting the fall within 1, 2, … days, up to a week, and the last, as text."""
     shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= DAYS_PER_WEEK or n == len(chances)]
     return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
 

@@ -45,7 +45,7 @@ def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
 
 @dataclass(frozen=True)
 class Watched:
-    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+    """A look and where it is shown: None if MLflow failed, and `warnings` state what to do."""
 
     look: Look
     tracked: Tracked | None
@@ -61,7 +61,7 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
         study: whose released model is watched (from Prefect's form: the same fields as JSON).
         name: of the look, your own: a date, say. The same name again has the same bit, and reads nothing.
         folder: the folder that the study's data paths are relative to.
-        wanted: drop, ε and the rest, in the place of the study's [watch].
+        wanted: drop, ε and the rest, instead of the study's [watch].
 
     Returns:
         Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
@@ -81,7 +81,7 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
-    """Return a [watch] section from Prefect's form, read as strictly as a file's; None where there is none.
+    """Return a [watch] section from Prefect's form, read as strictly as a file's; None if there is none.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.

@@ -32,7 +32,7 @@ def look_document(look: "Look", *, budget: str, timeline: str) -> Document:
 
 
 def watch_document(look: "Look") -> Document:
-    """Return what is watched and how its looks are read, whatever came out so far."""
+    """Return what is watched and how its looks are read, whatever the results so far."""
     study, chart = look.key.study.removesuffix(f"/{KIND}"), "watch/alarm"
     watched = (
         f"Whether the score of the model that the study {study}, edition {look.key.edition}, released has fallen "

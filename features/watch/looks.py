@@ -9,7 +9,7 @@ The order of what is made durable, at each of which a kill may come:
     ν_t into the vault · that the look began into the ledger · (the table is read) · the bit into the vault
     the bit into the ledger · (the bit is shown) · at an alarm the release · the noise is destroyed
 
-So no noise is drawn twice for one look, a bit that is known is never found anew on another day's table, and the
+So no noise is drawn twice for one look, a bit that is known is never found again on another day's table, and the
 ledger knows whether the vault still has all that was drawn. After the alarm nothing looks into the vault again: z
 and the ν_t would tell how near the score came to the threshold. Whoever asks for a look then, of whatever name,
 destroys them if a kill came before that, and so with a copy that was put back.
@@ -67,7 +67,7 @@ def look_once(
         vaults: the curator's own folder, in which the watch keeps its secret noise; the same for every look.
         name: of the look, the caller's own: a date, say. Asked again, it is the same look.
         folder: the folder that the study's data paths are relative to.
-        section: drop, ε and the rest, in the place of the study's [watch].
+        section: drop, ε and the rest, instead of the study's [watch].
 
     Raises:
         StudyInvalid: nothing to watch, a table that is too small, or the watch is over or open on other terms.

@@ -47,7 +47,7 @@ def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[A
 
     Args:
         study: path of the study file, relative to where the schedule is served.
-        wanted: drop, ε and the rest, in the place of the study's [watch].
+        wanted: drop, ε and the rest, instead of the study's [watch].
 
     Returns:
         Completed; "Refused: budget" or "Refused: policy" as a tune's; or, cancelled and named so, "Over: an alarm

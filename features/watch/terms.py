@@ -19,7 +19,7 @@ most 2q(m_t − q), q = min(k, ⌊m_t/2⌋). A step of it is h = 2⁻²⁴/(2π(
 the share of a table's own records is as private as they are.
 
 Where a look reads w tables as one, m_t counts the records of all of them, and k is k_w, `rows`: the most that one
-person has there. Who is in one table may be in all, so that is w times as many unless persons are told apart.
+person has there. Who is in one table may be in all, so that is w times as many unless persons are distinguished.
 """
 
 import math
@@ -214,7 +214,7 @@ class Terms:
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
-    """The terms (drop, price, reference, least size) of a new watch; refused where no drop or no ε is stated.
+    """The terms (drop, price, reference, least size) of a new watch; refused if no drop or no ε is stated.
 
     Args:
         section: what the study or the command asks for.
@@ -242,7 +242,7 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
     Args:
         section: what the study or the command asks for now.
         open_: what was fixed.
-        reference: the reference that is asked for, in units of the score; None where it is not said.
+        reference: the reference that is requested, in units of the score; None if it is not said.
 
     Raises:
         StudyInvalid: it is something else. Nothing was drawn.

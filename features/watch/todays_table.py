@@ -35,7 +35,7 @@ class TodaysTable:
         spec: the study, as it would be written for this table.
         folder: its paths are relative to it.
         n: how many records it has, or the stated number of persons; public.
-        pooled: the files that are read as this one table; empty where it is one.
+        pooled: the files that are read as this one table; empty if it is one.
     """
 
     spec: StudySpec
@@ -193,7 +193,7 @@ def stated_size(spec: StudySpec) -> int:
 
 
 def counted_of(problem: Problem) -> str:
-    """Return which records count, in words, as a part of the watch's key."""
+    """Return which records count, as text, as a part of the watch's key."""
     if problem.n_persons is not None:
         return f"persons by {problem.person}"
     return f"{problem.max_records_per_person} of {problem.person or 'each'}"

@@ -50,13 +50,13 @@ REFERENCE_TOLERANCE = 1e-9  # of a reference that was put back from the metric's
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Watching:
-    """One watch as it is asked for, before any model is trained.
+    """One watch as it is requested, before any model is trained.
 
     Attributes:
         spec: the study whose model is watched.
         public: its public half.
         key: under which the ledger keeps the looks.
-        tuned: the study's release; None where it is only planned.
+        tuned: the study's release; None if it is only planned.
         terms: those that were fixed, or those asked for.
         fixed: whether they were.
         useless: why it would find nothing; "" where it would, or where it is open.
@@ -106,7 +106,7 @@ class Watching:
         return replace(self, terms=terms, useless=useless)
 
     def model(self) -> Model:
-        """Return the released model, trained now on the public set; refused where nothing is released."""
+        """Return the released model, trained now on the public set; refused if nothing is released."""
         if self.tuned is None:
             raise no_model()
         return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
@@ -165,7 +165,7 @@ class WatchPlan:
         terms: on which it is, or would be, opened.
         threshold: how far below the reference a score raises the alarm, θ less the noise's mean.
         noise: what is added to a fall, in the same.
-        spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
+        spread: standard deviation of a record's score that was reckoned with; None if pairs are counted.
         power: how often it errs.
         smallest: the least fall that it would find fairly at this price.
         compared: how it would err that looked every day at the last w tables, w → that.
@@ -229,7 +229,7 @@ def _power_of(watch: Watching, pool: int) -> Power:
 
 
 def why_drowned(terms: Terms, noise: Noise, expected: Power) -> str:
-    """Why a watch would be useless, in words; "" where it would not, though it may be poor."""
+    """Why a watch would be useless, as text; "" where it would not, though it may be poor."""
     if expected.verdict != "useless":
         return ""
     least = f"it would find one of {smallest_drop(noise):.2g}"
@@ -294,7 +294,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
 
 
 def _its_trainer(problem: Problem) -> Trainer:
-    """Return the problem's trainer of public models; refused where the study has none."""
+    """Return the problem's trainer of public models; refused if the study has none."""
     if problem.trainer is None:
         raise no_model()
     return problem.trainer

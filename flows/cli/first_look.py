@@ -20,7 +20,7 @@ STUDY_COMMANDS = ("tune", "plan", "evaluate", "watch", "serve")
 
 
 def look(words: Sequence[str]) -> StudySpec | None:
-    """Return the study that a command names, read; None without one.
+    """Return the study that a command names, read; None if there is none.
 
     It is refused by its text and, where there is no ledger yet, by its files' headers.
 

@@ -118,7 +118,7 @@ def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dic
 
 
 def place(tracked: "Tracked | None") -> dict[str, str] | None:
-    """MLflow's experiment and run of a release, as JSON; None where MLflow does not show it."""
+    """MLflow's experiment and run of a release, as JSON; None if MLflow does not show it."""
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 

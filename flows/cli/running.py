@@ -51,7 +51,7 @@ def is_there(url: str) -> bool:
 
 
 def ledger_here() -> PrivacyLedger | None:
-    """Return the ledger of this folder; None where there is none."""
+    """Return the ledger of this folder; None if there is none."""
     if not is_there(Stores().ledger):
         return None
 
@@ -73,7 +73,7 @@ def own_ledger() -> PrivacyLedger:
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Return where MLflow shows a release already, as this folder recorded it; None where that is not certain."""
+    """Return where MLflow shows a release already, as this folder recorded it; None if that is not certain."""
     return None if release is None else shown_before(release, Stores().tracking)
 
 

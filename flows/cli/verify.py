@@ -50,7 +50,7 @@ class Checked:
     """A release whose numbers support its guarantee."""
 
     release: Release  # as the file has it
-    price: Recomputed  # as its draws cost, computed anew
+    price: Recomputed  # as its draws cost, computed again
     ledger: str  # what there is to say of it in the ledger here; "" for nothing
 
     @classmethod

@@ -107,7 +107,7 @@ def n_alive(folder: Path) -> int:
 
 
 def _is_locked(path: Path) -> bool:
-    """True where a process holds the lock on a run's file or the file is gone; False where the process died."""
+    """True if a process holds the lock on a run's file or the file is gone; False if the process died."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -193,7 +193,7 @@ def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[Sche
 
 
 def owners(port: int) -> set[int] | None:
-    """The ids of the users whose programs listen on `port` of this machine; None where the system does not tell."""
+    """The ids of the users whose programs listen on `port` of this machine; None if the system does not tell."""
     users: set[int] = set()
     readable = False
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
@@ -207,5 +207,5 @@ def owners(port: int) -> set[int] | None:
 
 
 def ours_alone(port: int) -> bool:
-    """True where this user's programs alone listen on `port`; False where others or none do, or it is unknown."""
+    """True if this user's programs alone listen on `port`; False if others or none do, or it is unknown."""
     return owners(port) == {os.geteuid()}

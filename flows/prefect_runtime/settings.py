@@ -37,7 +37,7 @@ def prefect_home() -> Path:
 
 
 def prefect_is_configured() -> bool:
-    """Return whether Prefect itself must be asked for its settings; False where all of them are its defaults.
+    """Return whether Prefect itself must be asked for its settings; False if all of them are its defaults.
 
     Prefect's import takes a second, which a server's start can use.
     """
@@ -53,7 +53,7 @@ def prefect_settings() -> "Settings":
 
 
 def configured_api() -> str | None:
-    """Return the address of the API in Prefect's settings; None where none is set."""
+    """Return the address of the API in Prefect's settings; None if none is set."""
     url = prefect_settings().api.url if prefect_is_configured() else None
     return None if url is None else str(url).rstrip("/")
 

@@ -126,7 +126,7 @@ def _wait(path: Path, child: LeashedProcess) -> None:
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """Context with a socket that listens on `port` of the loopback; refused where another program does."""
+    """Context with a socket that listens on `port` of the loopback; refused if another program does."""
     held = bound_socket(port)
     if held is None:
         raise DpboError(

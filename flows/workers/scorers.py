@@ -1,6 +1,6 @@
 """Who scores the parts of a folder: processes of this machine, or a Dask cluster that others run (extra `dask`).
 
-Processes of this machine (`dpbo_core.models.scoring.processes`) are asked for by the study, or by `--workers`. A
+Processes of this machine (`dpbo_core.models.scoring.processes`) are requested by the study, or by `--workers`. A
 cluster (`standing_cluster`) was looked at first, and each of its workers looks at itself again before it scores,
 since it may have come later. Nothing of a partition is kept by Dask: its answer is bytes of one width (where
 persons are averaged, a power of two of entries), which are forgotten when they arrive. A worker has one part at a
@@ -62,7 +62,7 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """Return the answers of `work` (a sum, how many records) in any order; None where part or worker failed."""
+        """Return the answers of `work` (a sum, how many records) in any order; None if part or worker failed."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
@@ -70,7 +70,7 @@ class DaskWorkers:
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
-        """Yield the answers of `work` for all parts, in bytes, in any order; None where a worker was lost."""
+        """Yield the answers of `work` for all parts, in bytes, in any order; None if a worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         addresses = sorted(client.nthreads())
@@ -99,7 +99,7 @@ class _DaskWorker:
         return True
 
     def __call__(self, work: Any, part: Part) -> bytes | bytearray | None:
-        """The answer for a part; None where it was lost with its worker, or the scheduler, and from then on."""
+        """The answer for a part; None if it was lost with its worker, or the scheduler, and from then on."""
         if self._is_lost:
             return None
         futures, answers = [], []
@@ -224,7 +224,7 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
 
 
 def from_one_width(raw: bytes | bytearray, *, n_numbers: int = 1) -> Answer | None:
-    """The answer (sum of `n_numbers`, how many records) in bytes of `of_one_width`; None where the part failed."""
+    """The answer (sum of `n_numbers`, how many records) in bytes of `of_one_width`; None if the part failed."""
     there, n_records = (
         int.from_bytes(raw[i * INTEGER_BYTES : (i + 1) * INTEGER_BYTES], "little", signed=True) for i in range(2)
     )

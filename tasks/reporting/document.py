@@ -7,7 +7,7 @@ numbers are here and nowhere else.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NO_NUMBER = "–"  # in the place of a number that is not stated
+NO_NUMBER = "–"  # instead of a number that is not stated
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def newest_page(store: Store) -> str:
 
 
 def shown_before(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where MLflow shows `release` complete, by the file beside a SQLite store; None where that is not certain."""
+    """Where MLflow shows `release` complete, by the file beside a SQLite store; None if that is not certain."""
     tracked = published_in(tracking_uri).get(release.release_id)
     return tracked if tracked is not None and tracked.experiment == experiment_name(release.dataset) else None
 

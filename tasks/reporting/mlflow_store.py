@@ -226,7 +226,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _root(uri: str) -> Path | None:
-    """Return the folder where relative artifact locations start; None where a server keeps artifacts."""
+    """Return the folder where relative artifact locations start; None if a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None

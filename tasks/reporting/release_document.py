@@ -80,7 +80,7 @@ def release_document(
     Args:
         release: the value, the guarantee and the draws.
         replayed: whether it had been released before, and nothing was drawn now.
-        budget: what is left of the dataset's budget, in words; "" where the account is not at hand.
+        budget: what is left of the dataset's budget, as text; "" where the account is not at hand.
         look: where more of it is shown; "" for nowhere.
         best: of a report, the best threshold for the costs that are stated now.
         model: trained at what was chosen, if there is one; the document names what it predicts.
@@ -237,7 +237,7 @@ def verdict(release: Release) -> tuple[str, str]:
 
 
 def _by_accuracy(report: Mapping[str, Any]) -> str:
-    """A report's accuracy beside its most frequent class's, in words, by the same counts; "" if one is missing.
+    """A report's accuracy beside its most frequent class's, as text, by the same counts; "" if one is missing.
 
     Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
     """

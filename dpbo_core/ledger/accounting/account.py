@@ -151,7 +151,7 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """The unspent ε of the cap, at least 0: infinite if public, 0 where the spends have no finite ε."""
+        """The unspent ε of the cap, at least 0: infinite if public, 0 if the spends have no finite ε."""
         return float("inf") if self.limit == float("inf") else max(0.0, self.limit - self.spent)
 
     @property
@@ -251,7 +251,7 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
 
 
 def facts_hash(rows: Iterable[str]) -> str | None:
-    """Return a hash of a dataset's facts in canonical JSON, whatever their order; None where there are none."""
+    """Return a hash of a dataset's facts in canonical JSON, whatever their order; None if there are none."""
     leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
     return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 

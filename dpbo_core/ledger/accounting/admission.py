@@ -35,7 +35,7 @@ def refusal_text(budget: PrivacyBudget) -> str:
 
 
 def another_cap_error(budget: PrivacyBudget) -> StudyInvalid:
-    """The error to raise where other numbers are asked for than those of `budget`, the cap that the dataset has."""
+    """The error to raise where other numbers are requested than those of `budget`, the cap that the dataset has."""
     return StudyInvalid(
         f"dataset {budget.dataset!r} already has a cap ({refusal_text(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
@@ -71,7 +71,7 @@ def admit(
         request: the plan.
         fixed: k of the dataset's earlier spends; none before the first. Who has five records pays five times what
             a study of k = 1 says; where a `person` column enforces k, every guarantee is to the person.
-        drawn: everything reserved, each draw, for a refusal to say what it comes to.
+        drawn: everything reserved, each draw, for a refusal to state what it comes to.
     """
     if budget.public:
         return

@@ -42,9 +42,9 @@ class Recomputed:
     draws: int  # how many draws were composed
     # mechanisms whose noise has no formula here, so that their price was taken as printed
     by_price: tuple[str, ...]
-    # what a theorem says of the released score at the printed noise, in words; "" for nothing
+    # what a theorem says of the released score at the printed noise, as text; "" for nothing
     score_bound: str = ""
-    figures: str = ""  # whether a report's figures were computed anew from its table, in words; "" for no report
+    figures: str = ""  # whether a report's figures were computed again from its table, as text; "" for no report
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:

@@ -99,7 +99,7 @@ Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 class Filter:
     """The sum of a dataset's draws at its one order; the ledger seals it in every entry."""
 
-    alpha: float  # α*; 0 where the cap has no δ to convert at, and nothing is filtered
+    alpha: float  # α*; 0 if the cap has no δ to convert at, and nothing is filtered
     units: int = 0  # Σr_i in 10⁻¹²
 
     @classmethod
@@ -131,7 +131,7 @@ NOT_FILTERED = Filter(0.0)
 
 @lru_cache(maxsize=256)  # milliseconds of bisection, asked for while the ledger is locked
 def order(epsilon_units: int, delta: float) -> float:
-    """The Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 where δ_z = 0 or the cap holds no ρ at all."""
+    """The Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 if δ_z = 0 or the cap holds no ρ at all."""
     epsilon = from_units(epsilon_units)
     rho = from_units(largest_rho(epsilon, delta))
     if delta == 0.0 or rho == 0.0:

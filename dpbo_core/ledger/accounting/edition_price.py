@@ -5,7 +5,7 @@ price.epsilon       the sum of what its parts guarantee
 price.counted       by how much the account grows, which is less where Gaussian noise is added up together
 price.left          of the cap, once this is charged
 price.more          further editions at the same price that still fit then
-price.refusal       the error that a charge would raise; None where there is room
+price.refusal       the error that a charge would raise; None if there is room
 """
 
 import math
@@ -30,8 +30,8 @@ SHOWN_TOLERANCE = 0.005  # of ε: amounts that differ by less are one number on 
 class Price:
     """The price of one edition of a study, beside the account that pays for it."""
 
-    account: Account | None  # of the dataset, before the charge; None where no cap is known
-    # what is charged together, by its name for people: the choice, and its report if one is asked for
+    account: Account | None  # of the dataset, before the charge; None if no cap is known
+    # what is charged together, by its name for people: the choice, and its report if one is requested
     parts: Mapping[str, PrivacyPlan]
     paid: bool = False  # whether this edition was charged before: running it again costs nothing
 
@@ -82,7 +82,7 @@ class Price:
 
     @property
     def sums(self) -> str:
-        """What its parts cost together, in words."""
+        """What its parts cost together, as text."""
         total = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
         if len(self.parts) == 1:
             return total
@@ -91,7 +91,7 @@ class Price:
 
     @property
     def afterwards(self) -> str:
-        """What the account counts, what is left then, and how many more fit, in words; "" where nothing counts."""
+        """What the account counts, what is left then, and how many more fit, as text; "" where nothing counts."""
         if self.account is None or self.counted is None or self.left is None or self.more is None:
             return ""
         if self.paid:
@@ -136,6 +136,6 @@ class Price:
 
 
 def room_text(more: int) -> str:
-    """Return how many more editions fit, in words."""
+    """Return how many more editions fit, as text."""
     number = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or"
     return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"

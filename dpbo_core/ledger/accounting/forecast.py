@@ -2,11 +2,11 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| s | `Stream` | the editions of one study by one method: what each costs now, and how often it is asked for | — |
+| s | `Stream` | the editions of one study by one method: what each costs now, and how often it is requested | — |
 | T_s | `every` | the median time between two editions of s, or as it is said | duration |
 | t, ε_t | `Point` | a date, and what is spent by then | — |
 
-Nothing is promised: the ledger admits or refuses each study when it is asked for. A study with a single edition has
+Nothing is promised: the ledger admits or refuses each study when it is requested. A study with a single edition has
 no rhythm, and is not expected again. Prices are those of the newest edition, admission is the ledger's own rule.
 """
 
@@ -58,7 +58,7 @@ class Forecast:
     points: tuple[Point, ...]  # oldest first
     # each study that goes on, with how many more of its editions are admitted before the end
     streams: tuple[tuple[Stream, int], ...]
-    ends: datetime | None  # when the first edition is refused; None where none is in the time that is looked at
+    ends: datetime | None  # when the first edition is refused; None if none is in the time that is looked at
     refused: Stream | None  # whose that edition is
 
     def to_json(self) -> dict[str, Any]:

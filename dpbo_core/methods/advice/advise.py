@@ -116,7 +116,7 @@ class MethodAdvice:
     trainings: int | None = None
     assumptions: tuple[str, ...] = ()
     evidence: str = ""
-    seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
+    seconds: float | None = None  # of scoring, estimated; None if records are not scored in processes
     useful_from: int | None = None  # records, where pairs are counted; None for no number of them
     warning: str = ""  # where pairs are counted: that no score, or a vague one, is to be expected
     condition: str = ""  # what nobody can check and the expectation rests on
@@ -154,7 +154,7 @@ class Advice:
     positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
     n_public: int | None = None  # records of the public training set, where they were counted
     best: MethodAdvice | None = None  # the line of the choice, with its options
-    enough: str = ""  # from which ε on it would be good, in words, where that was asked for
+    enough: str = ""  # from which ε on it would be good, as text, where that was requested
 
     @property
     def recommended(self) -> str | None:

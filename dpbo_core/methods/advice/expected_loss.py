@@ -4,7 +4,7 @@
 |---|---|---|---|
 | d | `dimensions` | coordinates of the unit cube | scalar |
 | N′ | `trainings` | candidates that are trained and scored | scalar |
-| n | `public_records` | records of the public set; None where nobody has counted them yet | scalar |
+| n | `public_records` | records of the public set; None if nobody has counted them yet | scalar |
 | m̃ | `records` | records that give this noise at ε = 1, k = 1, δ = 1e-6, the usual shares | scalar |
 | r, e | `regret`, `score_error` | mean loss of the choice, mean error of the released score | scalars |
 
@@ -120,7 +120,7 @@ def expected(method: Method, problem: Problem) -> Expected | None:
 
 
 def public_records(problem: Problem) -> int | None:
-    """The number n of training records, sensitive ones as declared; None where public ones were not counted."""
+    """The number n of training records, sensitive ones as declared; None if public ones were not counted."""
     return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 
@@ -131,7 +131,7 @@ class Row(NamedTuple):
         form: the method and its options.
         dimensions: d.
         trainings: N′.
-        public: public records; 0 where they have no say.
+        public: public records; 0 if they have no say.
         degree: how far the public population is from the sensitive one; "" where it has no say.
         regret: what the choice loses.
         score_error: error of the released score.

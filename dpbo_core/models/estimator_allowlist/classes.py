@@ -42,7 +42,7 @@ class Listed:
     package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
+        """What is wrong with these estimator parameters, as text; None if each row is predicted by itself."""
         for name, allowed in self.only.items():
             value = parameters.get(name)  # types are compared first, so that no foreign code is called
             if name in parameters and not any(type(value) is type(one) and value == one for one in allowed):

@@ -58,7 +58,7 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
-    """Every part of `item` off the allowlist, in words; what `seen` and `checked` hold is skipped, both grow."""
+    """Every part of `item` off the allowlist, as text; what `seen` and `checked` hold is skipped, both grow."""
     kind = type(item)
     if _among(kind, _PLAIN_TYPES) or _plain_of_numpy(item) or id(item) in seen:
         return
@@ -167,7 +167,7 @@ def _listed_functions() -> tuple[Any, ...]:
 
 @cache
 def imported(path: str) -> Any:
-    """Return the object at an import path of the allowlist; None where the installed version has none."""
+    """Return the object at an import path of the allowlist; None if the installed version has none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
@@ -184,7 +184,7 @@ def _is_listed(item: Any) -> bool:
 
 
 def _replaced(kind: type) -> str:
-    """The method of `kind` that somebody replaced, in words, as its code lies elsewhere; "" if there is none."""
+    """The method of `kind` that somebody replaced, as text, as its code lies elsewhere; "" if there is none."""
     for owner in kind.__mro__:
         home = _home(owner.__module__.partition(".")[0])
         if home is None:

@@ -222,7 +222,7 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
     Args:
         folder: of the model.
         kind: which it is, {"library", "class"}.
-        before: fitted transformers that come before it; None where there are none.
+        before: fitted transformers that come before it; None if there are none.
 
     Raises:
         ValueError: it is none of those that are written, it is damaged, or its package is not installed.

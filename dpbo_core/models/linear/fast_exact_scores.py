@@ -98,7 +98,7 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """A binary training set for `LinearTrainer`, in the place of an array X."""
+    """A binary training set for `LinearTrainer`, instead of an array X."""
 
     Z: Rows = field(repr=False)
     signs: Rows = field(repr=False)

@@ -84,7 +84,7 @@ def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) ->
 
 
 def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Point | None:
-    """The point after one predictor and corrector step from `at`; None where rounding leaves no step to take."""
+    """The point after one predictor and corrector step from `at`; None if rounding leaves no step to take."""
     n = len(Z)
     theta = at.xi / at.beta + at.s / at.alpha
     solve = _factor(hessian(Z, 1.0 / theta, regularization))
@@ -117,7 +117,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
 
 
 def _factor(matrix: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
-    """A function b (d,) → matrix⁻¹b for a positive definite matrix; None where it is not one, even jittered."""
+    """A function b (d,) → matrix⁻¹b for a positive definite matrix; None if it is not one, even jittered."""
     from scipy.linalg import cho_factor, cho_solve
 
     for jitter in _JITTERS:

@@ -65,7 +65,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Place:
-    """What one pass over the rows finds at w. The value is left until it is asked for."""
+    """What one pass over the rows finds at w. The value is left until it is requested."""
 
     w: NDArray[np.float64]
     regularization: float
@@ -141,7 +141,7 @@ def curvature(rows: SignedRows, place: Place) -> NDArray[np.float64]:
 
 
 def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
-    """Return the Cholesky factor of S + λI; None where rounding has cost it its definiteness.
+    """Return the Cholesky factor of S + λI; None if rounding has cost it its definiteness.
 
     LAPACK itself: for the few features of most studies scipy's checks would take longer than the work.
     """
@@ -215,7 +215,7 @@ class LogisticPath:
         self._anchors: list[_Anchor] = []
 
     def start(self, regularization: float) -> Start | None:
-        """Return the starting point of Newton's descent at λ > 0; None where rounding leaves none."""
+        """Return the starting point of Newton's descent at λ > 0; None if rounding leaves none."""
         with np.errstate(all="ignore"):
             largest = float(np.trace(self._flat))
             if regularization >= largest:
@@ -228,7 +228,7 @@ class LogisticPath:
             return _interpolated_start(above, below, min(place - j, 1.0), regularization)
 
     def _first(self, regularization: float) -> Start | None:
-        """The starting point for a large λ, by one Newton step from w = 0; None where rounding leaves none."""
+        """The starting point for a large λ, by one Newton step from w = 0; None if rounding leaves none."""
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
@@ -271,7 +271,7 @@ def _interpolated_start(above: _Anchor, below: _Anchor, theta: float, regulariza
 
 
 def _start(S: NDArray[np.float64], regularization: float, u: NDArray[np.float64]) -> Start | None:
-    """Return the starting point w with (S + λI) w = u; None where it is not finite."""
+    """Return the starting point w with (S + λI) w = u; None if it is not finite."""
     factor = factored(S, regularization)
     if factor is None:
         return None

@@ -63,7 +63,7 @@ def descent_steps(regularization: float, tilt_norm: float, n_records: int, toler
 
 
 def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:
-    """Return the Newton step −H⁻¹g; None where H is singular in doubles."""
+    """Return the Newton step −H⁻¹g; None if H is singular in doubles."""
     try:
         step: Vector = np.asarray(-np.linalg.solve(curvature, gradient), dtype=np.float64)
     except np.linalg.LinAlgError:

@@ -46,7 +46,7 @@ class PredictedClass(RecordScore):
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Return each record's histogram cell plus 1, (k,): 2.0 where class 1 is predicted, else 1.0."""
+        """Return each record's histogram cell plus 1, (k,): 2.0 if class 1 is predicted, else 1.0."""
         return 1.0 + equal(outcome, np.ones(len(truth), dtype=np.int64)).astype(np.float64)
 
 

@@ -33,7 +33,7 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 SHARES_PER_MODEL = 2**16
 IN_MEMORY_FACTOR = 32  # times fewer models wait for one another where records are in memory
-SINGLE_MODEL = 1  # models left where each is asked for alone: another may follow
+SINGLE_MODEL = 1  # models left where each is requested alone: another may follow
 Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
 Paired = tuple[ScorableModel, int]  # the model that all others are compared with, and c
 
@@ -52,7 +52,7 @@ class Scorer(Protocol):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sealed training records where they are sensitive too; None where they are public."""
+        """The sealed training records where they are sensitive too; None if they are public."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ModelBatch:
     """What many models came to in one pass over the records."""
 
     sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
-    # of each to the one they were paired with, as `paired`; none where they were not
+    # of each to the one they were paired with, as `paired`; none if they were not
     differences: tuple[Sensitive[int], ...] = ()
 
     @property
@@ -156,7 +156,7 @@ class Objective(Half):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sealed training records where they are sensitive too; None where they are public."""
+        """The sealed training records where they are sensitive too; None if they are public."""
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002

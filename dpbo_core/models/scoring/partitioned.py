@@ -49,7 +49,7 @@ CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unles
 class PartCache(Opaque, Generic[T]):
     """What one process keeps, for one reader at a time. As sensitive as the records.
 
-    What is kept follows from the order in which parts are asked for (of several processes: from which was free) and
+    What is kept follows from the order in which parts are requested (of several processes: from which was free) and
     from their numbers of records and features, never from what a record holds. A file that was written again is
     read again, and one that is gone is missed, whether it was kept or not.
     """
@@ -97,7 +97,7 @@ class PartWork(Protocol):
         """The public number of integers in the answer for one file (part), whatever the data."""
 
     def __call__(self, part: Part) -> Answer | None:
-        """Return the answer; None where the part failed."""
+        """Return the answer; None if the part failed."""
 
 
 @runtime_checkable
@@ -146,7 +146,7 @@ class SerialWorkers(Opaque):
         return [*map(self.prepared(work), parts)]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
-        """Return the bytes that `work` computes of each file (part), each when it is asked for."""
+        """Return the bytes that `work` computes of each file (part), each when it is requested."""
         return map(self.prepared(work), parts)
 
 
@@ -190,7 +190,7 @@ class PartReader:
         from dpbo_core.data.fetched import fetched
 
         def read() -> T:
-            """Return what `make` gives for the file, opened anew."""
+            """Return what `make` gives for the file, opened again."""
             return make(fetched(part, shown_as=FILE_NAME_SHOWN))
 
         if cached is None:

@@ -2,10 +2,10 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| p_i | `people[i]` | the person of record i; None where there is none | (m,) |
+| p_i | `people[i]` | the person of record i; None if there is none | (m,) |
 | s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
 | (S_p, c_p) | `PersonSums` | sums of the steps of person p's records, one a model, and their number | integers |
-| n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
+| n_p | `n_persons` | public, as the caller states | scalar ≥ 1 |
 | a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
 | f | `total` | n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴] | integer |
 

@@ -43,7 +43,7 @@ class _Remaining:
         return bool(self._parts)
 
     def take(self, process: object) -> Any:
-        """The next file (part) for a process: one it had before, or nobody's, else any; None where none is left."""
+        """The next file (part) for a process: one it had before, or nobody's, else any; None if none is left."""
         with self._lock:
             if not self._parts:
                 return None
