@@ -1,12 +1,6 @@
 """The documentation cannot rot: every transcript, line of Python and study file of every page is run."""
 
-import contextlib
-import io
-import os
 import re
-import shlex
-import subprocess
-import sys
 import tomllib
 from difflib import SequenceMatcher
 from itertools import combinations
@@ -15,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 import yaml
+from page_runs import contradictions, masked, printed_blocks
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 from prefect.events.schemas.automations import AutomationCore
 
@@ -27,78 +22,17 @@ QUICK = [name for name, text in TEXTS.items() if any(one.runs and one.mark != "s
 LONG = [name for name, text in TEXTS.items() if any(one.runs and one.mark == "slow" for one in blocks(text))]
 
 
-def masked(text: str) -> str:
-    """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
-    text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
-    text = re.sub(r"range\s+\S+ = \S+\s+is\s+the\s+end\s[^)]*costs\s+ε\s+again\)", "", text)  # of a choice there
-    text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
-    text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
-    text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
-    return " ".join(text.split()).replace("# … #", "#")  # a trajectory's last look may have a scale of its own
-
-
-def command(line: str, folder: Path, *, alone: bool) -> str:
-    """What a command prints; a refusal (a message on standard error) must come with its exit code.
-
-    Args:
-        alone: in a process of its own, as a shell would, and with a home of its own for Prefect.
-    """
-    words = shlex.split(line)
-    assert words[0] == "dpbo", line
-    code, out, err = (_alone if alone else _here)(words, folder)
-    progress, mark, refusal = f"\n{err}".partition("\ndpbo: ")
-    assert (code != 0) == bool(mark), err
-    assert all(" of " in line or ": " in line for line in progress.split("\n") if line), err
-    return out + (f"dpbo: {refusal}" if code else "")
-
-
-def _alone(words: list[str], folder: Path) -> tuple[int, str, str]:
-    run = subprocess.run(
-        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words[1:]],
-        cwd=folder, env=os.environ | {"PREFECT_HOME": str(folder / "prefect"), "COLUMNS": "80"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return run.returncode, run.stdout, run.stderr
-
-
-def _here(words: list[str], folder: Path) -> tuple[int, str, str]:
-    from dpbo.flows.cli import main
-
-    code, out, err = 0, io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", words)
-        patch.setenv("COLUMNS", "80")
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                main()
-            except SystemExit as stop:
-                code = stop.code or 0
-    return code, out.getvalue(), err.getvalue()
-
-
 def run_page(name: str, folder: Path, *, slow: bool, frameworks: bool = False) -> None:
-    """A page from top to bottom, as a reader would: one folder, one Python."""
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    printed = None
-    for block in blocks(TEXTS[name]):
+    """Compare what every block of a page prints with what the page shows."""
+    for block, today in printed_blocks(name, TEXTS[name], folder, slow=slow, frameworks=frameworks):
         where = f"{name}:{block.line}"
-        if block.mark == "file":
-            (folder / block.why).write_text(block.body)
-        elif block.kind == "text" and printed is not None:
-            assert masked(printed) == masked(block.body), where
-        wanted = block.runs and (slow or block.mark != "slow")
-        if not (wanted or (frameworks and block.mark == "frameworks")):
-            printed = None
-        elif block.kind == "python":
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(block.body, where, "exec"), namespace)
-            printed = out.getvalue()
-        else:
-            for line, shown in commands(block.body):
-                out = command(line, folder, alone=block.mark == "slow")
-                if line.startswith("dpbo plan"):  # nothing random: word for word
-                    assert out.split() == shown.split(), f"{where}: run make pages"
-                assert masked(out) == masked(shown), where
+        if block.kind == "text":
+            assert masked(today) == masked(block.body), where
+            continue
+        for (line, out), (_, shown) in zip(commands(today), commands(block.body), strict=True):
+            if line.startswith("dpbo plan"):  # nothing random: word for word
+                assert out.split() == shown.split(), f"{where}: run make pages"
+            assert masked(out) == masked(shown), f"{where}: run make docs-write"
 
 
 @pytest.fixture
@@ -156,6 +90,14 @@ def test_every_link_leads_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
             assert "://" in target or (page.parent / target).exists(), (page.name, target)
+
+
+def test_no_page_contradicts_its_own_release():
+    assert {name: found for name, text in TEXTS.items() if (found := contradictions(text))} == {}
+    page = "```console\n$ dpbo tune s.toml\n\n  C  0.25\n```\n```text\nreplayed: True\n{'C': 0.3}\n```\n"
+    assert contradictions(page.replace("0.25", "0.3")) == []
+    assert contradictions(page.replace("0.25", "0.29")) == []
+    assert len(contradictions(page.replace("0.25", "4"))) == 1
 
 
 def test_a_wrong_transcript_is_caught(folder, monkeypatch):
