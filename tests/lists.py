@@ -9,12 +9,11 @@ from pages import ROOT
 
 from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.methods.contract import Method
 from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import SCORES
 
 LISTED_IN = (
-    "README.md", "docs/explanation/which_method.md", "docs/reference/study_file.md", "docs/reference/commands.md",
+    "docs/explanation/which_method.md", "docs/reference/study_file.md", "docs/reference/commands.md",
     "docs/evidence/threat_model.md", *parts("LISTED_IN"),
 )  # fmt: skip
 LIST = re.compile(r"(<!-- list: (\w+), by make pages -->\n).*?(<!-- end of the list -->)", re.DOTALL)
@@ -27,15 +26,6 @@ def methods():
         named = getattr(cls, "command", f"`{kind}`")
         rows.append((cls.wants, named, cls.gives, cls.needs, cls.delta_range, cls.trainings))
     return table(("you want", "method", "what leaves", "needs", "δ", "trainings"), rows)
-
-
-def advised():
-    """The methods that the advice may choose: what one wants → which method, and what leaves."""
-    rows = []
-    for kind, cls in METHODS.items():
-        if cls.forms is not Method.forms:
-            rows.append((cls.wants, f"`{kind}`", cls.gives))
-    return table(("you want", "method", "what leaves"), rows)
 
 
 def observable():
@@ -74,7 +64,6 @@ def page(path):
     """A page with its lists as the code declares them; links are from the page's own folder."""
     written = {
         "methods": methods,
-        "advised": advised,
         "observable": observable,
         "commands": commands,
         "scores": scores,
