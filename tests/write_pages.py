@@ -5,6 +5,7 @@ calibration,intervals,repair}.txt, have commands of their own (Makefile).
 """
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the benchmarks
 import lists
+import page_runs
 import reading
 from pages import PAGES, ROOT, blocks, commands
 
@@ -66,8 +68,8 @@ def estimators() -> str:
     )
 
 
-def renewed(text: str, folder: Path) -> str:
-    """A page whose plans are today's."""
+def with_plans(text: str, folder: Path) -> str:
+    """Return a page whose plans are today's."""
     (folder / "examples").symlink_to(ROOT / "examples")
     new = text
     for block in blocks(text):
@@ -85,7 +87,7 @@ def renewed(text: str, folder: Path) -> str:
 def plans(page: Path) -> str:
     """A page of the documentation whose plans are today's, run in a folder of their own."""
     with TemporaryDirectory() as name:
-        return renewed(page.read_text(), Path(name))
+        return with_plans(page.read_text(), Path(name))
 
 
 WRITERS: Mapping[str, Callable[[], str]] = {
@@ -113,5 +115,16 @@ def main() -> None:
             print(f"written: {page.relative_to(ROOT)}")
 
 
+def run_pages(names: list[str]) -> None:
+    """Run the named pages whole, and write what they print today into them: `make docs-write PAGES=…`."""
+    for name in names:
+        page = ROOT / name
+        with TemporaryDirectory() as place:
+            (Path(place) / "examples").symlink_to(ROOT / "examples")
+            os.chdir(place)
+            page.write_text(page_runs.renewed(name, page.read_text(), Path(place)))
+        print(f"written: {name}")
+
+
 if __name__ == "__main__":
-    main()
+    run_pages(sys.argv[1:]) if sys.argv[1:] else main()

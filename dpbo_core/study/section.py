@@ -12,7 +12,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
 
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.privacy.amounts import is_unicode
@@ -119,10 +128,12 @@ def _is_plain(value: Any, *, nested: bool) -> bool:
 
 
 Name = Annotated[str, checked(lambda name: check_name("{key}", name))]
-PlainList = Annotated[tuple[Value, ...], _values()]
-PlainTable = Annotated[Mapping[str, Value], _values(table=True)]
-StatedList = Annotated[tuple[Any, ...], _values(nested=True)]
-StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True)]
+# Pydantic's own serializer would warn of every list that it writes as JSON.
+JSON_VALUE = PlainSerializer(lambda value: value, return_type=Any, when_used="json")
+PlainList = Annotated[tuple[Value, ...], _values(), JSON_VALUE]
+PlainTable = Annotated[Mapping[str, Value], _values(table=True), JSON_VALUE]
+StatedList = Annotated[tuple[Any, ...], _values(nested=True), JSON_VALUE]
+StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True), JSON_VALUE]
 TUPLE_VALIDATOR = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 
 
