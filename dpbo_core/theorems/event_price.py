@@ -36,7 +36,7 @@ def price(
 
     >>> import dp_accounting
     >>> round(price(dp_accounting.GaussianDpEvent(10.0), trials=1, delta=1e-5), 3)
-    0.367
+    0.341
     """
     profile = LossProfile.of_event(event, neighbours=neighbours, replaced_moves=replaced_moves)
     return selection_epsilon(profile, _law(trials), delta)

@@ -13,8 +13,8 @@ grid points with its masses under P and Q unchanged, which raises H_t at every t
 lost is added at ∞; a hull lies above the convex function that it bounds. The two directions are kept apart and
 never reversed: a hull that is known for t ≥ 1 alone, reversed, has a false atom at ∞.
 
-Sources: Zhu, Dong, Wang (2022) (dominating pairs); Doroshenko et al. (2022) (the split of an atom); Canonne, Kamath,
-Steinke (2020), Proposition 12 (δ from a Rényi curve).
+Sources: Zhu, Dong, Wang (2022) (dominating pairs); Doroshenko et al. (2022) (the split of an atom); Canonne,
+Kamath, Steinke (2020), Proposition 12 (δ from a Rényi curve).
 """
 
 import math

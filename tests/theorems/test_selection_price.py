@@ -67,9 +67,12 @@ def test_one_trial_costs_what_the_library_says(neighbours):
 
 def _selection_worlds(count):
     rng = np.random.default_rng(20260)
+    # a world that costs .05 more than a price whose g is taken from the other direction
+    made = [(np.array([0.4, 0.25, 0.35]), np.array([0.2, 0.33, 0.47]), Fixed(2), 1.0)]
     for _ in range(count):
-        p, q = worlds.random_pair(rng, int(rng.integers(2, 7)))
-        law, epsilon = worlds.random_law(rng), float(rng.choice([0.0, 0.1, 0.5, 1.0, 3.0]))
+        pair = worlds.random_pair(rng, int(rng.integers(2, 7)))
+        made.append((*pair, worlds.random_law(rng), float(rng.choice([0.0, 0.1, 0.5, 1.0, 3.0]))))
+    for p, q, law, epsilon in made:
         exact = max(
             worlds.delta_of(a, b, epsilon)
             for pair in [(worlds.winner(p, law), worlds.winner(q, law))]
@@ -143,12 +146,14 @@ def _adaptive_worlds(count):
 
 def _threshold_worlds(count):
     rng = np.random.default_rng(631)
+    # a world that costs .1 more than a price whose default is counted inside the hockey stick
+    made = [(np.array([0.6, 0.4]), np.array([0.8, 0.2]), np.array([False, True]), 0.01, 8, 1.0)]
     for _ in range(count):
         p, q = worlds.random_pair(rng, int(rng.integers(2, 6)))
-        reaching = rng.random(len(p)) < 0.5
-        stop = float(rng.choice([0.01, 0.1, 0.5, 1.0]))
         limit = None if rng.random() < 0.3 else int(rng.integers(1, 30))
-        epsilon = float(rng.choice([0.0, 0.2, 1.0]))
+        stop, epsilon = float(rng.choice([0.01, 0.1, 0.5, 1.0])), float(rng.choice([0.0, 0.2, 1.0]))
+        made.append((p, q, rng.random(len(p)) < 0.5, stop, limit, epsilon))
+    for p, q, reaching, stop, limit, epsilon in made:
         pair = [worlds.first_to_reach(side, reaching, stop, limit) for side in (p, q)]
         exact = max(worlds.delta_of(*pair, epsilon), worlds.delta_of(*pair[::-1], epsilon))
         yield exact - threshold_delta(worlds.profile_of_pair(p, q), stop, epsilon, limit)
