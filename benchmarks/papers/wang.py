@@ -73,8 +73,8 @@ def sigma_of(bounds: tuple[float, float], gamma: float) -> float:
         return DpSgd("softmax", 1.0 / math.sqrt(cost), rate, EPOCHS)
 
     def excess(log_cost: float) -> float:
-        curve = trial(math.exp(log_cost)).curve
-        return selection_epsilon(law, curve, lower=bounds[0], upper=bounds[1], delta=DELTA) - EPSILON
+        cost = trial(math.exp(log_cost)).cost
+        return selection_epsilon(law, (cost,), lower=bounds[0], upper=bounds[1], delta=DELTA) - EPSILON
 
     return trial(math.exp(brentq(excess, math.log(0.1), math.log(10.0)))).noise_multiplier
 

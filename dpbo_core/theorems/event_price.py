@@ -9,7 +9,6 @@ from dpbo_core.theorems.selection_price import selection_epsilon
 from dpbo_core.theorems.trial_counts import Fixed, TrialCount, TruncatedNegativeBinomial
 
 SHAPE = 2.0  # η of the usual law: for an equal chance of missing the best, less noise than η = 1 or Poisson
-_PRECISION = 1e-3  # relative, of a calibrated noise
 
 
 def price(
@@ -62,48 +61,60 @@ def calibrate(
         replaced_moves: as in `price`.
 
     Raises:
-        ValueError: no noise between 1e-3 and 1e6 has this price, or what `price` raises.
+        ValueError: no noise up to 1e6 has this price, or what `price` raises.
 
     >>> import dp_accounting
     >>> 3.7 < calibrate(dp_accounting.GaussianDpEvent, 1.0, trials=1, delta=1e-5) < 3.75
     True
     """
+    return least_noise(
+        lambda noise: price(
+            event_of_noise(noise), trials, delta, neighbours=neighbours, replaced_moves=replaced_moves
+        ),
+        epsilon,
+    )
+
+
+def least_noise(
+    price: Callable[[float], float],
+    epsilon: float,
+    *,
+    lowest: float = 1e-3,
+    highest: float = 1e6,
+    precision: float = 1e-3,
+) -> float:
+    """Return a noise whose price is at most ε, within a relative `precision` of the least; ValueError if none is.
+
+    `price` falls as noise rises. The noise lies between `lowest` and `highest`, and was itself found affordable.
+    """
+    from scipy.optimize import brentq
+
     if not epsilon > 0.0:
         raise ValueError("ε must be positive")
+    affordable: list[float] = []
 
     def excess(log_noise: float) -> float:
-        cost = price(
-            event_of_noise(math.exp(log_noise)),
-            trials,
-            delta,
-            neighbours=neighbours,
-            replaced_moves=replaced_moves,
-        )
+        cost = price(math.exp(log_noise))
+        if cost <= epsilon:
+            affordable.append(log_noise)
         return math.log(min(max(cost, 1e-9), 1e9) / epsilon)
 
-    low = high = 0.0
+    least, most = math.log(lowest), math.log(highest)
+    low, high, step = 0.0, 0.0, 1.0
     if excess(0.0) > 0.0:
-        while excess(high := high + 1.0) > 0.0:
-            if high > math.log(1e6):
-                raise ValueError("no noise up to 1e6 has this ε")
-        low = high - 1.0
+        while excess(high := min(most, high + step)) > 0.0:
+            if high == most:
+                raise ValueError(f"no noise up to {highest:g} has this ε")
+            low, step = high, 2.0 * step
     else:
-        while excess(low := low - 1.0) <= 0.0:
-            if low < math.log(1e-3):
-                raise ValueError("every noise down to 1e-3 has less than this ε")
-        high = low + 1.0
-    at_low, at_high = excess(low), excess(high)
-    while high - low > _PRECISION:  # false position, kept off the ends
-        share = min(max(at_low / (at_low - at_high), 0.1), 0.9)
-        middle = low + share * (high - low)
-        at_middle = excess(middle)
-        if at_middle <= 0.0:
-            high, at_high = middle, at_middle
-            at_low *= 0.5 if share < 0.5 else 1.0
-        else:
-            low, at_low = middle, at_middle
-            at_high *= 0.5 if share > 0.5 else 1.0
-    return math.exp(high)
+        while excess(low := max(least, low - step)) <= 0.0:
+            if low == least:
+                return lowest
+            high, step = low, 2.0 * step
+    root = brentq(excess, low, high, xtol=0.25 * precision)
+    while min(affordable) > root + precision:
+        excess(root := root + 0.25 * precision)
+    return math.exp(min(affordable))
 
 
 def _law(trials: float | TrialCount) -> TrialCount:

@@ -174,12 +174,16 @@ class LossProfile:
 
     @staticmethod
     def of_event(
-        event: Any, *, neighbours: str = "add_or_remove", replaced_moves: float | None = None
+        event: Any,
+        *,
+        neighbours: str = "add_or_remove",
+        replaced_moves: float | None = None,
+        step: float = STEP,
     ) -> "LossProfile":
         """Return the profile of a `dp_accounting` event of a class that `events.py` lists; others are refused."""
         from dpbo_core.theorems.events import profile_of_event
 
-        return profile_of_event(event, neighbours=neighbours, replaced_moves=replaced_moves)
+        return profile_of_event(event, neighbours=neighbours, replaced_moves=replaced_moves, step=step)
 
     @staticmethod
     def of_pld(pld: Any) -> "LossProfile":

@@ -16,8 +16,11 @@ Sources: Papernot, Steinke (2022), Definition 1 and Section 3; a cap gives the l
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from itertools import takewhile
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +29,7 @@ from numpy.typing import NDArray
 from dpbo_core.theorems import papernot_steinke_2022
 
 Floats = NDArray[np.float64]
+_NO_SHAPE = 1e-40  # |η| below which γ^−η − 1 would lose its digits; the law differs from η = 0 by as little
 
 
 class TrialCount(ABC):
@@ -51,8 +55,15 @@ class TrialCount(ABC):
         """Return f′(1 − r), which falls as r rises."""
 
     @abstractmethod
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Yield pairs (k, Pr[K = k]) from the least k on, in the caller's decimal context."""
+
     def probabilities(self, n: int) -> Floats:
         """Return the probabilities of K = 0, …, n − 1, shape (n,)."""
+        found = np.zeros(n)
+        for k, mass in takewhile(lambda pair: pair[0] < n, self.masses()):
+            found[k] = mass
+        return found
 
 
 @dataclass(frozen=True)
@@ -74,7 +85,7 @@ class TruncatedNegativeBinomial(TrialCount):
     def generating(self, r: Floats) -> Floats:
         """Return f(1 − r) = (u^−η − 1)/(γ^−η − 1), u = γ + (1−γ)r; log u / log γ for η = 0."""
         log_u, log_gamma = np.log(self.gamma + (1.0 - self.gamma) * r), math.log(self.gamma)
-        if abs(self.shape) < 1e-12:
+        if abs(self.shape) < 1e-12:  # the two forms differ by as little
             return np.asarray(log_u / log_gamma)
         return np.asarray(np.expm1(-self.shape * log_u) / math.expm1(-self.shape * log_gamma))
 
@@ -83,12 +94,19 @@ class TruncatedNegativeBinomial(TrialCount):
         relative = 1.0 / (1.0 + (1.0 - self.gamma) / self.gamma * r)
         return np.asarray(self.mean * relative ** (1.0 + self.shape))
 
-    def probabilities(self, n: int) -> Floats:
-        """Return the probabilities of K = 0, …, n − 1, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
-        gamma, k = self.gamma, np.arange(1, max(n, 2))
-        first = self.mean * gamma ** (1.0 + self.shape)  # f′(0)
-        masses = first * np.cumprod([1.0, *((1.0 - gamma) * (k[:-1] + self.shape) / (k[:-1] + 1.0))])
-        return np.concatenate([[0.0], masses])[:n]
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Yield pairs (k, Pr[K = k]) from k = 1 on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
+        gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
+        mass, k = _probability_of_one(gamma, eta), 1
+        while True:
+            yield k, mass
+            mass = mass * (1 - gamma) * (k + eta) / (k + 1)
+            k += 1
+
+
+@lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
+def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
+    return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
 @dataclass(frozen=True)
@@ -106,9 +124,14 @@ class Poisson(TrialCount):
         """Return f′(1 − r) = μe^(−μr)."""
         return np.asarray(self.mean * np.exp(-self.mean * r))
 
-    def probabilities(self, n: int) -> Floats:
-        """Return the probabilities of K = 0, …, n − 1."""
-        return math.exp(-self.mean) * np.cumprod([1.0, *(self.mean / np.arange(1, max(n, 1)))])[:n]
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Yield pairs (k, Pr[K = k]) from k = 0 on, by Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
+        mean = Decimal(self.mean)
+        mass, k = (-mean).exp(), 0
+        while True:
+            yield k, mass
+            k += 1
+            mass = mass * mean / k
 
 
 @dataclass(frozen=True)
@@ -127,10 +150,14 @@ class Binomial(TrialCount):
         """Return f′(1 − r) = np(1 − pr)^(n−1)."""
         return np.asarray(self.n * self.p * (1.0 - self.p * r) ** (self.n - 1))
 
-    def probabilities(self, n: int) -> Floats:
-        """Return the probabilities of K = 0, …, n − 1."""
-        p = [math.comb(self.n, k) * self.p**k * (1.0 - self.p) ** (self.n - k) for k in range(min(n, self.n + 1))]
-        return np.array([*p, *[0.0] * (n - len(p))])
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Yield pairs (k, Pr[K = k]) for k = 0, …, n."""
+        p = Decimal(self.p)
+        if self.p == 1.0:  # Decimal has no 0⁰
+            yield self.n, Decimal(1)
+            return
+        for k in range(self.n + 1):
+            yield k, math.comb(self.n, k) * p**k * (1 - p) ** (self.n - k)
 
 
 @dataclass(frozen=True)
@@ -148,9 +175,9 @@ class Fixed(TrialCount):
         """Return f′(1 − r) = n(1 − r)^(n−1)."""
         return np.asarray(self.n * (1.0 - r) ** (self.n - 1))
 
-    def probabilities(self, n: int) -> Floats:
-        """Return the probabilities of K = 0, …, n − 1."""
-        return np.asarray(np.arange(n) == self.n, dtype=np.float64)
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Yield the one pair (n, 1)."""
+        yield self.n, Decimal(1)
 
 
 @dataclass(frozen=True)
@@ -181,6 +208,6 @@ class Capped(TrialCount):
         weights = np.arange(1, self.limit + 1) * self._masses[1:]
         return np.asarray(np.polynomial.polynomial.polyval(1.0 - r, weights))
 
-    def probabilities(self, n: int) -> Floats:
-        """Return the probabilities of min(K, n) = 0, …, n − 1."""
-        return np.append(self._masses, np.zeros(max(0, n - self.limit - 1)))[:n]
+    def masses(self) -> Iterator[tuple[int, Decimal]]:
+        """Yield pairs (k, Pr[min(K, n) = k]) for k = 0, …, n."""
+        yield from ((k, Decimal(mass)) for k, mass in enumerate(self._masses.tolist()))

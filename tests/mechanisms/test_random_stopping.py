@@ -79,17 +79,6 @@ def test_draws_follow_the_law(law):
     assert stats.chisquare(shifted, wanted).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_a_cap_leaves_the_tail_it_says(law):
-    for wanted in (1e-3, 1e-9):
-        cap = law.cap(wanted)
-        assert law.tail(cap) <= wanted * (1 + 1e-12)
-        assert law.tail(cap - 1) > wanted
-    least, exact = masses(law, 5)
-    assert law.tail(4) == pytest.approx(float(1 - sum(exact[: 5 - least])), rel=1e-9)
-    assert law.tail(4) >= 0.0
-
-
 def test_indices_are_drawn_by_exact_integer_weights():
     weights = bounded_weights([0.5, 0.25, 0.25], lower=0.5, upper=2.0, prior=[SCALE] * 3)
     assert weights == [3 * SCALE // 2, 3 * SCALE // 4, 3 * SCALE // 4]
