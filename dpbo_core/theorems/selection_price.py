@@ -157,8 +157,7 @@ def pure_selection_epsilon(
             return np.asarray(above - np.log(trials.slope(_least_below(g, low, high))))
 
     if trials.linear_fractional:
-        top = math.exp(epsilon)
-        kinks = [0.0, 1.0, 1.0 / (1.0 + top)]
+        kinks = [0.0, 1.0, _pure_kink(epsilon)]
         if high > low:
             kinks += [(high - 1.0) / (high - low), _pure_inverse((1.0 - low) / (high - low), epsilon)]
         r = np.array(kinks)
@@ -171,12 +170,19 @@ def pure_selection_epsilon(
 
 def _pure_most(r: Floats, epsilon: float) -> Floats:
     """Return min(e^ε r, 1 − e^(−ε)(1 − r)): the most that an ε-DP neighbour gives to an event of chance r."""
+    if epsilon > 700.0:  # no double holds e^ε
+        return np.ones(len(r))
     return np.minimum(math.exp(epsilon) * r, -math.expm1(-epsilon) + math.exp(-epsilon) * r)
+
+
+def _pure_kink(epsilon: float) -> float:
+    """Return the r at which the two parts of `_pure_most` meet."""
+    return math.exp(-epsilon) / (1.0 + math.exp(-epsilon))
 
 
 def _pure_inverse(g: float, epsilon: float) -> float:
     """Return the r at which `_pure_most` is g."""
-    return max(0.0, g * math.exp(-epsilon), 1.0 - math.exp(epsilon) * (1.0 - g))
+    return max(0.0, g * math.exp(-epsilon), 1.0 - math.exp(min(epsilon, 700.0)) * (1.0 - g))
 
 
 def renyi_selection_cost(
@@ -311,8 +317,7 @@ def pure_threshold_epsilon(
     _check_threshold(stop, limit)
     low, high = density_low, density_high
     if limit is None:
-        top = math.exp(epsilon)
-        r = np.array([0.0, 1.0, 1.0 / (1.0 + top)])
+        r = np.array([0.0, 1.0, _pure_kink(epsilon)])
         if high > low:
             kinks = [(high - 1.0) / (high - low), _pure_inverse((1.0 - low) / (high - low), epsilon)]
             r = np.append(r, kinks)

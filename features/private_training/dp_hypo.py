@@ -52,20 +52,14 @@ from dpbo_core.theorems.selection_price import pure_selection_epsilon
 from dpbo_core.theorems.trial_counts import Capped
 from dpbo_core.theorems.wang_2023 import Calibration
 
-UNIFORM_EVIDENCE = Evidence(
-    Standing.STANDARD, "Papernot and Steinke 2022, Theorem 2 (Liu and Talwar 2019): K hidden, every trial alike"
-)
-ONE_EVIDENCE = Evidence(
-    Standing.STANDARD,
-    "the Rényi costs of one training and its score, converted: Canonne et al. 2020, Proposition 12",
+SELECTION_EVIDENCE = Evidence(
+    Standing.CORRECTED,
+    "Papernot and Steinke 2022, priced by the privacy profile of a trial, or exactly where it is pure",
 )
 ADAPTIVE_EVIDENCE = Evidence(
-    Standing.CORRECTED, "Wang et al. 2023, Theorems 1 and 2, with the two sides of the densities' bounds kept apart"
+    Standing.CORRECTED, "Wang et al. 2023, with bounded densities, priced by the privacy profile of a trial"
 )
-POISSON_EVIDENCE = Evidence(
-    Standing.CORRECTED,
-    "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
-)
+ONE_EVIDENCE = Evidence(Standing.STANDARD, "the privacy profile of one training and its score, composed")
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
 BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
 # inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
@@ -207,7 +201,7 @@ class DpHypo(Method):
         if self.base_epsilon is not None:
             problem = replace(problem, epsilon=spend.epsilon)
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
-        evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
+        evidence = ADAPTIVE_EVIDENCE if adaptive else SELECTION_EVIDENCE
         if self.calibration == "published":
             evidence = PRINTED_EVIDENCE
         if self.trains_once:  # nothing is selected
@@ -215,7 +209,7 @@ class DpHypo(Method):
         return guarantee_of(
             problem,
             delta=0.0 if self.pure else problem.delta,
-            evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
+            evidence=evidence,
             scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
             assumptions=assumed_of(self.options),
         )
