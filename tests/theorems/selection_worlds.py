@@ -79,23 +79,24 @@ class AdaptiveWorld:
     high: float
     seed: int
 
-    def density(self, past):
-        """The density of the next candidate, within [c, C] of the prior."""
-        rng = np.random.default_rng((self.seed, *past))
+    def density(self, side, past):
+        """The density of the next candidate on a data set, within [c, C] of the prior."""
+        rng = np.random.default_rng((self.seed, side, *past))
         least = max(self.low * self.prior[0], 1.0 - self.high * self.prior[1])
         most = max(least, min(self.high * self.prior[0], 1.0 - self.low * self.prior[1]))
-        first = rng.choice([least, most, rng.uniform(least, most)])
+        first = rng.choice([least, most])
         return np.array([first, 1.0 - first])
 
-    def winner(self, p, masses):
+    def winner(self, side, masses):
         """The law of the best of K trials, K = k with probability masses[k], over all histories."""
+        p = (self.p, self.q)[side]
         law = np.zeros(7)
         law[6] = masses[0]
         for k in range(1, len(masses)):
             for history in itertools.product(range(6), repeat=k):
                 chance = masses[k]
                 for j, place in enumerate(history):
-                    chance *= self.density(history[:j])[place // 3] * p[place // 3, place % 3]
+                    chance *= self.density(side, history[:j])[place // 3] * p[place // 3, place % 3]
                 law[max(history, key=lambda place: self.quality[place // 3, place % 3])] += chance
         return law
 

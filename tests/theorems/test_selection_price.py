@@ -116,7 +116,7 @@ def test_an_explicit_bad_order_comes_close_to_the_price(law, below):
 
 
 def test_adaptive_worlds_cost_no_more_than_their_price():
-    assert max(_adaptive_worlds(12)) <= 1e-12
+    assert max(_adaptive_worlds(40)) <= 1e-12
 
 
 @pytest.mark.slow
@@ -128,6 +128,7 @@ def _adaptive_worlds(count):
     rng = np.random.default_rng(7)
     for seed in range(count):
         pairs = [worlds.random_pair(rng, 3) for _ in range(2)]
+        pairs = pairs if seed % 3 < 2 else [(p, p) for p, _ in pairs]
         world = worlds.AdaptiveWorld(
             p=np.array([pair[0] for pair in pairs]),
             q=np.array([pair[1] for pair in pairs]),
@@ -137,9 +138,10 @@ def _adaptive_worlds(count):
             high=float(rng.choice([1.0, 1.25, 2.0])),
             seed=seed,
         )
-        law = Capped(Poisson(float(rng.uniform(0.5, 3.0))), 3)
+        # a single trial shows the bounds on the densities alone
+        law = Capped(Fixed(1) if seed % 3 else Poisson(float(rng.uniform(0.2, 2.0))), 3)
         masses, epsilon = law.probabilities(4), float(rng.choice([0.0, 0.3, 1.0]))
-        pair = world.winner(world.p, masses), world.winner(world.q, masses)
+        pair = world.winner(0, masses), world.winner(1, masses)
         exact = max(worlds.delta_of(*pair, epsilon), worlds.delta_of(*pair[::-1], epsilon))
         yield exact - selection_delta(world.profile(), law, epsilon, world.low, world.high)
 
