@@ -133,8 +133,8 @@ def _envelope(opposite: LossLaw, trials: TrialCount, low: float, high: float) ->
         if len(hull) == 1 and point[0] == hull[0][0]:
             hull.pop()
         hull.append(point)
-    b_kept, a_kept = np.array(hull).T
-    return a_kept, b_kept, np.diff(a_kept) / np.diff(b_kept)
+    b_hull, a_hull = np.array(hull).T
+    return a_hull, b_hull, np.diff(a_hull) / np.diff(b_hull)
 
 
 def pure_selection_epsilon(

@@ -60,10 +60,10 @@ class TrialCount(ABC):
 
     def probabilities(self, n: int) -> Floats:
         """Return the probabilities of K = 0, …, n − 1, shape (n,)."""
-        found = np.zeros(n)
+        masses = np.zeros(n)
         for k, mass in takewhile(lambda pair: pair[0] < n, self.masses()):
-            found[k] = mass
-        return found
+            masses[k] = mass
+        return masses
 
 
 @dataclass(frozen=True)
