@@ -97,7 +97,7 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Eva
 
 
 def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that a private training released, read from the release alone; refused if it holds none."""
+    """Return the model that a private training released, read from the release alone; refused if it holds none."""
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(
