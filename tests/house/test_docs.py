@@ -11,6 +11,7 @@ import pytest
 import yaml
 from page_runs import contradictions, masked, printed_blocks
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
+from plain_english import REPLACED, refused_phrases
 from prefect.events.schemas.automations import AutomationCore
 
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -141,6 +142,12 @@ def test_the_pages_are_few_and_short():
 def words(*names):
     """The number of words of pages, with their code and tables."""
     return sum(len(TEXTS[name].split()) for name in names)
+
+
+def test_pages_are_written_in_plain_english():
+    assert {name: found for name, text in TEXTS.items() if (found := refused_phrases(text))} == {}
+    assert refused_phrases("A new edition is another\nspend.") == {"another\nspend": REPLACED["another spend"]}
+    assert refused_phrases("```console\n$ dpbo\nanother spend\n```") == {}
 
 
 def test_no_two_pages_have_nearly_one_name():
