@@ -7,7 +7,7 @@ from pathlib import Path
 from of_features import merged, parts
 from pages import ROOT
 
-from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS
+from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.declared import FUNCTION
 from dpbo_core.models.scores.union import SCORES
@@ -40,7 +40,7 @@ def commands():
     """Each command and what it does, in the order of `dpbo --help`."""
     return table(
         ("command", "does"),
-        [(f"`dpbo {name}`", VERBS[name][1]) for name in (*OURS, *OF_FEATURES)],
+        [(f"`dpbo {name}`", ALL_COMMANDS[name][1]) for name in (*OWN_COMMANDS, *FEATURE_COMMANDS)],
     )
 
 

@@ -22,7 +22,7 @@ from pages import PAGES, ROOT, blocks, commands
 
 from benchmarks.compare.cell_runs import Cell
 from benchmarks.compare.page import markdown
-from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, REVIEWED_VERSIONS, TRANSFORMERS, Listed
 
 
 def comparison() -> str:
@@ -35,7 +35,8 @@ def comparison() -> str:
 def _versions() -> str:
     """The packages with the versions that were read."""
     said = [
-        f"{name} {'.'.join(map(str, first))} to {'.'.join(map(str, last))}" for name, (first, last) in READ.items()
+        f"{name} {'.'.join(map(str, first))} to {'.'.join(map(str, last))}"
+        for name, (first, last) in REVIEWED_VERSIONS.items()
     ]
     return ", ".join(said[:-1]) + f" and {said[-1]}"
 

@@ -41,7 +41,7 @@ def whom(unit: PrivacyUnit) -> str:
 
 
 def anyone(unit: PrivacyUnit) -> str:
-    """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
+    """Return one of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
         PrivacyUnit.PERSON: "any one person in the validation set",
@@ -132,7 +132,7 @@ CALLER_ASSUMPTIONS = {
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
-INJECTED = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
+INJECTED_NOISE = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
 
 
 class Standing(StrEnum):
@@ -159,7 +159,7 @@ class Evidence:
         return self.standing is Standing.REFUTED
 
 
-NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
+NOT_PRIVATE_EVIDENCE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,10 @@ class PrivacyGuarantee:
         """This guarantee, or none (ε = ∞) where `standing` says that the noise was not the system's."""
         if standing == OPERATING_SYSTEM:
             return self
-        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)
+        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE_EVIDENCE)
 
     def to_json(self) -> dict[str, Any]:
-        """The guarantee as plain JSON, with null for an infinite ε."""
+        """Return the guarantee as plain JSON, with null for an infinite ε."""
         return {
             "epsilon": self.epsilon if self.epsilon < float("inf") else None,
             "delta": self.delta,
@@ -217,7 +217,7 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """The guarantee that `to_json` wrote.
+        """Return the guarantee that `to_json` wrote.
 
         Raises:
             ValueError, TypeError, LookupError: it is none.

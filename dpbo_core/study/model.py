@@ -89,7 +89,7 @@ class Written(Section):
 
     @property
     def stated_shares(self) -> Mapping[str, Value] | None:
-        """The public share of each class that the study states; None where it states none."""
+        """The public share of each class that the study states; None if it states none."""
         return None
 
     @property
@@ -199,12 +199,12 @@ def check_outcome(estimator: str, score: str) -> None:
 
 
 def unused(key: str, score: str) -> StudyInvalid:
-    """The error for a key that the study's score does not use."""
+    """Return the error for a key that the study's score does not use."""
     return StudyInvalid(f"model.{key} is given, but the score {score!r} does not use it", remedy=f"remove {key}")
 
 
 def needed(key: str, score: str) -> StudyInvalid:
-    """The error for a missing key that the study's score needs."""
+    """Return the error for a missing key that the study's score needs."""
     return StudyInvalid(
         f"the score {score!r} needs model.{key}",
         cause="a record's score must have a public range, or no noise could hide it",
@@ -318,7 +318,7 @@ KINDS: tuple[type[ModelSection], ...] = get_args(ModelSection)
 
 
 def read_model(table: Any) -> ModelSection:
-    """A study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
+    """Return a study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
     if isinstance(table, Written):
         return cast("ModelSection", table)
     require(isinstance(table, Mapping), "[model] is not a table")
@@ -350,7 +350,7 @@ def read_model(table: Any) -> ModelSection:
 
 
 def _section_type(estimator: Any, score: Any) -> type[ModelSection]:
-    """The class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
+    """Return the class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
     if not isinstance(estimator, str):
         return EstimatorSection  # which says that it is missing, or no text
     if "." not in estimator and ":" not in estimator:

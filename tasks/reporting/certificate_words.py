@@ -25,11 +25,11 @@ from dpbo_core.privacy.guarantee import (
 )
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, Release
 
-MEANING = (
+EPSILON_MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "
     "e^{epsilon:g} = {factor:.3g}{but}."
 )
-CHANGE = {
+CHANGE_WORDS = {
     NeighboringRelation.REPLACE_ONE: "Replace the data of {one} by any other, however strange",
     NeighboringRelation.REPLACE_ONE_PERSON: (
         "Replace all data of {one}, however many records, by those of any other or by none, however strange"
@@ -37,19 +37,19 @@ CHANGE = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
-EXACT = "That the score is exact: it carries noise, and may lie outside its range."
-PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
-PUBLIC_IN_PRIVATE_TRAINING = (
+SCORE_LIMIT = "That the score is exact: it carries noise, and may lie outside its range."
+PUBLIC_LIMIT = "Anything about the training set, the search space or the study itself: they are taken to be public."
+PRIVATE_TRAINING_LIMIT = (
     "Anything about the search space, the study itself, and what it states of its data (header, number of records, "
     "labels, bounds): they are taken to be public."
 )
-ALWAYS = (
+GENERAL_LIMITS = (
     "That nobody learns what holds for the whole population: a study exists to find that out.",
     "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
     "That the noise was drawn as stated: for that the curator's ledger is the record.",
 )
-OPEN = "TO BE WRITTEN BY THE CURATOR"
-CURATOR = (
+CURATOR_TODO = "TO BE WRITTEN BY THE CURATOR"
+CURATOR_TEXT = (
     "The curator reads the records, adds the noise and is trusted. Everybody else sees releases alone, and may be "
     "an adversary who knows all other records."
 )
@@ -64,16 +64,16 @@ def untrained_words(release: Release) -> str:
 
 
 def meaning(release: Release) -> str:
-    """The guarantee in plain words: by how much one unit's data may change the probability of any release; at ε = ∞
-    that every number is as the raw one.
+    """Return the guarantee in plain words: by how much one unit's data may change the probability of any release;
+    at ε = ∞ that every number is as the raw one.
     """
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:
         return "Treat every number here as the raw one."
     but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
     factor = math.exp(min(guarantee.epsilon, 700.0))
-    change = CHANGE[guarantee.relation].format(one=anyone(guarantee.unit))
-    return MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
+    change = CHANGE_WORDS[guarantee.relation].format(one=anyone(guarantee.unit))
+    return EPSILON_MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
 
 
 def guess(release: Release) -> str:
@@ -91,17 +91,17 @@ def guess(release: Release) -> str:
 
 
 def limits(release: Release) -> Iterable[str]:
-    """What a release does not guarantee, a sentence each."""
-    yield EXACT
+    """Yield what a release does not guarantee, a sentence each."""
+    yield SCORE_LIMIT
     private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
-    yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
+    yield PRIVATE_TRAINING_LIMIT if private else PUBLIC_LIMIT
     if "optimism" in release.facts:
         yield f"That its figures hold for new records: {release.facts['optimism']}."
-    yield from ALWAYS
+    yield from GENERAL_LIMITS
 
 
 def rests(release: Release) -> Iterable[str]:
-    """The evidence and the assumptions on which the guarantee rests, a sentence each."""
+    """Yield the evidence and the assumptions on which the guarantee rests, a sentence each."""
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:
@@ -137,7 +137,7 @@ def rests(release: Release) -> Iterable[str]:
 
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
-    """How many records of one person are protected, `at_most` in words, and whether that is enforced."""
+    """Return how many records of one person are protected, `at_most` in words, and whether that is enforced."""
     if guarantee.unit is PrivacyUnit.PERSON:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
@@ -152,7 +152,7 @@ def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
 
 
 def noise_in_words(release: Release) -> str:
-    """A release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
+    """Return a release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
     injected noise it says NOT PRIVATE.
     """
     top = release.facts.get("score_range")
@@ -180,13 +180,13 @@ def registry_entry(release: Release) -> dict[str, Any]:
     name = f"{release.study}, edition {release.edition}"
     basic = {
         "name": name,
-        "data_curators": [OPEN],
+        "data_curators": [CURATOR_TODO],
         "description": f"{release.method} on the dataset {release.dataset}. {guarantee.in_words()}",
-        "intended_use": OPEN,
+        "intended_use": CURATOR_TODO,
         "data_product_type": "Machine learning model"
         if "hyperparameters" in release.value
         else "Summary statistics",
-        "data_product_region": OPEN,
+        "data_product_region": CURATOR_TODO,
         "publication_date": release.released_at[:10],
     }
     variant = {
@@ -196,13 +196,13 @@ def registry_entry(release: Release) -> dict[str, Any]:
     }
     loss = {
         "privacy_unit": whom(guarantee.unit),
-        "privacy_unit_details": CHANGE[guarantee.relation].format(one=anyone(guarantee.unit)),
+        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=anyone(guarantee.unit)),
         "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
         "privacy_parameters_details": meaning(release),
     }
     model = {
         "model_name": "Central",
-        "actors": CURATOR,
+        "actors": CURATOR_TEXT,
         "release_type": "One release",
         "release_type_details": "Every release about the dataset is charged to one cap, which is never refilled.",
         "data_source_type": "Static",
@@ -226,7 +226,7 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "deployment_model": model,
         "accounting": accounting,
         "implementation": implementation,
-        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [OPEN]},
+        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [CURATOR_TODO]},
     }
     slug = re.sub(r"[^a-z0-9]+", "-", f"{release.dataset}-{name}".lower()).strip("-")
     return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": parts}

@@ -196,7 +196,7 @@ def test_the_page_of_the_study_file_has_every_key():
     from dpbo_core.models.scores.union import SCORES
     from dpbo_core.study import AxisSection, BudgetSection, EvaluationSection, PrivacySection, SearchSection
     from dpbo_core.study.model import KINDS as MODELS
-    from dpbo_core.study.spec import KINDS as DATA
+    from dpbo_core.study.spec import DATA_KINDS as DATA
 
     page = TEXTS["docs/reference/study_file.md"]
     sections = (PrivacySection, BudgetSection, *DATA, *MODELS, AxisSection, SearchSection, EvaluationSection)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCIKIT_LEARN, LIGHTGBM, XGBOOST = "scikit-learn", "lightgbm", "xgboost"
-READ = {  # the first and the last version of each package whose code the sentences were read from
+REVIEWED_VERSIONS = {  # the first and the last version of each package whose code the sentences were read from
     SCIKIT_LEARN: ((1, 6), (1, 9)),
     LIGHTGBM: ((4, 6), (4, 7)),
     XGBOOST: ((3, 0), (3, 2)),
@@ -42,7 +42,7 @@ class Listed:
     package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
+        """What is wrong with these estimator parameters, as text; None if each row is predicted by itself."""
         for name, allowed in self.only.items():
             value = parameters.get(name)  # types are compared first, so that no foreign code is called
             if name in parameters and not any(type(value) is type(one) and value == one for one in allowed):
@@ -73,11 +73,11 @@ _NEIGHBOURS = Listed(
     {"metric": _METRICS, "weights": ("uniform", "distance", None)},
     dense=("_fit_X",),  # of sparse tables, one without any number in it settles ties otherwise
 )
-_MADE_OF = "calls each part on the same rows, and joins what they say row by row; the parts are looked at too"
+_CALLS_PARTS = "calls each part on the same rows, and joins what they say row by row; the parts are looked at too"
 _BOOSTED = "the row walks down fitted trees by itself, on one thread; the leaves' values are added tree by tree"
-_ON_CPU = ("cpu",)
+_CPU_DEVICES = ("cpu",)
 _LIGHTGBM = Listed(
-    _BOOSTED, {"device": _ON_CPU, "device_type": _ON_CPU, "pred_early_stop": (False,)}, package=LIGHTGBM
+    _BOOSTED, {"device": _CPU_DEVICES, "device_type": _CPU_DEVICES, "pred_early_stop": (False,)}, package=LIGHTGBM
 )
 _XGBOOST = Listed(
     _BOOSTED,
@@ -142,11 +142,11 @@ PREDICTORS: Mapping[str, Listed] = {
         "sklearn.ensemble",
         "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor StackingClassifier "
         "StackingRegressor VotingClassifier VotingRegressor",
-        Listed(_MADE_OF),
+        Listed(_CALLS_PARTS),
     ),
-    **_list("sklearn.multiclass", "OneVsRestClassifier OneVsOneClassifier", Listed(_MADE_OF)),
-    **_list("sklearn.compose", "TransformedTargetRegressor", Listed(_MADE_OF)),
-    "sklearn.calibration.CalibratedClassifierCV": Listed(_MADE_OF, {"method": ("sigmoid", "isotonic")}),
+    **_list("sklearn.multiclass", "OneVsRestClassifier OneVsOneClassifier", Listed(_CALLS_PARTS)),
+    **_list("sklearn.compose", "TransformedTargetRegressor", Listed(_CALLS_PARTS)),
+    "sklearn.calibration.CalibratedClassifierCV": Listed(_CALLS_PARTS, {"method": ("sigmoid", "isotonic")}),
     "sklearn.frozen.FrozenEstimator": Listed("calls the same verb of what it wraps, which is looked at too"),
 }
 
@@ -206,7 +206,7 @@ TRANSFORMERS: Mapping[str, Listed] = {
     ),
 }
 
-CHECK = "sklearn.utils.check_array"
+CHECK_FUNCTION = "sklearn.utils.check_array"
 _NUMBERS = Listed("fitted numbers")
 _COMPILED = Listed("fitted numbers, and the metric they were made with", compiled=True)
 _COMPILED_LOSS = Listed("a loss, applied elementwise", closed=True)
@@ -287,7 +287,7 @@ PARTS: Mapping[str, Listed] = {
 _SELECTION = "f_classif f_regression chi2 mutual_info_classif mutual_info_regression r_regression"  # fitting only
 FUNCTIONS: tuple[str, ...] = (
     *(f"sklearn.feature_selection.{name}" for name in _SELECTION.split()),
-    CHECK,  # refuses a table or hands it on, cell by cell
+    CHECK_FUNCTION,  # refuses a table or hands it on, cell by cell
     "scipy._lib.array_api_compat.numpy.asarray",  # what a fitted spline makes arrays with
     "scipy._external.array_api_compat.numpy",  # from SciPy 1.18 on, the module
 )
