@@ -108,6 +108,11 @@ def test_a_wrong_transcript_is_caught(folder, monkeypatch):
     monkeypatch.setitem(TEXTS, "planted", good.replace("ε is 1.2", "δ is 1.2"))
     with pytest.raises(AssertionError, match="planted"):
         run_page("planted", folder, slow=False)
+    monkeypatch.setitem(
+        TEXTS, "planted", good.replace("'ε is', 1.5", "'ε is', 1.5, 'of 3'").replace("1.2", "1.2 of 4")
+    )
+    with pytest.raises(AssertionError, match="planted"):
+        run_page("planted", folder, slow=False)
 
 
 def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
