@@ -25,15 +25,6 @@ def admissions(seed, n, turned=0.0):
     return pd.DataFrame({"age": age, "pressure": pressure, "admitted": admitted.astype(int)})
 
 
-def panel(seed, n, reliable=1.0):
-    """People with a device's reading, a score of their history, and whether they fall ill."""
-    rng = np.random.default_rng(seed)
-    state, past, error = rng.normal(size=(3, n))
-    ill = rng.random(n) < 1.0 / (1.0 + np.exp(-2.0 * (state + past)))
-    device = 0.3 * (reliable * state + (1.0 - reliable**2) ** 0.5 * error)
-    return pd.DataFrame({"device": device, "history": 3.0 * past, "ill": ill.astype(int)})
-
-
 def visits(seed, n):
     """Patients with gaps, a ward, a note, a date and a truth value; some are readmitted."""
     rng = np.random.default_rng(seed)
