@@ -107,8 +107,8 @@ def masked(text: str) -> str:
 
     Whole numbers stay, since they are counts of public facts, except those of a choice.
     """
-    text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
-    text = re.sub(r"range\s+\S+ = \S+\s+is\s+the\s+end\s[^)]*costs\s+ε\s+again\)", "", text)  # of a choice there
+    text = re.sub(r"\(noise\s+moved\s+it\s+out\s+of\s+its\s+range\)", "", text)
+    text = re.sub(r"  range\s+\S+ = \S+\s+is\s+at\s+the\s+end\s+of[^(]*\(a\s+new\s+edition[^)]*\)", "", text)
     text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
     text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
     text = ROW.sub(r"  \1 # ", text)
