@@ -30,7 +30,7 @@ def failed_run(error: DpboError, study: object) -> Any:
 
     Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
     """
-    if not _in_flow_of_ours():
+    if not _is_own_flow():
         raise error
     from prefect.states import Cancelled, Failed
 
@@ -43,7 +43,7 @@ def failed_run(error: DpboError, study: object) -> Any:
     return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
 
 
-def _in_flow_of_ours() -> bool:
+def _is_own_flow() -> bool:
     if current_flow_run() is None:
         return False
     from prefect.context import FlowRunContext

@@ -23,7 +23,7 @@ from pages import PAGES, ROOT, blocks, commands
 
 from benchmarks.compare.cell_runs import Cell
 from benchmarks.compare.page import markdown
-from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, REVIEWED_VERSIONS, TRANSFORMERS, Listed
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, REVIEWED_VERSIONS, TRANSFORMERS, AllowlistEntry
 
 
 def comparison() -> str:
@@ -42,7 +42,7 @@ def _versions() -> str:
     return ", ".join(said[:-1]) + f" and {said[-1]}"
 
 
-def section(title: str, entries: dict[str, Listed]) -> str:
+def section(title: str, entries: dict[str, AllowlistEntry]) -> str:
     """A table a title: names beside the reason that they share."""
     grouped: dict[tuple[str, str], set[str]] = {}
     for path, entry in entries.items():
@@ -53,7 +53,7 @@ def section(title: str, entries: dict[str, Listed]) -> str:
     return "".join(lines)
 
 
-def _limits(entry: Listed) -> str:
+def _limits(entry: AllowlistEntry) -> str:
     return "; ".join(
         f"`{name}` is {' or '.join(f'`{value!r}`' for value in values)}" for name, values in entry.only.items()
     )

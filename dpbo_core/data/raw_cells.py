@@ -34,7 +34,7 @@ UNREADABLE_CELL = math.inf
 FIELD_LIMIT = 131_072  # characters of a field; the csv module's own
 _CLOCK, _ZONE = r"(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)", r"(Z|[+-]\d{2}:?\d{2})"
 TIME_PATTERN = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_CLOCK}\s?{_ZONE}?)?", re.ASCII)
-_FIRST, _LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001  of no zone
+_FIRST_TIME, _LAST_TIME = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001  of no zone
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001
 _MICROSECOND = dt.timedelta(microseconds=1)
 MICROSECONDS_PER_UNIT = {
@@ -163,7 +163,9 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | No
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
         inside = np.ones(len(numbers), dtype=bool)
     elif unit in MICROSECONDS_PER_UNIT:
-        ends = [((end - _EPOCH) // _MICROSECOND) // MICROSECONDS_PER_UNIT[unit] for end in (_FIRST, _LAST)]
+        ends = [
+            ((end - _EPOCH) // _MICROSECOND) // MICROSECONDS_PER_UNIT[unit] for end in (_FIRST_TIME, _LAST_TIME)
+        ]
         inside = (numbers >= ends[0]) & (numbers <= ends[1])
         micros = np.where(inside, numbers, 0) * MICROSECONDS_PER_UNIT[unit]
     else:

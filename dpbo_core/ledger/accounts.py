@@ -12,7 +12,15 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused, no_budget
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
+from dpbo_core.ledger.accounting.account import (
+    ASKED_FACT,
+    TAKEN_OVER,
+    Account,
+    Entry,
+    cap_in,
+    facts_hash,
+    filter_of,
+)
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Draw, Total, draws_in
 from dpbo_core.ledger.charge import Caller
@@ -171,7 +179,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
     for number, what in connection.execute(UNRELEASED_QUERY, {"dataset": dataset}):
         recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
-    asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED).items()}
+    asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED_FACT).items()}
     taken = facts_about(connection, dataset, TAKEN_OVER)
     entries = tuple(
         _entry(

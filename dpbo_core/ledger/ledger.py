@@ -18,7 +18,7 @@ from typing import Any
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger import policy, takeover
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import ASKED, LEARNED
+from dpbo_core.ledger.accounting.account import ASKED_FACT, LEARNED
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose, draws_in
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
@@ -129,7 +129,7 @@ class PrivacyLedger(OwnersLedger):
             guarantees = [one.plan.guarantee for one in charges]
             numbers = [self._charged(writer, one, guarantees, noise, caller) for one in charges]
             for key in (one.key for one in charges if asked_by):
-                write_fact(writer, key.dataset, ASKED, key.fingerprint, {"by": asked_by[:MAX_CALLER_LENGTH]})
+                write_fact(writer, key.dataset, ASKED_FACT, key.fingerprint, {"by": asked_by[:MAX_CALLER_LENGTH]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
         return Reservation(
             self._store,
@@ -175,7 +175,7 @@ class PrivacyLedger(OwnersLedger):
             return int(before.id)
         guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
         totals = writer.totals_of(dataset)  # a cap may have been opened just now
-        asked_for, earlier, paid = takeover.Asked(key, guarantee, spends, noise), None, spends
+        asked_for, earlier, paid = takeover.TakeoverRequest(key, guarantee, spends, noise), None, spends
         if charge.resolved.get(takeover.MARKS_OPENING) and not budget.public:
             earlier = takeover.charge_to_take_over(writer, asked_for, totals.filter)
         resolved = dict(charge.resolved)

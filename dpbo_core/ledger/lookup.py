@@ -75,11 +75,11 @@ class RecordedStudies:
 
     def release_of(self, fingerprint: str) -> Release | None:
         """Return the recorded release of the study with this fingerprint; None before it has finished."""
-        return self._release_where(RESERVATIONS.c.fingerprint == fingerprint)
+        return self._find_release(RESERVATIONS.c.fingerprint == fingerprint)
 
     def release_named(self, release_id: str) -> Release | None:
         """Return the release of that id (first 16 digits of its study's fingerprint); None if there is none."""
-        return self._release_where(NAME_OF_FINGERPRINT.in_([release_id]))
+        return self._find_release(NAME_OF_FINGERPRINT.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
         """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
@@ -141,7 +141,7 @@ class RecordedStudies:
         with self._reading() as connection:
             return tuple(str(name) for name in connection.scalars(query))
 
-    def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
+    def _find_release(self, which: sa.ColumnElement[bool]) -> Release | None:
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from psycopg import Connection
 
-CONNECTING, QUEUED, SILENCE, IDLE = 5, 10, 12, 30  # seconds
+CONNECTING, QUEUED, SILENCE, IDLE_TIMEOUT_S = 5, 10, 12, 30  # seconds
 APPLICATION_NAME = "dpbo"  # what a connection calls itself that this process opens, MLflow's among them
 CONNECTION_OPTIONS = {
     "connect_timeout": CONNECTING,
@@ -35,7 +35,7 @@ CONNECTION_OPTIONS = {
 QUEUE_STATEMENT = (
     "SELECT set_config('synchronous_commit', 'on', true), "
     f"set_config('lock_timeout', '{QUEUED}s', true), "
-    f"set_config('idle_in_transaction_session_timeout', '{IDLE}s', true), pg_advisory_xact_lock(%d)"
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE_TIMEOUT_S}s', true), pg_advisory_xact_lock(%d)"
 )
 
 

@@ -46,7 +46,7 @@ DOUBT_QUERY = sa.select(HISTORY.c.sequence).where(HISTORY.c.about.in_((RESTORATI
 
 
 @dataclass(frozen=True)
-class Asked:
+class TakeoverRequest:
     """What a charge that may take over another asks for."""
 
     key: QueryKey  # of the query
@@ -75,7 +75,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
 
 
 @row_decoding()
-def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str | None:
+def charge_to_take_over(writer: Writer, asked: TakeoverRequest, filtered: Filter) -> str | None:
     """Return the fingerprint of the newest charge that the query may take over; None if there is none."""
     connection, key = writer.connection, asked.key
     rows = connection.execute(STUDY_QUERY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
@@ -94,7 +94,7 @@ def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str |
     return str(max(free, key=lambda row: int(row["id"]))["fingerprint"])
 
 
-def take_over(writer: Writer, fingerprint: str, asked: Asked) -> None:
+def take_over(writer: Writer, fingerprint: str, asked: TakeoverRequest) -> None:
     """Close the charge of this fingerprint for good, in the transaction that charges the query that it pays for."""
     value = {"by": asked.key.fingerprint, "spends": list(asked.spends)}
     write_fact(writer, asked.key.dataset, TAKEN_OVER, fingerprint, value)
@@ -117,7 +117,7 @@ def _is_used(connection: sa.Connection, number: int) -> bool:
     )
 
 
-def _pays_for(row: Mapping[str, Any], asked: Asked, filtered: Filter) -> bool:
+def _pays_for(row: Mapping[str, Any], asked: TakeoverRequest, filtered: Filter) -> bool:
     """Whether a charge is of the same kind as what is requested, and no rule of admission finds it smaller."""
     kind = [
         (one.unit, one.relation, one.person, one.assumptions)

@@ -40,7 +40,7 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
 from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import STEP_TIMES_HIDDEN, Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
@@ -271,7 +271,7 @@ class WholePath(BestScore):
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Train the next chunk of Λ and score it; if files are read, together with all that fit in one reading."""
-        together = models_at_once(objective, self._problem.scored_together)
+        together = models_per_pass(objective, self._problem.scored_together)
         for index in next(self._chunks):
             self._trained.append(self._problem.train(int(index)))
             self._left -= 1

@@ -44,7 +44,7 @@ from dpbo_core.methods.public_search import (
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -296,7 +296,7 @@ class GridSearch(Opaque):
 
         Where they are paired, each record's scores are compared with the public best's.
         """
-        together = models_at_once(objective, self._problem.scored_together)
+        together = models_per_pass(objective, self._problem.scored_together)
         self._trained.append(self._problem.train(self._subset[len(self._sums) + len(self._trained)]))
         left = len(self._subset) - len(self._sums) - len(self._trained)
         if left and len(self._trained) < together:

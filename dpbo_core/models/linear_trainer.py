@@ -59,10 +59,10 @@ class LinearTrainer:
         """The certified model at point["lambda"], cached, from a start that λ and the public rows alone decide."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
-            self._trained[regularization] = self.train_anew(regularization)
+            self._trained[regularization] = self.retrain(regularization)
         return self._trained[regularization]
 
-    def train_anew(self, regularization: float) -> LinearModel:
+    def retrain(self, regularization: float) -> LinearModel:
         """The certified model at λ = `regularization`, bit for bit that of `train`, neither looked up nor kept."""
         return minimise(
             self._signed_rows,

@@ -30,7 +30,7 @@ class NeighboringRelation(StrEnum):
     ROW_MOVES_BY_ONE = "row_moves_by_one"
 
 
-def whom(unit: PrivacyUnit) -> str:
+def unit_in_words(unit: PrivacyUnit) -> str:
     """Whom the guarantee protects, in plain words: "each person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
@@ -40,7 +40,7 @@ def whom(unit: PrivacyUnit) -> str:
     }[unit]
 
 
-def anyone(unit: PrivacyUnit) -> str:
+def one_unit_in_words(unit: PrivacyUnit) -> str:
     """Return one of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
@@ -194,7 +194,8 @@ class PrivacyGuarantee:
         private = "holds" if self.assumptions else "differentially private"
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return (
-            f"{kind}, {private}{under}, for {whom(self.unit)}{person_clause} ({self.relation.replace('_', ' ')})."
+            f"{kind}, {private}{under}, for {unit_in_words(self.unit)}{person_clause} "
+            f"({self.relation.replace('_', ' ')})."
         )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":

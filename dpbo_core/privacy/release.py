@@ -204,7 +204,7 @@ class StudyResult:
     replayed: bool
 
 
-PUBLIC_SET, ELSEWHERE = "the public rows", "; on the sensitive ones it may differ"
+PUBLIC_SET, ELSEWHERE = "the public records", "; it may differ on the sensitive ones"
 UNIT_SUFFIXES = {"persons": ", each person once", "records": ", record by record"}
 
 

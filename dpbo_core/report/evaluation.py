@@ -299,7 +299,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     query.check_kind(evaluated.kind)
     noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)
     mended = repair(noised, evaluated.public, query.section.threshold)
-    if mended.nothing_changed(noised):
+    if mended.is_unchanged(noised):
         return replace(result, repair=mended)
     linear = query.spec.model.loss
     loss = request.model.loss if isinstance(request.model, FinalModel) else linear

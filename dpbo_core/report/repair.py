@@ -81,7 +81,7 @@ class Repair:
         """The slope, intercept and threshold of the repair, by name."""
         return {"slope": self.slope, "intercept": self.intercept, "threshold": self.threshold}
 
-    def nothing_changed(self, table: NoisedTable) -> bool:
+    def is_unchanged(self, table: NoisedTable) -> bool:
         """Return whether the repair leaves the model and its threshold as they are."""
         own = getattr(table.kind, "threshold", self.threshold)
         return self.terms == {"slope": 1.0, "intercept": 0.0, "threshold": own}

@@ -22,7 +22,7 @@ from dpbo_core.search.kernels import kernel_named, typical_lengthscale
 from dpbo_core.search.mixture import KernelMixture, Mixture, Prior, average
 from dpbo_core.search.posterior import Posterior
 
-ALWAYS, GROWTH = 20, 1.1  # the kernel is found again at each of the first 20 values, then at every tenth more
+REFIT_UNTIL, GROWTH = 20, 1.1  # the kernel is found again at each of the first 20 values, then at every tenth more
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class AveragedSearch:
         """Add the value observed at `index`; `ALWAYS` and `GROWTH` say when the kernel is fitted again."""
         self._observations.append((index, value))
         t = len(self._observations)
-        if t > ALWAYS and t < GROWTH * self._fitted_at:
+        if t > REFIT_UNTIL and t < GROWTH * self._fitted_at:
             self._path.tell(index, value)
             return
         self._fitted_at, posterior = t, self.mixture()

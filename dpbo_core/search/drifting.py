@@ -32,7 +32,7 @@ from dpbo_core.search.posterior import JITTER
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL_DEVIATION = 0.1  # υ, on the prior's scale: a fortieth of the score's range
 CHANGE_PROBABILITY = 0.05  # probability of a change between two editions
-MOST_COMPONENTS, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the past thinks most of
+MAX_COMPONENTS, NEGLIGIBLE_WEIGHT = 48, 1e-3  # of the grid: the components that the past thinks most of
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +121,8 @@ def past_observations(past: Observations, prior: Prior) -> Drifting:
         log_weights[place] = _log_likelihood(L[:, :, None], np.moveaxis(Z, -1, 2)) + log_prior[:, :, None]
         log_weights[place] += 0.0 if b > oldest else math.log(CHANGE_PROBABILITY)
     weights = np.exp(log_weights - log_weights.max())
-    order = np.argsort(-weights, axis=None, kind="stable")[:MOST_COMPONENTS]
-    order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
+    order = np.argsort(-weights, axis=None, kind="stable")[:MAX_COMPONENTS]
+    order = order[weights.flat[order] >= NEGLIGIBLE_WEIGHT * weights.sum()]
     c, d, i, j, k = np.unravel_index(order, weights.shape)
     heaviest = weights.flat[order]
     components = Drifting(

@@ -24,7 +24,7 @@ from dpbo_core.search.candidates import EarlierEdition, ReleasedScore
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 
-EDITIONS, NOTHING = "editions", "nothing"
+EDITIONS, NO_EDITIONS = "editions", "nothing"
 MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older ones add little
 
 
@@ -36,7 +36,7 @@ def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
         method: its own, or what the advice chose.
         context: one of a schedule learns unless the study says otherwise.
     """
-    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NOTHING)
+    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NO_EDITIONS)
     return asked == EDITIONS and method.learns
 
 

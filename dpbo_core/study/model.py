@@ -32,7 +32,7 @@ LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
 
 
-class Written(Section):
+class WrittenModel(Section):
     """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
     Attributes:
@@ -113,7 +113,7 @@ class Written(Section):
         return False
 
 
-class ByName(Written):
+class ByName(WrittenModel):
     """What anybody's model says, under a score that has a name.
 
     Attributes:
@@ -148,7 +148,7 @@ class ByName(Written):
         return SCORES[self.score_name].regression
 
 
-class ByPath(Written):
+class ByPath(WrittenModel):
     """Any scikit-learn estimator, by its import path.
 
     Attributes:
@@ -254,7 +254,7 @@ class FunctionSection(ByPath):
         return self.task == "regression"
 
 
-class LinearSection(Written):
+class LinearSection(WrittenModel):
     """A binary linear model of ours, trained with a certificate and scored by its margin."""
 
     estimator: Literal["logistic", "hinge"]
@@ -279,7 +279,7 @@ class LinearSection(Written):
         return self.score or OF_MARGINS
 
 
-class SoftmaxSection(Written):
+class SoftmaxSection(WrittenModel):
     """Our softmax model, which is trained privately and whose classes are compared."""
 
     estimator: Literal["softmax"]
@@ -319,7 +319,7 @@ KINDS: tuple[type[ModelSection], ...] = get_args(ModelSection)
 
 def read_model(table: Any) -> ModelSection:
     """Return a study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
-    if isinstance(table, Written):
+    if isinstance(table, WrittenModel):
         return cast("ModelSection", table)
     require(isinstance(table, Mapping), "[model] is not a table")
     refuse_unknown(table, tuple(dict.fromkeys(key for kind in KINDS for key in kind.model_fields)), "[model]")

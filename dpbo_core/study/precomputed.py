@@ -199,7 +199,7 @@ class RetrainingTrainer:
         """Return the model at a point's λ, trained now whether or not it was before; w = 0 if that fails."""
         regularization = float(point["lambda"])
         otherwise = self.trainer.without_answer(regularization)
-        return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
+        return attempted(lambda: self.trainer.retrain(regularization), otherwise)
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """Return the cross-validated public score at a point, as the trainer gives it."""
@@ -210,7 +210,7 @@ class RetrainingTrainer:
         return self.trainer.public_steps(point, seed=seed)
 
 
-def anew(problem: Problem, trainer: Trainer | None) -> Problem:
+def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
     """The problem whose models are trained again at each call, with all that no single training needs made now."""
     if not isinstance(trainer, LinearTrainer):
         raise TypeError("steps train linear models alone")

@@ -33,10 +33,10 @@ from dpbo_core.study.precomputed import (
     CachedTrainer,
     Chunks,
     Precomputed,
-    anew,
     chunks,
     publishing,
     remembering,
+    retrained_each_step,
     trained_first,
 )
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
@@ -303,7 +303,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
         check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
     if method.trains_in_steps:
-        problem = anew(problem, public.problem.trainer)
+        problem = retrained_each_step(problem, public.problem.trainer)
     run.data.check(public)
     draws = method.draws(problem)
     problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))

@@ -27,7 +27,7 @@ Column = Callable[[int], NDArray[np.float64]]
 _CLOSE_RATIO = (
     1.28  # times greedy's gain, which is below γ_T: near enough where going on costs more than the search
 )
-_CLOSER, _SMALL = 1.04, 4096  # and on so few candidates, where it costs milliseconds
+_CLOSER_RATIO, _MAX_GREEDY_CANDIDATES = 1.04, 4096  # and on so few candidates, where it costs milliseconds
 _PLACEMENT_SHARES = (0.5, 0.25)  # of an observation, that greedy may place at once
 _BEYOND_RATIO = 1.5  # times T, where the second bound has passed its least value
 _HOPELESS_RATIO = 3.0  # times the first bound: a second one this far above it is left alone
@@ -91,7 +91,7 @@ def information_gain_bound(*, column: Column, n_steps: int, noise_variance: floa
         submodular, F = F + T * gain, F + gain
         dual = F + (T * largest - explained) / (2.0 * noise_variance)
         best = min(best, submodular, dual)
-    enough = F * (_CLOSER if len(prior) <= _SMALL else _CLOSE_RATIO)
+    enough = F * (_CLOSER_RATIO if len(prior) <= _MAX_GREEDY_CANDIDATES else _CLOSE_RATIO)
     hopeless = dual > _HOPELESS_RATIO * best
     for share in _PLACEMENT_SHARES:
         picks = math.ceil(_BEYOND_RATIO * T / share)

@@ -21,7 +21,7 @@ _ALLOW, _TRAP, _ERRNO = 0x7FFF0000, 0x00030000, 0x00050000
 _LOAD, _AND, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_SHARED, _LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
+_SHARED, _MAP_LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
 _MAP_DROPPABLE = 0x8  # mmap: pages that vanish when memory runs short, which other records may bring about
 _PROT_EXEC = 0x4  # mmap, mprotect: instructions supplied by the user, such as those that feel another core at work
 _WAKE, _FUTEX_COMMAND = 1, 0x7F
@@ -177,7 +177,7 @@ def _checked() -> dict[str, list[bytes]]:
     mmap = [
         *code,
         *_argument(3),
-        _instruction(_ANY_BIT, _SHARED | _MAP_DROPPABLE | _LOCKED | _HUGE, 0, 1),
+        _instruction(_ANY_BIT, _SHARED | _MAP_DROPPABLE | _MAP_LOCKED | _HUGE, 0, 1),
         refused,
         *_argument(4),
         *_unless(0xFFFFFFFF, [refused]),

@@ -165,7 +165,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise _nothing_scored()
+            raise _no_scores_error()
         choice, made = self.opened.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
@@ -357,7 +357,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise _nothing_scored()
+            raise _no_scores_error()
         posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
@@ -387,7 +387,7 @@ class ScoreSession(Opaque):
         )
 
 
-def _nothing_scored() -> StudyInvalid:
+def _no_scores_error() -> StudyInvalid:
     """Return the error to raise where a best point or a release is requested before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 

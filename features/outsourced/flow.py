@@ -19,7 +19,7 @@ from dpbo.features.outsourced.answers import Curator
 from dpbo.features.outsourced.box import PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query
-from dpbo.features.outsourced.session import Progress, where
+from dpbo.features.outsourced.session import Progress, progress_text
 from dpbo.flows.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_page import wait_until_recorded
 from dpbo.flows.prefect_runtime.liveness import is_alive
@@ -134,7 +134,7 @@ def model(terms: Outsourcing) -> None:
     table, state = terms.file("Z.parquet"), terms.file(STATE_FILE)
     with is_alive(stores.running):
         wait_for(table)
-        done = where(state).steps
+        done = progress_text(state).steps
         for t in range(done + 1, terms.steps + 1):
             answer = terms.file(f"answer-{t}.json")
             suggest_row(table, state, terms.file(f"query-{t}.json"))
@@ -170,7 +170,7 @@ def outsource(terms: Outsourcing) -> Progress:
             cause="its own message is above this one",
             remedy="mend what it names and run it again; both parties go on from their files",
         )
-    return where(terms.file(STATE_FILE))
+    return progress_text(terms.file(STATE_FILE))
 
 
 def wait_for(path: Path) -> None:

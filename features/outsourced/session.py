@@ -179,7 +179,7 @@ def update(answer: Path, state: Path) -> Progress:
     return _progress_of(search)
 
 
-def where(state: Path) -> Progress:
+def progress_text(state: Path) -> Progress:
     """Return how far the search in a state file is: number of answers, row of the largest (−1: none, or no file
     yet), and that answer.
 

@@ -92,7 +92,7 @@ class Watching:
         problem = self.public.problem
         if self.tuned is None or isinstance(self.measure, PairMeasure):
             return problem.score_range / 2.0
-        steps = _its_trainer(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
+        steps = _trainer_of(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
@@ -109,7 +109,7 @@ class Watching:
         """Return the released model, trained now on the public set; refused if nothing is released."""
         if self.tuned is None:
             raise no_model()
-        return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
+        return _trainer_of(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
 def watching(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
@@ -293,7 +293,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
     return min(max(reference, 0.0), top)
 
 
-def _its_trainer(problem: Problem) -> Trainer:
+def _trainer_of(problem: Problem) -> Trainer:
     """Return the problem's trainer of public models; refused if the study has none."""
     if problem.trainer is None:
         raise no_model()

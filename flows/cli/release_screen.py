@@ -96,7 +96,7 @@ def document_of(result: "StudyResult | EvaluationResult", account: Account | Non
 
 def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> Document:
     """Print a report and its repair, if there is one; the report's document."""
-    document = document_of(result, account, look=where_to_look(result.release, tracked))
+    document = document_of(result, account, look=view_hint(result.release, tracked))
     print_document(document)
     if result.repair is not None:
         print_document(repair_document(result.repair))
@@ -122,7 +122,7 @@ def place(tracked: "Tracked | None") -> dict[str, str] | None:
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 
-def where_to_look(release: Release, tracked: "Tracked | None") -> str:
+def view_hint(release: Release, tracked: "Tracked | None") -> str:
     """Return where MLflow shows a release, or the command that prints it again where it does not."""
     if tracked is None:
         return f"dpbo show {shlex.quote(f'{release.study}:{release.edition}')}   (MLflow does not show it yet)"

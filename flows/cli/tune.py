@@ -17,7 +17,7 @@ from dpbo.flows.cli.release_screen import (
     print_registered,
     print_report,
     release_json,
-    where_to_look,
+    view_hint,
 )
 from dpbo.flows.cli.running import (
     account_after,
@@ -175,7 +175,7 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
 def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | None]:
     """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
     result = tuned.result
-    released = document_of(result, account, look=where_to_look(result.release, tuned.tracked))
+    released = document_of(result, account, look=view_hint(result.release, tuned.tracked))
     print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
         print_registered(tuned.tracked.model_uri)

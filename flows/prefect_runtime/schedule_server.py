@@ -127,7 +127,7 @@ def refuse_idle_scheduler() -> None:
 
 def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
     """The server on our port; refused unless it lets us in and, if not trusted, is ours and has a password."""
-    if not trust and not ours_alone(port):
+    if not trust and not is_owned_by_user(port):
         raise DpboError(
             f"what listens on port {port} is not known to be yours",
             cause="another user of this machine runs a program there, who would decide what your schedule runs",
@@ -206,6 +206,6 @@ def owners(port: int) -> set[int] | None:
     return users if readable else None
 
 
-def ours_alone(port: int) -> bool:
+def is_owned_by_user(port: int) -> bool:
     """True if this user's programs alone listen on `port`; False if others or none do, or it is unknown."""
     return owners(port) == {os.geteuid()}

@@ -20,8 +20,8 @@ from dpbo_core.privacy.guarantee import (
     NeighboringRelation,
     PrivacyGuarantee,
     PrivacyUnit,
-    anyone,
-    whom,
+    one_unit_in_words,
+    unit_in_words,
 )
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, Release
 
@@ -60,7 +60,10 @@ def untrained_words(release: Release) -> str:
     listed = release.facts["untrained_candidates"]
     points = "; ".join(", ".join(f"{name} = {in_words(item)}" for name, item in point.items()) for point in listed)
     more = " and others" if len(listed) < release.facts["untrained"] else ""
-    return f"{release.facts['untrained']} of the candidates scored as a constant answer: {points}{more}"
+    return (
+        f"{release.facts['untrained']} of the candidates could not be trained and scored as one answer for "
+        f"all: {points}{more}"
+    )
 
 
 def meaning(release: Release) -> str:
@@ -72,7 +75,7 @@ def meaning(release: Release) -> str:
         return "Treat every number here as the raw one."
     but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
     factor = math.exp(min(guarantee.epsilon, 700.0))
-    change = CHANGE_WORDS[guarantee.relation].format(one=anyone(guarantee.unit))
+    change = CHANGE_WORDS[guarantee.relation].format(one=one_unit_in_words(guarantee.unit))
     return EPSILON_MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
 
 
@@ -85,7 +88,8 @@ def guess(release: Release) -> str:
     right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
     near = ", by a distance of at most 1" if guarantee.relation is NeighboringRelation.ROW_MOVES_BY_ONE else ""
     return (
-        f"Of two data sets that differ in {anyone(guarantee.unit)} alone{near}, whoever guesses which one was used "
+        f"Of two data sets that differ in {one_unit_in_words(guarantee.unit)} alone{near}, whoever guesses "
+        "which one was used "
         f"is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and in 50 without it."
     )
 
@@ -195,8 +199,8 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "unprotected_quantities": "The study, its public data, that it ran and when, what it states of its records",
     }
     loss = {
-        "privacy_unit": whom(guarantee.unit),
-        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=anyone(guarantee.unit)),
+        "privacy_unit": unit_in_words(guarantee.unit),
+        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=one_unit_in_words(guarantee.unit)),
         "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
         "privacy_parameters_details": meaning(release),
     }

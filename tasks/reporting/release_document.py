@@ -42,15 +42,17 @@ BUDGET_NOTE = (
     "Every release about the same people spends from it, whoever asks. When the cap is reached, the next study is "
     "refused before any record is read. Budget is never refunded."
 )
-BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
-UNSURE_TEXT = "cannot tell whether it is better than a constant answer"
+BETTER_TEXT = "better than always giving the same answer"
+NO_BETTER_TEXT = "no better than always giving the same answer"
+UNSURE_TEXT = "cannot tell whether it is better than always giving the same answer"
 CONSTANT_FIGURES = {  # figures of a report, what one answer to all has of each, and on which records
     "auc": ("AUC", 0.5, ""),
     "cohen_kappa": ("Cohen's kappa", 0.0, ""),
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT_STEPS = {
-    NO_BETTER: "do not use the model; first try other features or another estimator on the public table, which "
+    NO_BETTER_TEXT: "do not use the model; first try other features or another estimator on the public table, "
+    "which "
     "costs no budget",
     UNSURE_TEXT: "more records or a larger ε narrow the interval; dpbo plan shows by how much. Running again at "
     "the "
@@ -136,7 +138,7 @@ def _answers(release: Release) -> Iterator[Fact]:
     if word:
         yield Fact("verdict", numbers, word)
     elif metric is not None and metric.baseline is not None:
-        yield Fact("a constant answer", f"{score(metric.baseline)} on {metric.baseline_set}")
+        yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
 
 
 def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
@@ -215,8 +217,8 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
     low, high = interval
     worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
     if worst > 0:
-        return BETTER
-    return NO_BETTER if best <= 0 else UNSURE_TEXT
+        return BETTER_TEXT
+    return NO_BETTER_TEXT if best <= 0 else UNSURE_TEXT
 
 
 def verdict(release: Release) -> tuple[str, str]:
@@ -228,12 +230,12 @@ def verdict(release: Release) -> tuple[str, str]:
             if ends is None:
                 return UNSURE_TEXT, ""
             word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            numbers = f": {title} {interval(ends)}, a constant answer {constant:g}{where}"
+            numbers = f": {title} {interval(ends)}, always the same answer {constant:g}{where}"
             return word, numbers + _by_accuracy(release.value)
     if metric is None or metric.interval is None or metric.baseline is None:
         return "", ""
     word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
-    return word, f", which scores {score(metric.baseline)} on {metric.baseline_set}"
+    return word, f" ({score(metric.baseline)} on {metric.baseline_set})"
 
 
 def _by_accuracy(report: Mapping[str, Any]) -> str:
@@ -250,7 +252,9 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
     noise, *others = ((high - low) / 2.0 for low, high in ends)
     gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
     word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True).partition(" than ")[0]
-    return f"; accuracy {end(accuracy['value'])}, a constant answer {end(constant)} on the same records: {word}"
+    return (
+        f"; accuracy {end(accuracy['value'])}, always the same answer {end(constant)} on the same records: {word}"
+    )
 
 
 def next_step(release: Release) -> str:

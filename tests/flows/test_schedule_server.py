@@ -21,8 +21,8 @@ from dpbo.flows.prefect_runtime.prefect_process import PrefectProcess, api_url, 
 from dpbo.flows.prefect_runtime.schedule_server import (
     SECRET_FILE_PREFIX,
     credentials,
+    is_owned_by_user,
     loopback_server,
-    ours_alone,
     owners,
     password_in,
     standing,
@@ -173,7 +173,7 @@ def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_con
     try:
         port = int(squatter.stdout.readline())
         assert owners(port) == {NOBODY}
-        assert not ours_alone(port)
+        assert not is_owned_by_user(port)
         refused_by(loopback_server(tmp_path, port=port, home=tmp_path), "not known to be yours")
         with socket.create_connection(("127.0.0.1", port)) as marker:  # the first that it ever heard
             marker.sendall(b"the test itself")

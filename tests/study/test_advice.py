@@ -285,7 +285,7 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
     unknown, balanced, rare = verdicts(None), verdicts(0.5), verdicts(0.94)
     assert unknown["private_trajectory"].verdict == "good"
     assert balanced["private_trajectory"].verdict == "poor"
-    assert "a constant answer is only 0.5 below" in balanced["private_trajectory"].why
+    assert "always giving the same answer scores only 0.5 below" in balanced["private_trajectory"].why
     assert rare["private_trajectory"].verdict == rare["private_grid"].verdict == "useless"
     order = ("good", "poor", "useless", "refused")
     for kind, line in unknown.items():

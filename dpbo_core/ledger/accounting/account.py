@@ -38,8 +38,8 @@ from dpbo_core.privacy.guarantee import PrivacyUnit
 REPORT_SUFFIX = "/evaluation"  # after a study's name, in the name of its evaluation
 MAX_COUNTED_ROOM = 10_000  # studies: more room than that is not counted
 CAP_FIELDS = ("accepts", "delta_units", "epsilon_units", "public", "relation")
-LEARNED, ASKED, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
-STUDY_FACTS = (LEARNED, ASKED, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
+LEARNED, ASKED_FACT, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
+STUDY_FACTS = (LEARNED, ASKED_FACT, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
 LEDGER_ENTRY = ""  # of an entry about the ledger itself
 
 

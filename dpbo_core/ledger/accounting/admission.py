@@ -22,7 +22,7 @@ from dpbo_core.privacy.guarantee import (
     NeighboringRelation,
     PrivacyGuarantee,
     PrivacyUnit,
-    whom,
+    unit_in_words,
 )
 
 
@@ -128,7 +128,10 @@ def admit(
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
-    return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
+    return (
+        " and ".join(sorted(unit_in_words(unit) for unit in units) or ["any unit"])
+        + f" ({relation.replace('_', ' ')})"
+    )
 
 
 def exceeded_error(

@@ -247,7 +247,8 @@ def _method_advice(
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
         why += (
-            f"; on the public training set, a constant answer is only {one_digit(gain):g} below the best "
+            f"; on the public training set, always giving the same answer scores only {one_digit(gain):g} below "
+            "the best "
             "possible score"
         )
     if in_pairs(problem):

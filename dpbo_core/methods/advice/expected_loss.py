@@ -36,7 +36,7 @@ AGREEMENT_DEGREES = ("alike", "apart", "misleading")
 MIN_TABLE_LOSS = 1e-5  # what five digits of the table can tell from 0
 UNKNOWN_AGREEMENT = "unknown"
 MIN_SHOWN_LOSS = 5e-4  # of the score's range: a smaller loss is said to be under it
-FEWEST, MOST = 50, 5_000  # public records, where their number is not known
+MIN_RECORDS, MAX_RECORDS = 50, 5_000  # public records, where their number is not known
 FORMS_WITHOUT_MODEL = ("public", "flat")  # the last word of a form
 MIN_PAIRED_NOISE_SHARE = 0.2  # of the noise that is left where scores are paired, at best
 SPAN, STEEPER = 10.0, 1.5  # of every range: real losses are a half larger than simulated ones, and so far apart
@@ -103,10 +103,10 @@ def expected(method: Method, problem: Problem) -> Expected | None:
     losses = [
         _interpolated(at.form, 0, degree, d, n, public, records)
         for degree in AGREEMENT_DEGREES
-        for public in ((FEWEST, MOST) if n_public is None else (n_public,))
+        for public in ((MIN_RECORDS, MAX_RECORDS) if n_public is None else (n_public,))
         for records in noises
     ]
-    error = _interpolated(at.form, 1, AGREEMENT_DEGREES[0], d, n, n_public or FEWEST, at.score_records)
+    error = _interpolated(at.form, 1, AGREEMENT_DEGREES[0], d, n, n_public or MIN_RECORDS, at.score_records)
     beyond = min(1.0, TABLE_RECORDS[-1] / at.score_records)
     beyond = max(beyond, min(TABLE_RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or pairs of a few
     low, high = min(losses), max(losses)

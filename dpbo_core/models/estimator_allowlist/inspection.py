@@ -27,7 +27,7 @@ from dpbo_core.models.estimator_allowlist.classes import (
     REVIEWED_VERSIONS,
     SCIKIT_LEARN,
     TRANSFORMERS,
-    Listed,
+    AllowlistEntry,
 )
 
 _PLAIN_TYPES = (type(None), bool, int, float, complex, str, bytes, range, type(...))
@@ -126,7 +126,7 @@ def _among(kind: object, kinds: Iterable[object]) -> bool:
     return any(kind is other for other in kinds)
 
 
-def _contents(item: Any, entry: Listed) -> dict[str, Any]:
+def _contents(item: Any, entry: AllowlistEntry) -> dict[str, Any]:
     """What an object of a listed class holds, by name: attributes, items, and of a compiled one what it pickles."""
     held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
     if entry.compiled:
@@ -141,8 +141,8 @@ def _contents(item: Any, entry: Listed) -> dict[str, Any]:
 
 
 @cache
-def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
-    entries: dict[str, dict[str, Listed]] = defaultdict(dict)
+def _entries_by_module() -> Mapping[str, Mapping[str, AllowlistEntry]]:
+    entries: dict[str, dict[str, AllowlistEntry]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
         module, _, name = path.rpartition(".")
         entries[module][name] = entry
@@ -150,12 +150,12 @@ def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
 
 
 @cache
-def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
+def _listed_in(module: str) -> tuple[tuple[type, AllowlistEntry], ...]:
     classes = ((imported(f"{module}.{name}"), entry) for name, entry in _entries_by_module()[module].items())
     return tuple((kind, entry) for kind, entry in classes if isinstance(kind, type))
 
 
-def _entry(kind: object) -> Listed | None:
+def _entry(kind: object) -> AllowlistEntry | None:
     loaded = (module for module in _entries_by_module() if module in sys.modules)
     return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 

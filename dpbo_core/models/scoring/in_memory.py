@@ -89,7 +89,7 @@ def evaluate_all(
     return ModelBatch(sums, tuple(scorer.paired(model, *paired_with) for model in models))
 
 
-def models_at_once(scorer: Scorer, most: int) -> int:
+def models_per_pass(scorer: Scorer, most: int) -> int:
     """The number of models to score in one pass: `most` where `scorer` reads files, else `most`/32, at least 1.
 
     Where each scoring reads files, they share a reading. Where the records are in memory a few small models share

@@ -168,7 +168,7 @@ class PartReader:
     # random, so that what is kept for one set of records answers for no other
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
-    def keeping_nothing(self) -> Self:
+    def without_cache(self) -> Self:
         """Return the same reader without a cache, for the last time that files are read."""
         return replace(self, limit=0)
 
@@ -292,7 +292,7 @@ class PartitionedObjective(Half):
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
         """The unsealed sum of the workers' answers for all files; Sealed if a file or a record is missing."""
-        reader = self._reader if models_left else self._reader.keeping_nothing()
+        reader = self._reader if models_left else self._reader.without_cache()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:

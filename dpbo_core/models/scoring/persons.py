@@ -283,7 +283,7 @@ class PartitionedPersons(Half):
         return sums, differences
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
-        reader = self._reader if models_left else self._reader.keeping_nothing()
+        reader = self._reader if models_left else self._reader.without_cache()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0
         for answer in self._workers.answers(work, self._parts):
