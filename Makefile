@@ -161,7 +161,6 @@ docs-run: $(VENV)/.docs
 
 docs-write: $(VENV)/.docs
 	@$(BIN)/python tests/write_pages.py $(PAGES)
-	@$(BIN)/python tests/notebooks.py
 
 $(VENV)/.frameworks: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups

@@ -67,7 +67,12 @@ def notebook(chapter: str) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Write every notebook."""
     FOLDER.mkdir(exist_ok=True)
     for name in CHAPTERS:
         (FOLDER / f"{name}.ipynb").write_text(notebook(name))
+
+
+if __name__ == "__main__":
+    write()

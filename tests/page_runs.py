@@ -97,20 +97,25 @@ def renewed(name: str, text: str, folder: Path) -> str:
     return text
 
 
+# A row of a release with a number: its choice or its score.
+ROW = re.compile(r"^  (\w+) +(-?[\d.]+(?:e[+-]?\d+)?)(?: |$)", re.MULTILINE)
+PAIR = re.compile(r"['\"](\w+)['\"]: (-?[\d.]+(?:e[+-]?\d+)?)")
+
+
 def masked(text: str) -> str:
-    """Return a transcript without what differs from run to run: digits, the small plot, and line breaks."""
-    text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
-    text = re.sub(r"range\s+\S+ = \S+\s+is\s+the\s+end\s[^)]*costs\s+ε\s+again\)", "", text)  # of a choice there
+    """Return a transcript without what differs from run to run: noisy numbers, dates, plots and line breaks.
+
+    Whole numbers stay, since they are counts of public facts, except those of a choice.
+    """
+    text = re.sub(r"\(noise\s+moved\s+it\s+out\s+of\s+its\s+range\)", "", text)
+    text = re.sub(r"  range\s+\S+ = \S+\s+is\s+at\s+the\s+end\s+of[^(]*\(a\s+new\s+edition[^)]*\)", "", text)
     text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
     text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
-    text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
+    text = ROW.sub(r"  \1 # ", text)
+    text = PAIR.sub(r"'\1': #", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d", "#", text)
+    text = re.sub(r"-?\d+(\.\d+(e[+-]?\d+)?|e[+-]?\d+)", "#", text)
     return " ".join(text.split()).replace("# … #", "#")  # a trajectory's last look may have a scale of its own
-
-
-ROW = re.compile(
-    r"^  (\w+) +(-?[\d.]+(?:e[+-]?\d+)?)(?: |$)", re.MULTILINE
-)  # of a release: its choice and its score
-PAIR = re.compile(r"['\"](\w+)['\"]: (-?[\d.]+(?:e[+-]?\d+)?)")
 
 
 def contradictions(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the benchmarks
 import lists
+import notebooks
 import page_runs
 import reading
 from pages import PAGES, ROOT, blocks, commands
@@ -110,6 +111,7 @@ def main() -> None:
         (ROOT / name).write_text(written())
     for page in PAGES:
         page.write_text(plans(page))
+    notebooks.write()
     for page, text in before.items():
         if page.read_text() != text:
             print(f"written: {page.relative_to(ROOT)}")
@@ -124,6 +126,7 @@ def run_pages(names: list[str]) -> None:
             os.chdir(place)
             page.write_text(page_runs.renewed(name, page.read_text(), Path(place)))
         print(f"written: {name}")
+    notebooks.write()
 
 
 if __name__ == "__main__":

@@ -164,8 +164,7 @@ def _expectations(
         alone = "a choice" if _score_alone(spec) else "only the choice"
         choice = f"{best.kind}, if you need {alone}: {_verdict(best)}{_outcome(best)}"
         return [("study", f"{own.kind}: {words}"), ("price", _price(own, price)), ("instead", choice)]
-    choice = "a choice " if best.regret_caption not in ("", UNKNOWN_AGREEMENT) else ""
-    expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
+    expected = f"{_verdict(best)}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
         expected += f", if {best.condition}"
     rows = [("expect", expected), ("price", _price(best, price) + (f"; {advice.enough}" if advice.enough else ""))]
@@ -198,7 +197,7 @@ def _outcome(line: MethodAdvice) -> str:
     if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; how close its choice is to the best candidate is unknown"
     return (
-        f"the choice should score within {line.regret_caption} of the best; {error}"
+        f"the choice should score within {line.regret_caption.removeprefix('≤')} of the best; {error}"
         if line.regret_caption
         else error
     )

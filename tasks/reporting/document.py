@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NO_NUMBER = "–"  # instead of a number that is not stated
+NARROW_WIDTH = 0.01  # of an interval whose ends need a fourth decimal
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,12 @@ def end(value: float) -> str:
 
 
 def interval(ends: Sequence[float] | None) -> str:
-    """Return an interval, "0.867 to 0.897"; a dash for None."""
-    return NO_NUMBER if ends is None else f"{end(ends[0])} to {end(ends[1])}"
+    """Return an interval, "0.867 to 0.897", with a fourth decimal if it is narrow; a dash for None."""
+    if ends is None:
+        return NO_NUMBER
+    low, high = ends
+    narrow = high - low < NARROW_WIDTH and abs(high) <= 1.0
+    return f"{low:.4f} to {high:.4f}" if narrow else f"{end(low)} to {end(high)}"
 
 
 def share(value: float | None) -> str:

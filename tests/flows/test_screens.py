@@ -23,6 +23,7 @@ from dpbo.flows.prefect_page import announce
 from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
 from dpbo.tasks.reporting.document import Fact
+from dpbo.tasks.reporting.document import interval as interval_in_words
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import run_note
 from dpbo.tasks.reporting.release_document import beside_constant, release_document, verdict
@@ -240,6 +241,13 @@ def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, c
             for step in range(steps):
                 progress.show({"step": step, "hyperparameters": {"C": 1.0}, "score": 0.123})
         assert capsys.readouterr().err.splitlines() == [f"trial: {count} of {steps} steps" for count in counts]
+
+
+def test_the_ends_of_a_narrow_interval_differ_on_the_screen():
+    assert interval_in_words((0.73256, 0.73341)) == "0.7326 to 0.7334"
+    assert interval_in_words((0.8669, 0.8971)) == "0.867 to 0.897"
+    assert interval_in_words((20.001, 20.004)) == "20 to 20"
+    assert interval_in_words(None) == "–"
 
 
 def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_is():

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from page_runs import contradictions, masked, printed_blocks
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
+from plain_english import REPLACED, refused_phrases
 from prefect.events.schemas.automations import AutomationCore
 
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -107,6 +108,11 @@ def test_a_wrong_transcript_is_caught(folder, monkeypatch):
     monkeypatch.setitem(TEXTS, "planted", good.replace("ε is 1.2", "δ is 1.2"))
     with pytest.raises(AssertionError, match="planted"):
         run_page("planted", folder, slow=False)
+    monkeypatch.setitem(
+        TEXTS, "planted", good.replace("'ε is', 1.5", "'ε is', 1.5, 'of 3'").replace("1.2", "1.2 of 4")
+    )
+    with pytest.raises(AssertionError, match="planted"):
+        run_page("planted", folder, slow=False)
 
 
 def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
@@ -141,6 +147,12 @@ def test_the_pages_are_few_and_short():
 def words(*names):
     """The number of words of pages, with their code and tables."""
     return sum(len(TEXTS[name].split()) for name in names)
+
+
+def test_pages_are_written_in_plain_english():
+    assert {name: found for name, text in TEXTS.items() if (found := refused_phrases(text))} == {}
+    assert refused_phrases("A new edition is another\nspend.") == {"another\nspend": REPLACED["another spend"]}
+    assert refused_phrases("```console\n$ dpbo\nanother spend\n```") == {}
 
 
 def test_no_two_pages_have_nearly_one_name():
