@@ -127,11 +127,24 @@ def _answers(release: Release) -> Iterator[Fact]:
         less = "" if metric.greater_is_better else "   (less is better)"
         outside = "   (the noise took it out of its range)" if metric.outside else ""
         yield Fact(metric.name.replace("_", " "), ends + less + outside, score(metric.value))
+    if lead := lead_in_words(release):
+        yield Fact("the choice", lead)
     word, numbers = verdict(release)
     if word:
         yield Fact("verdict", numbers, word)
     elif metric is not None and metric.baseline is not None:
         yield Fact("a constant answer", f"{score(metric.baseline)} on {metric.baseline_set}")
+
+
+def lead_in_words(release: Release) -> str:
+    """What the released lead of a choice says of it, the margin rounded down; "" where it says nothing."""
+    lead = release.value.get("lead")
+    if lead is None or lead["at_least"] is None:
+        return ""
+    margin = math.floor(1000.0 * lead["at_least"]) / 1000.0
+    by = f", by at least {margin:.3f}" if margin > 0.0 else ""
+    among = f"best of {release.facts['steps']:,} candidates on these records"
+    return f"{among}, with confidence {lead['confidence']:.0%}{by}"
 
 
 def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:

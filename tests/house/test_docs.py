@@ -31,6 +31,7 @@ def masked(text: str) -> str:
     """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
     text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
     text = re.sub(r"range\s+\S+ = \S+\s+is\s+the\s+end\s[^)]*costs\s+ε\s+again\)", "", text)  # of a choice there
+    text = re.sub(r"the choice\s+best\s+of\s[^%]*%(,\s+by\s+at\s+least\s+[\d.]+)?", "", text)  # where noise lets it
     text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
     text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
     text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
