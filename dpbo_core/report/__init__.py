@@ -1,6 +1,6 @@
 """One noised histogram of labels, public bins and groups, and the whole report that follows from it (MATH §6.3)."""
 
-KIND = "evaluation"  # in the ledger's column of methods
+KIND, COMPARISON = "evaluation", "comparison"  # in the ledger's column of methods
 AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 FOUR_COUNTS = ("true_positives", "false_positives", "false_negatives", "true_negatives")
 ACCURACY = "accuracy"

@@ -201,6 +201,10 @@ class EvaluationSection(Section):
         prevalence: share of positives where the model will be used; that of the records where None.
         repair: true to mend the model's probabilities and threshold from the report, at no price.
         threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
+        against: the champion to compare the model with, in the place of a report: the folder of a saved model, an
+            address in MLflow ("models:/readmission@champion"), or "column:NAME" of the validation file, which
+            holds another model's predictions.
+        margin: how much worse than the champion still counts as not worse, in units of the score.
     """
 
     heading: ClassVar[str] = "evaluation"
@@ -216,9 +220,16 @@ class EvaluationSection(Section):
     prevalence: Annotated[float | None, limited("give a share between 0 and 1", gt=0, lt=1)] = None
     repair: bool | None = None
     threshold: str | None = None
+    against: str | None = None
+    margin: Cost | None = None
 
     def check(self) -> None:
-        """Refuse a threshold without a repair, groups without a column, and one cost of the two."""
+        """Refuse a threshold without a repair, groups without a column, one cost of the two, a lone margin."""
+        require(
+            self.margin is None or self.against is not None,
+            "[evaluation] states a margin, and names no champion",
+            remedy='add against = "…", the model in use; or remove margin',
+        )
         if self.threshold is not None:
             threshold_goal(self.threshold)
             require(

@@ -29,7 +29,7 @@ LONG = [name for name, text in TEXTS.items() if any(one.runs and one.mark == "sl
 
 def masked(text: str) -> str:
     """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
-    text = re.sub(r"\(the noise took it out of its\s+range\)", "", text)
+    text = re.sub(r"\(the\s+noise\s+took\s+it\s+out\s+of\s+its\s+range\)", "", text)
     text = re.sub(r"range\s+\S+ = \S+\s+is\s+the\s+end\s[^)]*costs\s+ε\s+again\)", "", text)  # of a choice there
     text = re.sub(r"the choice\s+best\s+of\s[^%]*%(,\s+by\s+at\s+least\s+[\d.]+)?", "", text)  # where noise lets it
     text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
