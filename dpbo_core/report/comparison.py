@@ -338,7 +338,7 @@ class OpenComparison:
         counter = DifferenceCounter.of(challenger, champion, ask.levels)
         key = ask.key_of(request.digest, digest)
         opened = cls(request, ask, counter, key, (request.digest, digest), unlisted or evaluated.unlisted)
-        check_accepted(query.spec, ask.plan(opened.unlisted), opened.unlisted)
+        check_accepted(accepting(query.spec), ask.plan(opened.unlisted), opened.unlisted)
         request.table.split.check(public)
         for side in (challenger, champion):
             check_header(query, request.table, public, None, needed_columns(side.preprocessing))
@@ -423,6 +423,12 @@ class OpenComparison:
             if chosen_here
             else "",
         }
+
+
+def accepting(spec: StudySpec) -> StudySpec:
+    """The study with what its [evaluation] accepts beside it."""
+    beside = () if spec.evaluation is None else tuple(map(str, spec.evaluation.accepts))
+    return spec.replace(accepts=tuple(dict.fromkeys((*spec.accepts, *beside))))
 
 
 def query_of(spec: StudySpec, problem: Problem, epsilon: float | None) -> EvaluationQuery:

@@ -176,7 +176,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
 
     An evaluation of that name and edition that was charged before is not asked for its room again.
     """
-    from dpbo_core.report.comparison import query_of
+    from dpbo_core.report.comparison import accepting, query_of
 
     study, problem = run.spec, run.problem
     query, kind = query_of(study, problem, epsilon), COMPARISON if compares(study) else KIND
@@ -187,7 +187,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
         return
     unlisted = problem.unlisted if model is None else ""
     price = query.plan(unlisted)
-    check_accepted(study, price, unlisted)
+    check_accepted(accepting(study), price, unlisted)
     run.ledger.check_room(query.priced(query.key("", None), price, identified_sources(study, run.folder)))
 
 

@@ -205,6 +205,8 @@ class EvaluationSection(Section):
             address in MLflow ("models:/readmission@champion"), or "column:NAME" of the validation file, which
             holds another model's predictions.
         margin: how much worse than the champion still counts as not worse, in units of the score.
+        accepts: what you answer for beside the study's own `accepts`: "public_models" of a saved champion,
+            "rowwise_predictions" of a column.
     """
 
     heading: ClassVar[str] = "evaluation"
@@ -222,6 +224,7 @@ class EvaluationSection(Section):
     threshold: str | None = None
     against: str | None = None
     margin: Cost | None = None
+    accepts: PlainList = ()
 
     def check(self) -> None:
         """Refuse a threshold without a repair, groups without a column, one cost of the two, a lone margin."""
