@@ -43,7 +43,7 @@ from dpbo_core.privacy.certified import score_range
 from dpbo_core.privacy.guarantee import PUBLIC_MODELS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
-from dpbo_core.report import COMPARISON
+from dpbo_core.report import BETTER, COMPARED, COMPARISON, UNSURE, WORSE
 from dpbo_core.report.counting import Counter, FileTable
 from dpbo_core.report.difference import GUESSED_PSI, PairedSums, detectable
 from dpbo_core.report.evaluated_model import EvaluatedModel, file_model, read_model
@@ -63,13 +63,12 @@ from dpbo_core.study.model import ModelSection
 from dpbo_core.study.preconditions import check_accepted
 from dpbo_core.study.query import PrivateQuery, charged, fingerprint_of, replay
 from dpbo_core.study.run import Run
+from dpbo_core.study.sections import COLUMN
 from dpbo_core.study.training_set import training_table
 from dpbo_core.study.tuning import ReadyStudy
 
 DRAW = "paired difference"
-COLUMN = "column:"  # before the name of a column of predictions
 FINE = 2**12
-BETTER, WORSE, UNSURE = "better", "worse", "cannot tell"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on two sums, which one unit moves by 2 ranges together"
 )
@@ -286,6 +285,12 @@ def champion_of(
         of_classes = bool(own.classes) and isinstance(scored, RecordScore) and scored.needs == "predict"
         columns = PredictionColumns.of([name], own.target, list(own.classes), of_classes=of_classes)
         return ComparedModel(columns, model, scored), f"column {name}", ""
+    if query.champion.startswith(("models:/", "runs:/")):
+        raise StudyInvalid(
+            f"evaluation.against = {query.champion!r} is an address in MLflow, which the core does not open",
+            cause="dpbo evaluate fetches such a champion; a tune with a last step does not",
+            remedy="run dpbo evaluate --against with it, or name the folder of a saved model",
+        )
     final, digest = read_model(Path(folder) / query.champion)
     evaluated = file_model(spec, folder, final)
     scored = score_for(evaluated.model, spec.model, score)
@@ -372,6 +377,26 @@ class OpenComparison:
         found = detectable(ask.problem.n_averaged, scale, GUESSED_PSI if psi is None else psi, exact=exact)
         return found * ask.problem.score_range
 
+    @property
+    def power_in_words(self) -> str:
+        """What the comparison can show, in a sentence."""
+        ask, psi, least = self.ask, self.psi, self.detectable
+        asked = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
+        if least >= ask.problem.score_range:
+            return f"no difference, from {asked}"
+        differ = f"{GUESSED_PSI:.0%} is assumed" if psi is None else f"{psi:.1%} on the public records"
+        return f"a difference of {least:.2g} with 80% chance, from {asked}, where the scores differ by {differ}"
+
+    def expected_json(self) -> dict[str, Any]:
+        """The price of the comparison and what it can show, as plain JSON."""
+        plan = self.query.plan
+        return {
+            "guarantee": plan.guarantee.to_json(),
+            "spends": [spend.to_json() for spend in plan.spends],
+            "detectable": self.detectable,
+            "differ": self.psi,
+        }
+
     def recorded(self, context: QueryContext) -> EvaluationResult | None:
         """The recorded result of this comparison; None if there is none."""
         release = replay(self.key, context)
@@ -403,7 +428,7 @@ class OpenComparison:
             per_unit=per_unit,
             margin=self.ask.section.margin,
         )
-        return {"difference": difference, "sums": list(drawn)}
+        return {COMPARED: difference, "sums": list(drawn)}
 
     def _facts(self) -> dict[str, Any]:
         problem, model = self.ask.problem, self.request.model

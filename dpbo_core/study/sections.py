@@ -8,7 +8,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.search import USUAL_STEPS
-from dpbo_core.study.section import Name, PlainList, Section, StatedList, StatedTable, checked, limited, require
+from dpbo_core.study.section import (
+    LISTED,
+    Name,
+    PlainList,
+    Section,
+    StatedList,
+    StatedTable,
+    checked,
+    limited,
+    require,
+)
 
 MAX_EPSILON, MAX_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
@@ -187,6 +197,9 @@ def threshold_goal(text: str) -> tuple[str, float]:
     return ("cost", cost / other) if text.startswith("cost") else ("recall", recall)
 
 
+COLUMN = "column:"  # before the name of a column that holds a champion's predictions
+
+
 class EvaluationSection(Section):
     """[evaluation]: on top of [privacy], and no part of the study's own key.
 
@@ -224,7 +237,12 @@ class EvaluationSection(Section):
     threshold: str | None = None
     against: str | None = None
     margin: Cost | None = None
-    accepts: PlainList = ()
+    accepts: Annotated[tuple[str, ...], LISTED] = ()
+
+    @property
+    def champion_folder(self) -> str | None:
+        """The folder of the champion, relative to the study's own; None for none, or for a column."""
+        return None if self.against is None or self.against.startswith(COLUMN) else self.against
 
     def check(self) -> None:
         """Refuse a threshold without a repair, groups without a column, one cost of the two, a lone margin."""

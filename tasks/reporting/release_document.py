@@ -17,7 +17,9 @@ from dpbo_core.privacy.release import (
     Release,
     displayed_metric,
 )
-from dpbo_core.report import ACCURACY
+from dpbo_core.report import ACCURACY, COMPARED, WORSE
+from dpbo_core.report import BETTER as BETTER_THAN_CHAMPION
+from dpbo_core.report import UNSURE as CANNOT_TELL
 
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
@@ -50,6 +52,9 @@ CONSTANTS = {  # figures of a report, what one answer to all has of each, and on
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT = {
+    BETTER_THAN_CHAMPION: "the same command with --register makes it MLflow's champion, and costs nothing",
+    WORSE: "keep the champion",
+    CANNOT_TELL: "more records or a larger ε narrow the interval: dpbo evaluate --plan says what can be seen",
     NO_BETTER: "do not use the model; try other features or another estimator on the public table first, "
     "which costs nothing",
     UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
@@ -58,6 +63,7 @@ NEXT = {
 MORE = "more records, of the rarer class above all, or a larger ε give a score: dpbo plan says from how many"
 OF_STUDY = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
 WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
+KEEP = "keep the champion unless you prefer the challenger for another reason"
 OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
 
 
@@ -122,6 +128,12 @@ def _answers(release: Release) -> Iterator[Fact]:
             at_end = f"{name} = {number(item)} is the end of the range: a wider range may be better"
             yield Fact("range", f"{at_end} (a new edition costs ε again)")
     metric = displayed_metric(release)
+    if (difference := release.value.get(COMPARED)) is not None:
+        of = f"   challenger less champion, of {release.facts['score']}; more is better"
+        yield Fact("difference", of, f"{difference['value']:+.4f}")
+        if difference["interval"] is not None:
+            yield Fact("90% interval", f"{interval(difference['interval'])}   sampling and noise together")
+        yield Fact("noise, 90%", f"{interval(difference['noise_interval'])}   of these very records")
     if metric is not None:
         ends = f"   90% interval {interval(metric.interval)}" if metric.interval else ""
         less = "" if metric.greater_is_better else "   (less is better)"
@@ -229,6 +241,8 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
 
 def verdict(release: Release) -> tuple[str, str]:
     """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
+    if COMPARED in release.value:
+        return release.value[COMPARED]["verdict"], ""
     metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
     for name, (title, constant, where) in CONSTANTS.items():
         if name in metrics:
@@ -267,5 +281,7 @@ def next_step(release: Release) -> str:
     if NO_SCORE in value:
         return MORE
     has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
-    otherwise = OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
+    otherwise = (
+        KEEP if COMPARED in value else OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
+    )
     return NEXT.get(verdict(release)[0], otherwise)

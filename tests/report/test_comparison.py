@@ -17,8 +17,10 @@ from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.privacy.guarantee import NeighboringRelation
+from dpbo_core.privacy.release import Release, bounded_score, score_interval
+from dpbo_core.report import BETTER, UNSURE, WORSE
 from dpbo_core.report.certified import CERTIFIED
-from dpbo_core.report.comparison import BETTER, UNSURE, WORSE, OpenComparison, paired, verdict
+from dpbo_core.report.comparison import OpenComparison, paired, verdict
 from dpbo_core.report.difference import PairedSums, detectable
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
@@ -227,3 +229,10 @@ def test_bounded_differences_are_covered_and_power_grows_with_the_records():
     assert 0.015 < many < 0.025 < few < 0.06
     assert detectable(20, 2000.0, 0.1, exact=True) == 1.0
     assert paired([8192, 8192], 100, 8192.0, 1, 4096) == PairedSums(100, 2.0, 2.0, 2.0, exact=False)
+
+
+def test_a_displayed_score_stays_in_its_range():
+    release = Release({"score": 1.103, "interval": [0.9, 1.0]}, None, (), "s", "1", "m", "d", {"score_range": 1.0})
+    assert (bounded_score(release), score_interval(release)) == (1.0, (0.9, 1.0))
+    assert bounded_score(replace(release, value={"score": -0.2})) == 0.0
+    assert score_interval(replace(release, value={"score": None})) is None
