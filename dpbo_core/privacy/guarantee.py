@@ -22,12 +22,20 @@ class NeighboringRelation(StrEnum):
 
     REPLACE_ONE replaces records in their places, so neighbours have equally many. REPLACE_ONE_PERSON replaces all
     records of one person by any number of records of one person not otherwise present, or by none.
+    ADD_OR_REMOVE_ONE adds or removes a record, at a stated number of records that is public. ZERO_OUT replaces a
+    record by one that adds nothing.
     """
 
     REPLACE_ONE = "replace_one"
     REPLACE_ONE_PERSON = "replace_one_person"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     ROW_MOVES_BY_ONE = "row_moves_by_one"
+    ZERO_OUT = "zero_out"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "NeighboringRelation | None":
+        """The relation that a study file calls "add_or_remove"."""
+        return cls.ADD_OR_REMOVE_ONE if value == "add_or_remove" else None
 
 
 def whom(unit: PrivacyUnit) -> str:

@@ -119,6 +119,12 @@ class StudySpec(StudyHead):
             self._require_lambda_axis()
         person = self.privacy.person
         require(
+            self.privacy.neighbours is None or self.data.person_count is None,
+            f'privacy.neighbours = "{self.privacy.neighbours}" with data.n_persons',
+            cause="where each person counts once, neighbours differ in all records of one person",
+            remedy="leave neighbours out",
+        )
+        require(
             person is None or (self.data.names_people and person != self.data.target_column),
             f"privacy.person = {person!r} is the target, or there is no such column",
             cause="a bundled data set has no column of persons",
@@ -218,9 +224,9 @@ def _axis(section: AxisSection) -> Axis:
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours: with one person replaced where n_persons is stated; else one `unit`."""
+    """Which data sets are neighbours: with one person replaced with n_persons; else as [privacy] says."""
     averages_persons = spec.data.person_count is not None
-    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else spec.privacy.relation
 
 
 LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
