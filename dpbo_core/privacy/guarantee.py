@@ -119,6 +119,17 @@ STEP_TIMES_HIDDEN = Assumption(
     "Nobody but whoever runs the study sees how long its steps take, neither as they run nor in a record of them: "
     "a step trains the model that exact scores led it to, and some models train longer than others.",
 )
+DECLARED_COST = Assumption(
+    "declared_cost",
+    "The stated price is true of the training code as it runs, under the stated neighbours and sampling, also where it "
+    "fails or is late: its noise is fresh in every trial, by the seed that it is handed; nothing of an earlier trial is "
+    "used and nothing is sent elsewhere; and a validation record is judged by the model and that record alone.",
+)
+CONTAINED_ELSEWHERE = Assumption(
+    "contained_elsewhere",
+    "What a trial writes, sends or leaves running outside its own folder is kept from those whom the guarantee is to "
+    "keep out, since this system gives a trial no namespace of its own.",
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -135,6 +146,8 @@ CALLER_ASSUMPTIONS = {
         ROWS_IN_ONE_TABLE,
         DISJOINT_PEOPLE,
         STEP_TIMES_HIDDEN,
+        DECLARED_COST,
+        CONTAINED_ELSEWHERE,
     )
 }
 

@@ -1,0 +1,155 @@
+"""What a search with a trainer of one's own shows: its plan beforehand, and its release."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dpbo.features.private_training.trial_families import Declared
+from dpbo.features.private_training.trial_price import TrialPrice
+from dpbo_core.errors import DpboError
+from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation, PrivacyGuarantee
+from dpbo_core.privacy.release import Release
+from dpbo_core.theorems.loss_profile import LossProfile
+
+SHOWN = 4  # different trainings that a plan lists
+
+
+@dataclass(frozen=True)
+class TrialsPlan:
+    """The price of a search; its text is a screen.
+
+    Attributes:
+        study: the search's name.
+        edition: its edition.
+        dataset: the budget's name.
+        price: solved.
+        assumptions: the names of what the guarantee rests on.
+    """
+
+    study: str
+    edition: str
+    dataset: str
+    price: TrialPrice
+    assumptions: tuple[str, ...]
+
+    @cached_property
+    def naive_epsilon(self) -> float:
+        """Return the ε of training every candidate at this ε each, with scores that everybody sees, without noise."""
+        terms, total = self.price.terms, LossProfile.of_epsilon_delta(0.0)
+        if terms.pure:
+            return terms.epsilon * len(terms.points)
+        for point in terms.points:
+            total = total.compose(LossProfile.of_epsilon_delta(terms.epsilon, terms.delta / len(terms.points)))
+        return total.epsilon(2.0 * terms.delta)
+
+    def __str__(self) -> str:
+        terms, family = self.price.terms, self.price.terms.family
+        relation = NeighboringRelation(terms.neighbours).replace("_", " ").removesuffix(" one")
+        delta = "" if terms.pure else f", δ = {terms.delta:g}"
+        different = dict(zip(terms.keys, zip(self.price.noises, terms.points, strict=True), strict=True))
+        noises = [family.described(noise, point, terms.n_training) for noise, point in different.values()]
+        more = f"; and {len(noises) - SHOWN} more" if len(noises) > SHOWN else ""
+        score = self.price.score
+        lines = [
+            f"{self.study} · edition {self.edition} · dataset {self.dataset} · {relation} one record",
+            "Nothing was opened and nothing was charged.",
+            f"  price    ε = {terms.epsilon:g}{delta} for the whole search; {terms.run} trainings always run",
+            f"  noise    {'; '.join(noises[:SHOWN])}{more}",
+            f"  score    ±{score.scale * score.unit:.2g} on a share of {terms.n_validation} records",
+        ]
+        if not isinstance(family, Declared):
+            lines.append(f"  each     one training alone costs ε = {self.price.level:.3g}{delta}")
+        lines += [
+            "  or       one training at settings you trust, with all of ε (run = 1): better where they rank among",
+            "           the best quarter of the space; at ε = 1, among the best two fifths",
+            *(f"  yours    {name}: {CALLER_ASSUMPTIONS[name].statement}" for name in self.assumptions),
+        ]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TrialsRelease:
+    """What a search released; its text is a screen.
+
+    Attributes:
+        release: as the ledger recorded it.
+        folder: where the model is.
+        replayed: whether it had been released before, so that nothing was spent now.
+    """
+
+    release: Release
+    folder: Path
+    replayed: bool
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The released hyperparameters."""
+        return dict(self.release.value["hyperparameters"])
+
+    @property
+    def score(self) -> float:
+        """The released score, with its noise; it may lie outside [0, 1]."""
+        return float(self.release.value["score"])
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """About the 90% interval of the score on other people, of a model that was chosen for it."""
+        low, high = self.release.value["interval"]
+        return float(low), float(high)
+
+    @property
+    def guarantee(self) -> PrivacyGuarantee:
+        """The guarantee."""
+        return self.release.guarantee
+
+    @property
+    def model_file(self) -> Path | None:
+        """The file of the released model, as cloudpickle wrote it; None where every training failed."""
+        model = self.release.value["model"]
+        return None if model is None else self.folder / f"{model['sha256']}.pkl"
+
+    @cached_property
+    def model(self) -> Any:
+        """The released model, loaded by cloudpickle, which runs its class's code; None if every training failed.
+
+        Raises:
+            DpboError: its file is not here, or is not the released one.
+        """
+        import hashlib
+        import pickle
+
+        file = self.model_file
+        if file is None:
+            return None
+        content = file.read_bytes() if file.exists() else b""
+        if hashlib.sha256(content).hexdigest() != self.release.value["model"]["sha256"]:
+            raise DpboError(
+                "the released model is not here",
+                cause="it was released on another machine, or its file was changed",
+                remedy="copy the file from there; training again is a new spend",
+            )
+        return pickle.loads(content)  # noqa: S301  whose digest the ledger has
+
+    @property
+    def checked(self) -> str:
+        """What was compared in every training, in words."""
+        n, training = self.release.facts["trainings"], self.release.facts["training"]
+        reported = f"the training reported {training}, as priced; " if self.release.facts["reported"] else ""
+        return f"{reported}{n} different seeds"
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        name = str(self.release.facts["score"])
+        lines = [
+            f"{self.release.study} · edition {self.release.edition} · {self.release.method}",
+            *(f"  {axis:<14} {json.dumps(value)}" for axis, value in self.params.items()),
+            f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} … {high:.2f} on other people",
+            f"  guarantee      {self.guarantee.in_words()}",
+            f"  checked        {self.checked}",
+            f"  on your word   {', '.join(self.guarantee.assumptions)}",
+            "  noise          of the training: its own generator's; of the score: the operating system's",
+            f"  model          {self.model_file or 'none: every training that counts failed'}",
+        ]
+        return "\n".join(lines)
