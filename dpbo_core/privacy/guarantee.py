@@ -121,14 +121,14 @@ STEP_TIMES_HIDDEN = Assumption(
 )
 DECLARED_COST = Assumption(
     "declared_cost",
-    "The stated price is true of the training code as it runs, under the stated neighbours and sampling, also where it "
-    "fails or is late: its noise is fresh in every trial, by the seed that it is handed; nothing of an earlier trial is "
-    "used and nothing is sent elsewhere; and a validation record is judged by the model and that record alone.",
+    "The declared price is true of the training code as it runs, also where it fails or is late, under the stated "
+    "neighbours and sampling. Its noise is fresh in every trial, by the seed that it is handed. It uses nothing of an "
+    "earlier trial and sends nothing elsewhere. A validation record is scored by the model and that record alone.",
 )
 CONTAINED_ELSEWHERE = Assumption(
     "contained_elsewhere",
-    "What a trial writes, sends or leaves running outside its own folder is kept from those whom the guarantee is to "
-    "keep out, since this system gives a trial no namespace of its own.",
+    "What a trial writes, sends or leaves running outside its own folder stays hidden from everybody else: this "
+    "system gives a trial no namespaces of its own.",
 )
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 

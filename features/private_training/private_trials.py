@@ -139,8 +139,16 @@ class PrivateTrials:
                 f"neighbours = {self.neighbours!r}{suggestion(self.neighbours, RELATIONS)}",
                 f"choose one of {', '.join(RELATIONS)}",
             ),
-            (isinstance(self.training, Family), "training is no declared cost", "use DpSgd, PureDp, Zcdp, Event or Declared"),
-            (self.people in (None, "any", "disjoint"), f"people = {self.people!r}", 'write "disjoint", or leave it out'),
+            (
+                isinstance(self.training, Family),
+                "training is no declared cost",
+                "use DpSgd, PureDp, Zcdp, Event or Declared",
+            ),
+            (
+                self.people in (None, "any", "disjoint"),
+                f"people = {self.people!r}",
+                'write "disjoint", or leave it out',
+            ),
             (self.run is None or self.run >= 1, f"run = {self.run}", "run at least one training"),
             (self.trials > 1 or self.run == 1, f"trials = {self.trials}", "expect more than 1, or say run = 1"),
             (self.workers >= 1, f"workers = {self.workers}", "use at least 1"),
@@ -241,8 +249,10 @@ class PrivateTrials:
         context = QueryContext(PrivacyLedger(ledger_url(self.ledger)))
         key = self._key(price, divided=validation_data is None)
         models = state_folder() / "models" / key.fingerprint[:16]
+        vault = TrialVault(state_folder() / "curator" / f"trials-{key.fingerprint[:16]}")
         recorded = replay(key, context)
         if recorded is not None:
+            vault.shred()  # left by a kill after the release
             return TrialsRelease(recorded, models, replayed=True)
         assumptions = self._assumptions(disjoint=disjoint and validation_data is not None)
         guarantee = PrivacyGuarantee(
@@ -255,9 +265,10 @@ class PrivateTrials:
         )
         plan, draws = plan_of(price, guarantee)
         check_accepted(self, plan, "")
-        query = PrivateQuery(key, plan, self._sources(train_data), self._cap(), draws=draws, useless=_useless(price))
+        query = PrivateQuery(
+            key, plan, self._sources(train_data), self._cap(), draws=draws, useless=_useless(price)
+        )
         facts = self._facts(price, disjoint=DISJOINT_PEOPLE.name in assumptions)
-        vault = TrialVault(state_folder() / "curator" / f"trials-{key.fingerprint[:16]}")
         jobs = self._jobs(price, training, validation, rehearsal=False)
         search = TrialSearch(query, jobs, facts, vault, models, self.workers, self.progress)
         return TrialsRelease(search.run(context), models, replayed=False)
@@ -287,7 +298,9 @@ class PrivateTrials:
             if conditional(item):
                 ((parent, values),) = item[1].items()
                 conditions[name] = (parent, tuple(values) if isinstance(values, list | tuple) else (values,))
-        space = SearchSpace({name: axis[0] if name in conditions else axis for name, axis in axes.items()}, conditions)
+        space = SearchSpace(
+            {name: axis[0] if name in conditions else axis for name, axis in axes.items()}, conditions
+        )
         if all(isinstance(axis, Categorical) for axis in space.axes.values()):
             return grid(space, {})
         return sobol(space, self.n_candidates, seed=SPLIT_SEED)
@@ -327,8 +340,8 @@ class PrivateTrials:
         score = trial_child.accuracy if self.score == "accuracy" else self.score
         hidden = stores_to_hide((state_folder(), STATE.resolve()), ledger_url(self.ledger))
         confinement = Confinement(hidden, namespaces_available(), self.timeout, rehearsal)
-        pickled = [cloudpickle.dumps(part) for part in (self.train, score, training, validation)]
-        return TrialJobs(price, pickled[0], pickled[1], *map(Sensitive, pickled[2:]), confinement)
+        train, scored, *records = map(cloudpickle.dumps, (self.train, score, training, validation))
+        return TrialJobs(price, train, scored, Sensitive(records[0]), Sensitive(records[1]), confinement)
 
     def _cap(self) -> PrivacyBudget | None:
         if self.budget is None:

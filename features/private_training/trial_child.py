@@ -3,9 +3,9 @@
     supervisor   enters namespaces of its own, starts the worker, and ends what the worker leaves running
     worker       reads its job on standard input, trains or scores, and writes one answer to the file it was given
 
-In the namespaces there is no network, no other process, no memory that others share, nothing to write to but the
-trial's own folder, and neither ledger nor vault. Where the system gives none, the worker runs without. Nothing of an
-exception is told: there is then no answer.
+In the namespaces there is no network, no other process, no shared memory, nothing to write to but the trial's own
+folder, and neither ledger nor vault. Where the system gives none, the worker runs without. Nothing of an exception
+is told: there is then no answer.
 """
 
 import contextlib
@@ -105,6 +105,7 @@ def _hide(places: list[str]) -> None:
 
 def _work(answer: int, *, rehearsal: bool) -> None:
     """Do the job on standard input; its answer, a line of JSON and then bytes, to the file `answer`."""
+    head: dict[str, Any] | None
     try:
         import cloudpickle
 
@@ -189,7 +190,7 @@ def function_of(pickled: bytes) -> Any:
 
 
 def rows_of(data: Any, index: Any) -> Any:
-    """Return record `index`, or the records of an array of indices, of tables or of several that belong together."""
+    """Return record `index`, or the records of an array of indices, of a table or of several in a tuple."""
     if isinstance(data, tuple):
         return tuple(rows_of(part, index) for part in data)
     rows = slice(index, index + 1) if isinstance(index, int) else index
@@ -224,7 +225,7 @@ def spend_of(spent: Any) -> Any:
             else:
                 merged.append([noise, rate, steps])
         return merged
-    inner = getattr(spent, "event", None)
+    inner: Any = getattr(spent, "event", None)
     if type(spent).__name__ == "SelfComposedDpEvent" and hasattr(inner, "sampling_probability"):
         noise = getattr(inner.event, "noise_multiplier", None)
         if noise is not None:

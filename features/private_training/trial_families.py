@@ -65,10 +65,10 @@ class Family:
         return noise
 
     def expected(self, noise: float, point: Point, n_records: int) -> Any:
-        """Return the report of its spend that a trainer must give, if it gives one, as `trial_child.spend_of` has it."""
+        """Return what a trainer must report to `trial.spent`, if it reports anything."""
         raise NotImplementedError
 
-    def described(self, noise: float, point: Point, n_records: int) -> str:
+    def described(self, noise: float, point: Point, n_records: int) -> str:  # noqa: ARG002
         """Return the noise of one training in a few words."""
         return f"{self.variable} {self.handed(noise):.4g}"
 

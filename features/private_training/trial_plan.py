@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from dpbo.features.private_training.trial_families import Declared
@@ -11,7 +12,6 @@ from dpbo.features.private_training.trial_price import TrialPrice
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation, PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.theorems.loss_profile import LossProfile
 
 SHOWN = 4  # different trainings that a plan lists
 
@@ -34,16 +34,6 @@ class TrialsPlan:
     price: TrialPrice
     assumptions: tuple[str, ...]
 
-    @cached_property
-    def naive_epsilon(self) -> float:
-        """Return the ε of training every candidate at this ε each, with scores that everybody sees, without noise."""
-        terms, total = self.price.terms, LossProfile.of_epsilon_delta(0.0)
-        if terms.pure:
-            return terms.epsilon * len(terms.points)
-        for point in terms.points:
-            total = total.compose(LossProfile.of_epsilon_delta(terms.epsilon, terms.delta / len(terms.points)))
-        return total.epsilon(2.0 * terms.delta)
-
     def __str__(self) -> str:
         terms, family = self.price.terms, self.price.terms.family
         relation = NeighboringRelation(terms.neighbours).replace("_", " ").removesuffix(" one")
@@ -61,10 +51,18 @@ class TrialsPlan:
         ]
         if not isinstance(family, Declared):
             lines.append(f"  each     one training alone costs ε = {self.price.level:.3g}{delta}")
+        if self.price.grid_epsilon is not None:
+            lines.append(
+                f"  never    all {len(terms.points)} candidates at ε = {terms.epsilon:g} each: together ε = "
+                f"{self.price.grid_epsilon:.3g}, and their scores protect nobody"
+            )
         lines += [
             "  or       one training at settings you trust, with all of ε (run = 1): better where they rank among",
             "           the best quarter of the space; at ε = 1, among the best two fifths",
-            *(f"  yours    {name}: {CALLER_ASSUMPTIONS[name].statement}" for name in self.assumptions),
+            *(
+                fill(f"  yours    {name}: {CALLER_ASSUMPTIONS[name].statement}", 88, subsequent_indent=" " * 11)
+                for name in self.assumptions
+            ),
         ]
         return "\n".join(lines)
 

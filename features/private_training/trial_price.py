@@ -8,9 +8,9 @@
 | q | `score` | noise on the exact sum of the records' scores | mechanism |
 | (ε, δ) | `epsilon`, `delta` | of the whole search | scalars |
 
-Each candidate's noise is solved for the level L, and the mean of their profiles is priced. A person may have a record
-in both sets, so a training's profile and its score's are composed; of disjoint people each is priced alone, and the
-larger counts. All trainings are priced as they were solved, so an inexact solution costs accuracy and never privacy.
+Each candidate's noise is solved for the level L, and the mean of their profiles is priced. A person may have a
+record in both sets, so a training's profile and its score's are composed. Of disjoint people each is priced alone,
+and the larger counts. Trainings are priced as they were solved: an inexact solution costs accuracy, not privacy.
 """
 
 import math
@@ -19,8 +19,6 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
-
-import numpy as np
 
 from dpbo.features.private_training.trial_families import Declared, Family, PureDp
 from dpbo_core.errors import StudyInvalid
@@ -44,6 +42,7 @@ PURE_SHAPE, SHAPE = 1.0, 2.0  # η of a pure base, and of all others
 SCORE_SHARE = 0.25  # of a training's level (of a pure trial: of its ε), for a score that is composed with it
 RELATIVE_PRECISION = 2e-3  # of what is solved for
 SMALLEST_LEVEL = 1e-4
+MOST_COMPOSED = 64  # candidates of a grid whose ε a plan works out
 
 
 @dataclass(frozen=True)
@@ -142,12 +141,21 @@ class TrialPrice:
         return _Solver(terms).price()
 
     @cached_property
-    def training_loss(self) -> float:
-        """Return ε at the search's δ of one training of the first candidate, without its score."""
+    def grid_epsilon(self) -> float | None:
+        """Return the ε of training every candidate at this search's ε each; None where that is not worked out.
+
+        It leaves out the scores by which one of them is then chosen.
+        """
         terms = self.terms
-        return terms.family.profile(
-            self.noises[0], terms.points[0], terms.n_training, terms.neighbours
-        ).epsilon(terms.delta)
+        if terms.pure:
+            return terms.epsilon * len(terms.points)
+        if isinstance(terms.family, Declared) or len(terms.points) > MOST_COMPOSED:
+            return None
+        solver, total = _Solver(terms), LossProfile.of_epsilon_delta(0.0)
+        for key, count in solver.weights.items():
+            for _ in range(count):
+                total = total.compose(solver.solved(key, terms.epsilon)[1])
+        return total.epsilon(terms.delta)
 
 
 def _score(units: int, n_validation: int, *, pure: bool) -> DiscreteLaplace | DiscreteGaussian:
@@ -186,12 +194,13 @@ class _Solver:
     def price(self) -> TrialPrice:
         """Return the noise at the largest level that the search's ε pays for."""
         terms = self.terms
-        of_score: Callable[[float], float] = lambda level: self._gaussian_units(level)
-        if terms.disjoint:  # the score's own price, whatever the trainings cost
-            alone = _largest(lambda level: terms.price_of(self._score_profile(level)), terms.epsilon, terms.epsilon / 2)
+        alone = None
+        if terms.disjoint:  # the score has a level of its own, whatever the trainings cost
+            alone = _largest(
+                lambda level: terms.price_of(self._score_profile(level)), terms.epsilon, terms.epsilon / 2.0
+            )
             if alone is None:
                 raise _too_dear(terms)
-            of_score = lambda _: self._gaussian_units(alone)
 
         def total(level: float) -> float:
             training = self._mean(level)
@@ -200,8 +209,8 @@ class _Solver:
         level = _largest(total, terms.epsilon, terms.epsilon / 2.0)
         if level is None:
             raise _too_dear(terms)
-        noises = tuple(self._solved(key, level)[0] for key in terms.keys)
-        score = _score(math.floor(of_score(level)), terms.n_validation, pure=False)
+        noises = tuple(self.solved(key, level)[0] for key in terms.keys)
+        score = _score(self._gaussian_units(alone or level), terms.n_validation, pure=False)
         price = total(level)
         if terms.disjoint:
             price = max(price, terms.price_of(_gaussian_profile(score, terms.neighbours)))
@@ -209,13 +218,13 @@ class _Solver:
 
     def _mean(self, level: float) -> LossProfile:
         """Return the mean of the candidates' profiles, each at this level; λ is released, so the mean is priced."""
-        profiles = [self._solved(key, level)[1] for key in self.weights]
+        profiles = [self.solved(key, level)[1] for key in self.weights]
         n = len(self.terms.points)
         if len(profiles) == 1:
             return profiles[0]
         return LossProfile.mean(profiles, [count / n for count in self.weights.values()])
 
-    def _solved(self, key: Hashable, level: float) -> tuple[float, LossProfile]:
+    def solved(self, key: Hashable, level: float) -> tuple[float, LossProfile]:
         """Return the noise at which one training costs about ε = `level` alone, and its profile."""
         if isinstance(self.terms.family, Declared):
             return 1.0, self._tried(key, 1.0)[1]

@@ -1,4 +1,4 @@
-"""One process for one training or scoring: started anew, silent, without secrets, ended with all that it started."""
+"""One process for one training or scoring: silent, without secrets, and ended with all that it started."""
 
 import contextlib
 import json
@@ -54,7 +54,16 @@ class Confinement:
             asked = {"folder": str(folder), "place": place, **asdict(self)}
             paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100
             process = subprocess.Popen(  # noqa: S603  this interpreter
-                [sys.executable, "-s", "-P", "-c", _BOOT, str(answer.fileno()), json.dumps(asked), json.dumps(paths)],
+                [
+                    sys.executable,
+                    "-s",
+                    "-P",
+                    "-c",
+                    _BOOT,
+                    str(answer.fileno()),
+                    json.dumps(asked),
+                    json.dumps(paths),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -90,11 +99,17 @@ def namespaces_available() -> bool:
 
 
 def stores_to_hide(places: Iterable[Path], ledger: str) -> tuple[str, ...]:
-    """Return what a trial must not see: store folders, unless code is imported from there, and a ledger's files."""
-    code = [Path(path).resolve() for path in sys.path if path]
-    folders = [place for place in places if place.is_dir() and not any(path.is_relative_to(place) for path in code)]
-    if not ledger.startswith("sqlite:///"):
-        return tuple(map(str, folders))
-    file = Path(ledger.removeprefix("sqlite:///")).resolve()
-    files = sorted(file.parent.glob(f"{file.name}*")) if not any(file.is_relative_to(at) for at in folders) else []
-    return tuple(map(str, [*folders, *files]))
+    """Return what a trial must not see: the folders of stores and of a ledger, or else the ledger's files.
+
+    A folder from which code is imported, or with temporary files, cannot be hidden.
+    """
+    needed = [Path(path).resolve() for path in (*sys.path, sys.prefix, tempfile.gettempdir()) if path]
+
+    def can_hide(folder: Path) -> bool:
+        return folder.is_dir() and not any(path.is_relative_to(folder) for path in needed)
+
+    file = Path(ledger.removeprefix("sqlite:///")).resolve() if ledger.startswith("sqlite:///") else None
+    hidden = {place.resolve() for place in (*places, *([] if file is None else [file.parent])) if can_hide(place)}
+    if file is not None and file.parent not in hidden:
+        hidden |= set(file.parent.glob(f"{file.name}*"))
+    return tuple(sorted(map(str, hidden)))

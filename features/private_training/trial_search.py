@@ -1,10 +1,10 @@
 """A search with a trainer of one's own, under way: all n trainings, the vault, and the release of the best alone.
 
     charge the whole price · draw K, candidates and seeds into the vault · n times: train, score, add noise, seal
-    compare what trainings reported · choose the best of the first K · record it · publish its model · destroy the vault
+    compare what trainings reported · choose the best of the first K · record it · publish its model
 
-n trainings always run, so that their number, what they leave and how long they take say nothing of K. A killed search
-goes on with the same draw. A training that fails or is late scores worst, and counts.
+n trainings always run, so that their number, what they leave and how long they take say nothing of K. A killed
+search goes on with the same draw. A training that fails or is late scores worst, and counts.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ class TrialJobs:
         return terms.family.expected(self.price.noises[candidate], terms.points[candidate], terms.n_training)
 
     def tried(self, candidate: int, seed: int, folder: Path, source: NoiseSource) -> tuple[FinishedTrial, bytes]:
-        """Run one trial: its noised score with what it reported, and its pickled model. Both processes always run."""
+        """Run one trial, always in two processes: its noised score, what it reported, and its pickled model."""
         trained = self.trained(candidate, seed, folder)
         model = b"" if trained is None else trained[1]
         scored = self.scored(model)
@@ -187,9 +187,7 @@ class TrialSearch:
         def one(number: int) -> None:
             if self.vault.finished(number) is None:
                 candidate, seed = draw.candidates[number], draw.seeds[number]
-                self.vault.seal(
-                    number, *self.jobs.tried(candidate, seed, self.vault.own_folder(number), source)
-                )
+                self.vault.seal(number, *self.jobs.tried(candidate, seed, self.vault.own_folder(number), source))
             self.progress(number + 1)
 
         pool = ThreadPoolExecutor(self.workers)
@@ -210,9 +208,11 @@ class TrialSearch:
             tuple(secrets.randbits(SEED_BITS) for _ in range(terms.run)),
         )
 
-    def _best(self, draw: TrialDraw, trials: list[FinishedTrial], source: NoiseSource) -> dict[str, Any]:  # noqa: ARG002
-        """The best of the trials that count, the earliest among equals; where all of them failed a fixed default."""
-        counted = [(trial.quality, i) for i, trial in enumerate(trials[: draw.counted]) if trial.quality is not None]
+    def _best(self, draw: TrialDraw, trials: list[FinishedTrial], _: NoiseSource) -> dict[str, Any]:
+        """The best of the trials that count, the earliest of equals; a fixed default if all of them failed."""
+        counted = [
+            (trial.quality, i) for i, trial in enumerate(trials[: draw.counted]) if trial.quality is not None
+        ]
         if not counted:
             return {"candidate": 0, "quality": 0, "model": "", "reported": False}
         most = max(quality for quality, _ in counted)
@@ -245,7 +245,9 @@ class TrialSearch:
             "interval": list(elsewhere(value, score.scale * score.unit, terms.n_validation, terms.run)),
             "model": {"sha256": done["model"], "format": "cloudpickle"} if done["model"] else None,
         }
-        training = terms.family.described(self.jobs.price.noises[candidate], terms.points[candidate], terms.n_training)
+        training = terms.family.described(
+            self.jobs.price.noises[candidate], terms.points[candidate], terms.n_training
+        )
         facts = {**self.facts, "training": training, "reported": done["reported"]}
         return self.query.release(released, standing, facts)
 
