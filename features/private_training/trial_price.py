@@ -206,7 +206,10 @@ class _Solver:
             training = self._mean(level)
             return terms.price_of(training if terms.disjoint else training.compose(self._score_profile(level)))
 
-        level = _largest(total, terms.epsilon, terms.epsilon / 2.0)
+        if alone is not None and isinstance(terms.family, Declared):  # what it costs is no matter of the level
+            level = alone if total(alone) <= terms.epsilon else None
+        else:
+            level = _largest(total, terms.epsilon, terms.epsilon / 2.0)
         if level is None:
             raise _too_dear(terms)
         noises = tuple(self.solved(key, level)[0] for key in terms.keys)

@@ -190,12 +190,17 @@ class TrialSearch:
                 self.vault.seal(number, *self.jobs.tried(candidate, seed, self.vault.own_folder(number), source))
             self.progress(number + 1)
 
-        pool = ThreadPoolExecutor(self.workers)
-        try:
-            list(pool.map(one, range(len(draw.candidates))))
-        finally:
-            pool.shutdown(cancel_futures=True)
-        trials = [trial for number in range(len(draw.candidates)) if (trial := self.vault.finished(number))]
+        numbers = range(len(draw.candidates))
+        if self.workers == 1:
+            for number in numbers:
+                one(number)
+        else:
+            pool = ThreadPoolExecutor(self.workers)
+            try:
+                list(pool.map(one, numbers))
+            finally:
+                pool.shutdown(cancel_futures=True)
+        trials = [trial for number in numbers if (trial := self.vault.finished(number))]
         check_reports(self.jobs, draw, trials)
         return draw, trials
 
