@@ -28,7 +28,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems import papernot_steinke_2022, wang_2023
 
 Procedure = Callable[[NoiseSource], Any]
-_EVERY = 6  # of the orders, where each asks for a minimum over all of them
+_ORDER_STEP = 6  # of the orders, where each asks for a minimum over all of them
 
 
 def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
@@ -47,7 +47,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
+    """Return the ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
     if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
         return trial_epsilon(trial, delta)
     if isinstance(stopping, NegativeBinomialStopping):
@@ -85,7 +85,7 @@ def selection_epsilon(
             upper=upper,
         )
 
-    return wang_2023.best_epsilon(renyi, trial.orders[::_EVERY], delta=delta)
+    return wang_2023.best_epsilon(renyi, trial.orders[::_ORDER_STEP], delta=delta)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class RepeatAndSelect:
     calibration: wang_2023.Calibration = "corrected"
 
     def spend(self, what: str) -> Spend:
-        """The price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
+        """Return the price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
         epsilon = from_units(self.epsilon_units)
         return Spend(
             what=what,

@@ -1,7 +1,7 @@
 """One noised histogram of labels, public bins and groups, and the whole report that follows from it (MATH §6.3)."""
 
 KIND = "evaluation"  # in the ledger's column of methods
-AT_THRESHOLD = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
+THRESHOLD_METRICS = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 FOUR_COUNTS = ("true_positives", "false_positives", "false_negatives", "true_negatives")
 ACCURACY = "accuracy"
-OF_CLASSES = (ACCURACY, "balanced_accuracy", "macro_f1", "cohen_kappa")  # of a report of several classes
+MULTICLASS_METRICS = (ACCURACY, "balanced_accuracy", "macro_f1", "cohen_kappa")  # of a report of several classes

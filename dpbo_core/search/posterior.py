@@ -40,7 +40,7 @@ from dpbo_core.search.kernels import Kernel
 
 JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
 _STACK, _SMALL = 4, 4096  # rows in one stack; up to _SMALL candidates a stack holds 64 rows, 2 MB at the most
-_EXPECTED = 1024  # rows that are believed at once
+_TRUSTED_ROWS = 1024  # rows that are believed at once
 
 
 class GrowingCholesky:
@@ -55,7 +55,7 @@ class GrowingCholesky:
         self.indices: list[int] = []
         self._n_candidates = n_candidates
         self._height = _STACK if n_candidates > _SMALL else 64
-        self._first = max(min(expected, _EXPECTED), self._height)
+        self._first = max(min(expected, _TRUSTED_ROWS), self._height)
         self._stacks: list[NDArray[np.float64]] = []
         self._starts: list[int] = []  # the observation that is the first row of each stack
 

@@ -16,7 +16,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
@@ -99,7 +99,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
-    """The files, score functions and estimators that a study names; nothing is opened or imported.
+    """Return the files, score functions and estimators that a study names; nothing is opened or imported.
 
     Args:
         spec: the study.
@@ -110,7 +110,7 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
+    """Yield the import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
@@ -125,7 +125,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
-    """The files that will be read as public, as they are now.
+    """Return the files that will be read as public, as they are now.
 
     Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 
@@ -161,7 +161,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
         PolicyRefused: it is one.
     """
     for source in sources:
-        if source.role in (PUBLIC, MODEL):
+        if source.role in (PUBLIC_ROLE, MODEL_ROLE):
             ledger.check_public(source)
 
 

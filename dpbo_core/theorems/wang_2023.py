@@ -103,7 +103,7 @@ def poisson_renyi(
 
 
 def poisson_epsilon_hat(*, alpha: float, lower: float, upper: float) -> float:
-    """The ε̂ = log(αc/((α−1)C)) at which `poisson_renyi` needs a trial's δ̂; negative where α > C/(C−c)."""
+    """Return the ε̂ = log(αc/((α−1)C)) at which `poisson_renyi` needs a trial's δ̂; negative where α > C/(C−c)."""
     return math.log(alpha * lower / ((alpha - 1.0) * upper))
 
 

@@ -100,22 +100,22 @@ def check_moderate(what: str, value: float) -> None:
 
 
 def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:
-    """The point's value of a hyperparameter, or the hyperparameter's default."""
+    """Return the point's value of a hyperparameter, or the hyperparameter's default."""
     default = axes[name].default
     return float(point[name]) if name in point or default is None else default
 
 
 def n_columns(estimator: str, n_classes: int) -> int:
-    """The number K of weight columns: one for a logistic model, one a class for softmax."""
+    """Return the number K of weight columns: one for a logistic model, one a class for softmax."""
     return 1 if estimator == "logistic" else n_classes
 
 
-_HALVINGS = 50
+_MAX_HALVINGS = 50
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial M_λ, calibrated: its private training (None where models are public), and its quality's noise."""
+    """One trial M_λ, calibrated: its private training (None if models are public), and its quality's noise."""
 
     training: PrivateTraining | None
     score: DiscreteLaplace | DiscreteGaussian
@@ -137,7 +137,7 @@ class TrialFacts:
 
     Attributes:
         estimator: the model's name.
-        n_records: of the training set; None where it is public.
+        n_records: of the training set; None if it is public.
         record_steps: most that one person moves the exact sum of scores.
         score_per_step: mean score per integer step of that sum.
         score_share: s; 1 where people are disjoint.
@@ -163,11 +163,11 @@ class TrialFacts:
         return self.score_share == 1.0
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """The Laplace mechanism that makes a trial's score ε-DP."""
+        """Return the Laplace mechanism that makes a trial's score ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """The Gaussian mechanism that makes a trial's score ρ-zCDP."""
+        """Return the Gaussian mechanism that makes a trial's score ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
@@ -192,14 +192,14 @@ def with_score(
 
 
 def largest(affordable: Callable[[float], bool]) -> float | None:
-    """The largest cost up to 1e4 that is `affordable`, by halving its logarithm; None if not even 1e-7 is.
+    """Return the largest cost up to 1e4 that is `affordable`, by halving its logarithm; None if not even 1e-7 is.
 
     What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
     """
     low, high = math.log(1e-7), math.log(1e4)
     if not affordable(math.exp(low)):
         return None
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         middle = 0.5 * (low + high)
         if affordable(math.exp(middle)):
             low = middle
@@ -257,7 +257,7 @@ class Base:
     Attributes:
         name: in a study.
         trial: its pricing: from the cost of one trial and the public facts to the trial; more always costs more.
-        axes: the hyperparameters it understands; None where only its own code can judge them.
+        axes: the hyperparameters it understands; None if only its own code can judge them.
         pure: whether all its trials are pure ε-DP.
         private: whether it is for a sensitive training set; else for a public one.
         models: the estimators it can train; empty for any.
@@ -302,7 +302,7 @@ class Base:
         return min(range(len(points)), key=lambda index: distance(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
-        """The public numbers that the price of a trial (a training and its noisy score) depends on."""
+        """Return the public numbers that the price of a trial (a training and its noisy score) depends on."""
         points, axes = problem.candidates.points, self.axes or {}
         return TrialFacts(
             estimator=problem.model.estimator,

@@ -20,7 +20,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report import KIND
 from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
-from dpbo_core.report.request import saved
+from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.run import Run
@@ -29,24 +29,24 @@ from dpbo_core.study.run import Run
 def evaluate(
     study: Study,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+        float | None, typer.Option(help="ε of the report; replaces the study's [evaluation].")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+        typer.Option(metavar="FILE", help="Evaluate a saved public model instead: its folder, or an MLflow model."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend its probabilities and threshold from the report, at no price.")
+        bool, typer.Option("--repair", help="Recalibrate the model from the report; costs no further ε.")
     ] = False,
     threshold: Annotated[
-        str | None, typer.Option(help="With --repair: cost=10:1 (a miss, a false alarm) or recall=0.9.")
+        str | None, typer.Option(help="With --repair: cost=10:1 (a miss costs ten false alarms) or recall=0.9.")
     ] = None,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+        bool, typer.Option("--plan", help="Show the price and the expected accuracy; charges nothing.")
     ] = False,
     anyway: Anyway = False,
 ) -> None:
-    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
     if plan:
         expected = planned(study, epsilon=epsilon, model=model)
         print_result(lambda: expected_json(expected), lambda: print_expected(expected))
@@ -80,7 +80,7 @@ def run(
         section = (study.evaluation or mend).replace(repair=True)
         study = study.replace(evaluation=section.replace(threshold=mend.threshold or section.threshold))
     quiet_environment()
-    run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *saved(model))
+    run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *unsaved_cost(model))
     replay = reported(run, epsilon=epsilon, model=model)
     if replay is not None:
         return replay
@@ -97,7 +97,7 @@ def run(
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """An evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
+    """Return an evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -165,7 +165,7 @@ def print_expected(plan: EvaluationPlan) -> None:
 
 
 def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
-    """An evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
+    """Return an evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
     expected = plan.expected
     return {
         "guarantee": plan.price.guarantee.to_json(),

@@ -7,7 +7,7 @@ numbers are here and nowhere else.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NOTHING = "–"  # in the place of a number that is not stated
+NO_NUMBER = "–"  # instead of a number that is not stated
 
 
 @dataclass(frozen=True)
@@ -86,25 +86,25 @@ class Document:
 
 
 def number(value: object) -> str:
-    """A float to four significant digits; a dash for None; another value as text."""
-    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    """Return a float to four significant digits; a dash for None; another value as text."""
+    return NO_NUMBER if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def score(value: float | None) -> str:
-    """A score or metric to four decimals, or to four digits beyond 1; a dash for None."""
-    return NOTHING if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
+    """Return a score or metric to four decimals, or to four digits beyond 1; a dash for None."""
+    return NO_NUMBER if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
 
 
 def end(value: float) -> str:
-    """An end of an interval to three decimals, or to four digits from 10 on."""
+    """Return an end of an interval to three decimals, or to four digits from 10 on."""
     return f"{value:.3f}" if abs(value) < 10.0 else f"{value:.4g}"
 
 
 def interval(ends: Sequence[float] | None) -> str:
-    """An interval, "0.867 to 0.897"; a dash for None."""
-    return NOTHING if ends is None else f"{end(ends[0])} to {end(ends[1])}"
+    """Return an interval, "0.867 to 0.897"; a dash for None."""
+    return NO_NUMBER if ends is None else f"{end(ends[0])} to {end(ends[1])}"
 
 
 def share(value: float | None) -> str:
-    """A share in per cent; a dash for None."""
-    return NOTHING if value is None else f"{value:.1%}"
+    """Return a share in per cent; a dash for None."""
+    return NO_NUMBER if value is None else f"{value:.1%}"

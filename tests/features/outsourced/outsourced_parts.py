@@ -170,7 +170,7 @@ def target(folder, door):
         elif door == "table":
             read_published(path)
         elif door == "state":
-            session.where(path)
+            session.progress_text(path)
             session.suggest(folder / "Z.parquet", path, folder / "out.json")
             session.update(folder / "A-S.json", path)
         else:
