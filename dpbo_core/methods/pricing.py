@@ -6,14 +6,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units, split_units
-from dpbo_core.privacy.certified import MEANS
+from dpbo_core.privacy.certified import MEAN_RELATIONS
 from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee
 
 
 class Scope(Enum):
     """What a proof is about: means of record scores of models trained in public, or more than that."""
 
-    MEANS = "means of the scores of models trained in public"
+    MEAN_RELATIONS = "means of the scores of models trained in public"
     PAIRS = "these, and counts of pairs"
     PRIVATE_TRAINING = "these, and means of the scores of models trained with noise on a sensitive training set"
 
@@ -23,7 +23,7 @@ def guarantee_of(
     *,
     delta: float,
     evidence: Evidence,
-    scope: Scope = Scope.MEANS,
+    scope: Scope = Scope.MEAN_RELATIONS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
     """A study's guarantee: its ε (∞ if refuted), `delta`, assumptions; refused beyond the proof's `scope`."""
@@ -49,7 +49,7 @@ def guarantee_of(
 
 def check_relation(problem: Problem) -> None:
     """Refuse a study whose neighbours are others than those that the proofs of dpbo's own queries are about."""
-    if problem.relation not in MEANS:
+    if problem.relation not in MEAN_RELATIONS:
         raise StudyInvalid(
             f'neighbours = "{problem.relation}", and this guarantee is proved for "replace_one" alone',
             cause="dpbo's own methods keep the number of records fixed, and check it",

@@ -18,10 +18,10 @@ from dpbo.features.private_training.trial_search import REHEARSED_SEED, TrialJob
 from dpbo.features.private_training.trial_vault import TrialVault
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.address import STATE, ledger_url, state_folder
+from dpbo_core.ledger.address import STATE_FOLDER, ledger_url, state_folder
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import MEMORY, Source, file_source
+from dpbo_core.ledger.sources import MEMORY_SOURCE, Source, file_source
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import (
     CONTAINED_ELSEWHERE,
@@ -338,7 +338,7 @@ class PrivateTrials:
         import cloudpickle
 
         score = trial_child.accuracy if self.score == "accuracy" else self.score
-        hidden = stores_to_hide((state_folder(), STATE.resolve()), ledger_url(self.ledger))
+        hidden = stores_to_hide((state_folder(), STATE_FOLDER.resolve()), ledger_url(self.ledger))
         confinement = Confinement(hidden, namespaces_available(), self.timeout, rehearsal)
         train, scored, *records = map(cloudpickle.dumps, (self.train, score, training, validation))
         return TrialJobs(price, train, scored, Sensitive(records[0]), Sensitive(records[1]), confinement)
@@ -352,8 +352,8 @@ class PrivateTrials:
 
     def _sources(self, train_data: Any) -> tuple[Source, ...]:
         if isinstance(train_data, str | Path):
-            return (MEMORY, file_source(train_data, "training records"))
-        return (MEMORY,)
+            return (MEMORY_SOURCE, file_source(train_data, "training records"))
+        return (MEMORY_SOURCE,)
 
     def _key(self, price: TrialPrice, *, divided: bool) -> QueryKey:
         terms = price.terms

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.models.public_process import INHERITED
+from dpbo_core.models.public_process import INHERITED_VARIABLES
 
 _BOOT = (
     "import json, sys; sys.path[:0] = [p for p in json.loads(sys.argv[3]) if p not in sys.path]; "
@@ -49,7 +49,7 @@ class Confinement:
 
         with tempfile.TemporaryFile() as answer, tempfile.TemporaryDirectory(prefix="dpbo-trial-") as place:
             home = place if self.contained else str(folder)
-            environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            environment = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
             environment |= dict.fromkeys(("HOME", "TMPDIR"), home) | {"PYTHONDONTWRITEBYTECODE": "1"}
             asked = {"folder": str(folder), "place": place, **asdict(self)}
             paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100

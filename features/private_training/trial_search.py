@@ -25,7 +25,7 @@ from dpbo.features.private_training.trial_price import BestTrial, TrialPrice
 from dpbo.features.private_training.trial_process import Confinement
 from dpbo.features.private_training.trial_vault import FinishedTrial, TrialDraw, TrialVault
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.mechanisms.random_stopping import draw_index
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.atomically import replace_atomically
@@ -165,7 +165,7 @@ class TrialSearch:
             Sealed: something failed on sensitive data; a rerun goes on.
         """
         score = self.jobs.price.score
-        try_out([(score.spend("quality"), score)])  # each trial draws it anew
+        rehearse_draws([(score.spend("quality"), score)])  # each trial draws it anew
         charge = charged(self.query, context)
         mechanism, spend = BestTrial(self.jobs.price), self.query.plan.spends[0]
         with self.vault.locked():
