@@ -13,7 +13,7 @@ from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGu
 class Scope(Enum):
     """What a proof is about: means of record scores of models trained in public, or more than that."""
 
-    MEAN_RELATIONS = "means of the scores of models trained in public"
+    MEANS = "means of the scores of models trained in public"
     PAIRS = "these, and counts of pairs"
     PRIVATE_TRAINING = "these, and means of the scores of models trained with noise on a sensitive training set"
 
@@ -23,7 +23,7 @@ def guarantee_of(
     *,
     delta: float,
     evidence: Evidence,
-    scope: Scope = Scope.MEAN_RELATIONS,
+    scope: Scope = Scope.MEANS,
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
     """A study's guarantee: its ε (∞ if refuted), `delta`, assumptions; refused beyond the proof's `scope`."""
