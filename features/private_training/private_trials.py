@@ -102,7 +102,7 @@ class PrivateTrials:
     """
 
     train: str | Callable[..., Any]
-    space: Mapping[str, Any]
+    space: Mapping[str, Any] | CandidateSet
     _: KW_ONLY
     epsilon: float
     delta: float
@@ -244,17 +244,44 @@ class PrivateTrials:
             Sealed: something failed on sensitive data; call it again, and nothing is paid twice.
         """
         training, validation, disjoint = self._halves(train_data, validation_data)
-        sizes = self._sizes_of(training, validation)
+        return self.search(
+            QueryContext(PrivacyLedger(ledger_url(self.ledger))),
+            self._sizes_of(training, validation),
+            lambda: (training, validation),
+            self._sources(train_data),
+            disjoint=disjoint,
+            divided=validation_data is None,
+        )
+
+    def search(
+        self,
+        context: QueryContext,
+        sizes: tuple[int, int],
+        load: Callable[[], tuple[Any, Any]],
+        sources: tuple[Source, ...],
+        *,
+        disjoint: bool,
+        divided: bool,
+    ) -> TrialsRelease:
+        """Charge and run the search on records that `load` reads after the charge; or return the recorded release.
+
+        Args:
+            context: which ledger pays, where noise comes from.
+            sizes: the public numbers of training and validation records.
+            load: reads the SENSITIVE training and validation records.
+            sources: of the records, as the ledger knows them.
+            disjoint: whether nobody is in both sets.
+            divided: whether that is so because dpbo divided one table.
+        """
         price = self._price(*sizes, disjoint=disjoint)
-        context = QueryContext(PrivacyLedger(ledger_url(self.ledger)))
-        key = self._key(price, divided=validation_data is None)
+        key = self._key(price, divided=divided)
         models = state_folder() / "models" / key.fingerprint[:16]
         vault = TrialVault(state_folder() / "curator" / f"trials-{key.fingerprint[:16]}")
         recorded = replay(key, context)
         if recorded is not None:
             vault.shred()  # left by a kill after the release
             return TrialsRelease(recorded, models, replayed=True)
-        assumptions = self._assumptions(disjoint=disjoint and validation_data is not None)
+        assumptions = self._assumptions(disjoint=disjoint and not divided)
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=0.0 if price.terms.pure else self.delta,
@@ -265,12 +292,14 @@ class PrivateTrials:
         )
         plan, draws = plan_of(price, guarantee)
         check_accepted(self, plan, "")
-        query = PrivateQuery(
-            key, plan, self._sources(train_data), self._cap(), draws=draws, useless=_useless(price)
-        )
+        query = PrivateQuery(key, plan, sources, self._cap(), draws=draws, useless=_useless(price))
         facts = self._facts(price, disjoint=DISJOINT_PEOPLE.name in assumptions)
-        jobs = self._jobs(price, training, validation, rehearsal=False)
-        search = TrialSearch(query, jobs, facts, vault, models, self.workers, self.progress)
+
+        def jobs() -> TrialJobs:
+            """Return the jobs on the records, read now."""
+            return self._jobs(price, *load(), rehearsal=False)
+
+        search = TrialSearch(query, price, jobs, facts, vault, models, self.workers, self.progress)
         return TrialsRelease(search.run(context), models, replayed=False)
 
     def _halves(self, train_data: Any, validation_data: Any) -> tuple[Any, Any, bool]:
@@ -292,6 +321,8 @@ class PrivateTrials:
         return n, _n_records(validation)
 
     def _candidates(self) -> CandidateSet:
+        if isinstance(self.space, CandidateSet):
+            return self.space
         axes = axes_of(self.space)
         conditions = {}
         for name, item in self.space.items():
@@ -369,7 +400,8 @@ class PrivateTrials:
     def _facts(self, price: TrialPrice, *, disjoint: bool) -> dict[str, Any]:
         """Return the public facts of the release."""
         terms = price.terms
-        space = {name: sorted({repr(point.get(name)) for point in terms.points}) for name in self.space}
+        names = dict.fromkeys(name for point in terms.points for name in point)
+        space = {name: sorted({repr(point.get(name)) for point in terms.points}) for name in names}
         return {
             "options": {"base": _named(self.train), "people": "disjoint" if disjoint else "any"},
             "score": _named(self.score),

@@ -141,7 +141,8 @@ class TrialSearch:
 
     Attributes:
         query: its key, price and sources.
-        jobs: what its processes are handed.
+        price: solved.
+        open_jobs: reads the SENSITIVE records, after the charge, and makes the jobs of the processes.
         facts: public facts of the release.
         vault: where its trials are sealed.
         models: the folder that the released model is written to.
@@ -149,7 +150,8 @@ class TrialSearch:
     """
 
     query: PrivateQuery
-    jobs: TrialJobs
+    price: TrialPrice
+    open_jobs: Callable[[], TrialJobs]
     facts: Mapping[str, Any]
     vault: TrialVault
     models: Path
@@ -164,10 +166,10 @@ class TrialSearch:
             StudyInvalid: a training spent something else than was priced, or has no fresh randomness.
             Sealed: something failed on sensitive data; a rerun goes on.
         """
-        score = self.jobs.price.score
+        score = self.price.score
         rehearse_draws([(score.spend("quality"), score)])  # each trial draws it anew
         charge = charged(self.query, context)
-        mechanism, spend = BestTrial(self.jobs.price), self.query.plan.spends[0]
+        mechanism, spend = BestTrial(self.price), self.query.plan.spends[0]
         with self.vault.locked():
             done = charge.recorded(BEST)
             if done is None:
@@ -182,12 +184,12 @@ class TrialSearch:
 
     def _run_all(self, source: NoiseSource) -> tuple[TrialDraw, list[FinishedTrial]]:
         """Run every trial that is not finished, and check what all of them reported."""
-        draw = self.vault.drawn(lambda: self._draw(source))
+        jobs, draw = self.open_jobs(), self.vault.drawn(lambda: self._draw(source))
 
         def one(number: int) -> None:
             if self.vault.finished(number) is None:
                 candidate, seed = draw.candidates[number], draw.seeds[number]
-                self.vault.seal(number, *self.jobs.tried(candidate, seed, self.vault.own_folder(number), source))
+                self.vault.seal(number, *jobs.tried(candidate, seed, self.vault.own_folder(number), source))
             self.progress(number + 1)
 
         numbers = range(len(draw.candidates))
@@ -201,11 +203,11 @@ class TrialSearch:
             finally:
                 pool.shutdown(cancel_futures=True)
         trials = [trial for number in numbers if (trial := self.vault.finished(number))]
-        check_reports(self.jobs, draw, trials)
+        check_reports(jobs, draw, trials)
         return draw, trials
 
     def _draw(self, source: NoiseSource) -> TrialDraw:
-        terms = self.jobs.price.terms
+        terms = self.price.terms
         alike = [1] * len(terms.points)
         return TrialDraw(
             terms.draw_count(source),
@@ -235,13 +237,13 @@ class TrialSearch:
         file = self.models / f"{digest}.pkl"
         if not digest or file.exists():
             return
-        trials = range(self.jobs.price.terms.run)
+        trials = range(self.price.terms.run)
         winner = next(i for i in trials if (trial := self.vault.finished(i)) and trial.model == digest)
         self.models.mkdir(mode=0o700, parents=True, exist_ok=True)
         replace_atomically(file, self.vault.model(winner))
 
     def _release(self, done: Mapping[str, Any], standing: str) -> Release:
-        terms, score = self.jobs.price.terms, self.jobs.price.score
+        terms, score = self.price.terms, self.price.score
         candidate = done["candidate"]
         value = done["quality"] * score.unit
         released: dict[str, Any] = {
@@ -250,9 +252,7 @@ class TrialSearch:
             "interval": list(elsewhere(value, score.scale * score.unit, terms.n_validation, terms.run)),
             "model": {"sha256": done["model"], "format": "cloudpickle"} if done["model"] else None,
         }
-        training = terms.family.described(
-            self.jobs.price.noises[candidate], terms.points[candidate], terms.n_training
-        )
+        training = terms.family.described(self.price.noises[candidate], terms.points[candidate], terms.n_training)
         facts = {**self.facts, "training": training, "reported": done["reported"]}
         return self.query.release(released, standing, facts)
 
