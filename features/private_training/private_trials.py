@@ -224,6 +224,10 @@ class PrivateTrials:
                 cause="they are public, and the noise depends on them",
                 remedy="give n_training and n_validation, or call .rehearse() with as many invented records",
             )
+        return self.planned(n, m, disjoint=disjoint, divided=divided)
+
+    def planned(self, n: int, m: int, *, disjoint: bool, divided: bool) -> TrialsPlan:
+        """Return the plan at n training and m validation records; the rest is as in `search`."""
         assumptions = self._assumptions(disjoint=disjoint and not divided)
         return TrialsPlan(self.study, self.edition, self.dataset, self._price(n, m, disjoint=disjoint), assumptions)
 

@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import random
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ def supervise(answer: int, confinement: dict[str, Any]) -> int:
         confinement: "folder", "place" where it is mounted, "hidden" folders and files, whether "contained", the
             "timeout" in seconds or None, and whether this is a "rehearsal", whose errors are shown.
     """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the records
     contained = confinement["contained"]
     if contained and not enter_namespaces(confinement["folder"], confinement["place"]):
         return 1

@@ -1,6 +1,7 @@
 """What a search with a trainer of one's own shows: its plan beforehand, and its release."""
 
 import json
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,22 @@ class TrialsPlan:
     price: TrialPrice
     assumptions: tuple[str, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain JSON."""
+        terms = self.price.terms
+        return {
+            "study": self.study,
+            "epsilon": terms.epsilon,
+            "delta": 0.0 if terms.pure else terms.delta,
+            "neighbours": terms.neighbours,
+            "trainings": terms.run,
+            "noise": list(map(terms.family.handed, self.price.noises)),
+            "score_noise": self.price.score.scale * self.price.score.unit,
+            "one_training": self.price.level,
+            "grid": self.price.grid_epsilon,
+            "assumptions": list(self.assumptions),
+        }
+
     def __str__(self) -> str:
         terms, family = self.price.terms, self.price.terms.family
         relation = NeighboringRelation(terms.neighbours).replace("_", " ").removesuffix(" one")
@@ -46,21 +63,21 @@ class TrialsPlan:
             f"{self.study} · edition {self.edition} · dataset {self.dataset} · {relation} one record",
             "Nothing was opened and nothing was charged.",
             f"  price    ε = {terms.epsilon:g}{delta} for the whole search; {terms.run} trainings always run",
-            f"  noise    {'; '.join(noises[:SHOWN])}{more}",
+            *fill(f"  noise    {'; '.join(noises[:SHOWN])}{more}", 79, subsequent_indent=" " * 11).splitlines(),
             f"  score    ±{score.scale * score.unit:.2g} on a share of {terms.n_validation} records",
         ]
         if not isinstance(family, Declared):
             lines.append(f"  each     one training alone costs ε = {self.price.level:.3g}{delta}")
         if self.price.grid_epsilon is not None:
             lines.append(
-                f"  never    all {len(terms.points)} candidates at ε = {terms.epsilon:g} each: together ε = "
-                f"{self.price.grid_epsilon:.3g}, and their scores protect nobody"
+                f"  never    all {len(terms.points)} candidates at ε = {terms.epsilon:g} each: "
+                f"in fact ε = {self.price.grid_epsilon:.3g}, with public scores"
             )
         lines += [
-            "  or       one training at settings you trust, with all of ε (run = 1): better where they rank among",
-            "           the best quarter of the space; at ε = 1, among the best two fifths",
+            "  or       one training at settings you trust, with all of ε (run = 1): better",
+            "           if they rank in the best quarter of the space; at ε = 1, two fifths",
             *(
-                fill(f"  yours    {name}: {CALLER_ASSUMPTIONS[name].statement}", 88, subsequent_indent=" " * 11)
+                fill(f"  yours    {name}: {CALLER_ASSUMPTIONS[name].statement}", 79, subsequent_indent=" " * 11)
                 for name in self.assumptions
             ),
         ]
@@ -137,6 +154,13 @@ class TrialsRelease:
         reported = f"the training reported {training}, as priced; " if self.release.facts["reported"] else ""
         return f"{reported}{n} different seeds"
 
+    @property
+    def _model_hint(self) -> str:
+        file = self.model_file
+        if file is None:
+            return "none: every training that counts failed"
+        return f"{os.path.relpath(file.parent)}/ ({file.stat().st_size if file.exists() else 0:,} bytes)"
+
     def __str__(self) -> str:
         low, high = self.interval
         name = str(self.release.facts["score"])
@@ -144,10 +168,15 @@ class TrialsRelease:
             f"{self.release.study} · edition {self.release.edition} · {self.release.method}",
             *(f"  {axis:<14} {json.dumps(value)}" for axis, value in self.params.items()),
             f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} … {high:.2f} on other people",
-            f"  guarantee      {self.guarantee.in_words()}",
-            f"  checked        {self.checked}",
+            *_row("guarantee", self.guarantee.in_words()),
+            *_row("checked", self.checked),
             f"  on your word   {', '.join(self.guarantee.assumptions)}",
-            "  noise          of the training: its own generator's; of the score: the operating system's",
-            f"  model          {self.model_file or 'none: every training that counts failed'}",
+            *_row("noise", "of the training: its own generator's; of the score: the operating system's"),
+            f"  model          {self._model_hint}",
         ]
         return "\n".join(lines)
+
+
+def _row(name: str, text: str) -> list[str]:
+    """Return a fact of a release as lines of a screen."""
+    return fill(f"  {name:<14} {text}", 79, subsequent_indent=" " * 17).splitlines()

@@ -153,8 +153,10 @@ class TrialPrice:
             return None
         solver, total = _Solver(terms), LossProfile.of_epsilon_delta(0.0)
         for key, count in solver.weights.items():
-            for _ in range(count):
-                total = total.compose(solver.solved(key, terms.epsilon)[1])
+            power = solver.solved(key, terms.epsilon)[1]
+            for bit in reversed(f"{count:b}"):  # by repeated doubling
+                total = total.compose(power) if bit == "1" else total
+                power = power.compose(power)
         return total.epsilon(terms.delta)
 
 
