@@ -126,9 +126,11 @@ def _nothing(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:  # noqa: ARG0
 
 
 def _shown(error: BaseException) -> str:
+    """Return an error's text and the place in the code where it was raised."""
     import traceback
 
-    return "".join(traceback.format_exception(error))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{''.join(traceback.format_exception_only(error)).strip()} ({last.filename}, line {last.lineno})"
 
 
 def _train(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
