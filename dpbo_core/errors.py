@@ -8,6 +8,7 @@
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
+    │   ├── AlreadySpent                   a named spend elsewhere was booked before: its work runs once
     │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
@@ -119,6 +120,10 @@ class SpendUseless(BudgetRefused):
 
 class EvidenceRefuted(BudgetRefused):
     """The proof behind the plan is known to be wrong (ε = ∞); only a dataset declared public may run it."""
+
+
+class AlreadySpent(BudgetRefused):
+    """A named spend made elsewhere was booked before, so its block is not entered again."""
 
 
 class NoScoresLeft(BudgetRefused):

@@ -111,6 +111,11 @@ STEP_TIMES_HIDDEN = Assumption(
     "Nobody but whoever runs the study sees how long its steps take, neither as they run nor in a record of them: "
     "a step trains the model that exact scores led it to, and some models train longer than others.",
 )
+CHARGE_FIXED_BEFOREHAND = Assumption(
+    "charge_fixed_beforehand",
+    "The price and the form of each spend that was declared for work outside dpbo were fixed by a rule before its "
+    "outcome was seen.",
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -127,6 +132,7 @@ CALLER_ASSUMPTIONS = {
         ROWS_IN_ONE_TABLE,
         DISJOINT_PEOPLE,
         STEP_TIMES_HIDDEN,
+        CHARGE_FIXED_BEFOREHAND,
     )
 }
 
@@ -137,12 +143,13 @@ INJECTED = "injected"  # by a test, or to reproduce a paper: it guarantees nothi
 
 class Standing(StrEnum):
     """STANDARD: textbook or library. PRINTED: as the paper has it, and pays that. CORRECTED: a paper's statement,
-    corrected or tightened by us. REFUTED: known false.
+    corrected or tightened by us. DECLARED: as the caller declared it, not checked. REFUTED: known false.
     """
 
     STANDARD = "standard"
     PRINTED = "printed"
     CORRECTED = "corrected"
+    DECLARED = "declared"
     REFUTED = "refuted"
 
 
@@ -192,6 +199,8 @@ class PrivacyGuarantee:
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"
+        if self.evidence.standing is Standing.DECLARED:
+            private = self.evidence.note
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return (
             f"{kind}, {private}{under}, for {whom(self.unit)}{person_clause} ({self.relation.replace('_', ' ')})."

@@ -236,6 +236,16 @@ class LossProfile:
         law = _law_of_profile(u, H * (1.0 + _ROUNDING))
         return LossProfile(law, law)
 
+    def cut_rho(self, delta: float) -> float:
+        """Return the least ρ, rounded up, such that without a part of probability δ the mechanism is ρ-zCDP.
+
+        Losses above a level are dropped, of probability at most δ with the mass at ∞; of the rest E[e^((α−1)L)] ≤
+        e^(α(α−1)ρ) at every order α > 1. Sound for spends that are chosen adaptively, as long as their δ add up and
+        the level is fixed before the outcome is seen: (p − e^ε·q)₊ ≤ constant·p^α·q^(1−α) also holds for what is
+        left of a probability. ∞ if the mass at ∞ is above δ.
+        """
+        return max(_cut_rho(law, delta) for law in (self.removed, self.added))
+
     def delta(self, epsilon: float) -> float:
         """Return the smallest δ at ε, the larger of the two directions, rounded up."""
         t = np.array([math.exp(min(epsilon, 700.0))])
@@ -259,6 +269,29 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
     return high
+
+
+def _cut_rho(law: LossLaw, delta: float) -> float:
+    """Return the largest log E[e^((α−1)L); L ≤ ℓ]/(α(α−1)) over α > 1, rounded up between the orders of a grid.
+
+    The numerator K is convex in t = α − 1 and at most 0 at t = 0, so on [a, b] it lies below a chord A + Bt with
+    A ≤ 0, and the quotient below B/(1+a) + A/(b(1+b)). Beyond the last order it is at most ℓ/α.
+    """
+    kept = law.tails[0][:-1] > delta
+    if law.infinite > delta:
+        return math.inf
+    losses, masses = law.losses[kept], law.masses[kept]
+    if not len(losses) or losses[-1] <= 0.0:
+        return 0.0
+    t = np.append(0.0, np.geomspace(1e-3, 1e4, 600))
+    with np.errstate(divide="ignore"):
+        log_masses = np.log(masses)
+    K = np.array([np.logaddexp.reduce(log_masses + one * losses) for one in t])
+    K[0] = min(K[0], 0.0)
+    B = np.diff(K) / np.diff(t)
+    A = np.minimum(0.0, K[1:] - B * t[1:])
+    most = max(float((B / (1.0 + t[:-1]) + A / (t[1:] * (1.0 + t[1:]))).max()), float(losses[-1]) / (1.0 + t[-1]))
+    return float(max(0.0, most) * (1.0 + _ROUNDING))
 
 
 def _law_of_pmf(pmf: Any) -> LossLaw:
