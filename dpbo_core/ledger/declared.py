@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import AlreadySpent, StudyInvalid, no_budget
+from dpbo_core.ledger.accounting.account import DECLARED, NOT_CHECKED
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.address import ledger_url
@@ -32,6 +33,7 @@ from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules, Worth
 from dpbo_core.privacy.guarantee import (
     CHARGE_FIXED_BEFOREHAND,
+    ELSEWHERE,
     Evidence,
     NeighboringRelation,
     PrivacyGuarantee,
@@ -42,10 +44,9 @@ from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.theorems import events
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import proposition_12_epsilon
-from dpbo_core.theorems.loss_profile import LossProfile
+from dpbo_core.theorems.loss_profile import LossProfile, renyi_rho
 
-KIND, MECHANISM = "declared", "declared by CALLER"
-NOT_CHECKED = "as declared by CALLER, not checked by dpbo"
+KIND, MECHANISM = DECLARED, "declared by CALLER"
 NEIGHBOURS = {"replace_one": "replace_one", "add_or_remove_one": "add_or_remove", "zero_out": "zero_out"}
 LEVELS = 100  # the cap's δ over that of a spend which states none
 SHOWN_DELTA = 1e-6  # at which ρ is stated as an ε where the cap has no δ
@@ -119,7 +120,7 @@ class Price:
 
     def spends(self, budget: PrivacyBudget, unit: PrivacyUnit) -> tuple[Spend, ...]:
         """The spends that the ledger adds up, rounded up; StudyInvalid for a price that this cap cannot hold."""
-        level = self.delta or from_units(budget.delta_units) / LEVELS
+        level = self.delta or from_units(budget.delta_units // LEVELS)
         try:
             parts = self._parts(budget.relation, level, pairs=unit is PrivacyUnit.TRAINING_RECORD)
         except (ValueError, KeyError, TypeError) as error:
@@ -152,15 +153,15 @@ class Price:
         if self.rho is not None:
             epsilon = proposition_12_epsilon(rho=self.rho, delta=level)
             return [(epsilon, level, 0.5 * epsilon**2)]
-        if self.event is not None:
-            profile = LossProfile.of_event(self.event, neighbours=neighbours, replaced_moves=moves)
+        if self.renyi is not None:
+            curve = self.renyi["orders"], self.renyi["costs"]
+            epsilon = LossProfile.of_renyi(*curve).epsilon(level) if pairs else math.inf
+            rho = math.inf if pairs else renyi_rho(*curve, level)
         else:
-            curve = self.renyi or {}
-            profile = LossProfile.of_renyi(curve["orders"], curve["costs"])
-        if pairs:
-            epsilon = profile.epsilon(level)
-            return [(epsilon, level, 0.5 * epsilon**2)]
-        return [(None, level, profile.cut_rho(level))]
+            profile = LossProfile.of_event(self.event, neighbours=neighbours, replaced_moves=moves)
+            epsilon = profile.epsilon(level) if pairs else math.inf
+            rho = math.inf if pairs else profile.cut_rho(level)
+        return [(epsilon, level, 0.5 * epsilon**2) if pairs else (None, level, rho)]
 
 
 def _spend(what: str, epsilon: float | None, delta: float, rho: float) -> Spend:
@@ -268,6 +269,7 @@ class Budget:
             KIND,
             self.dataset,
             {"version": library_version(), "booked_at": utc_now()},
+            ELSEWHERE,
         )
         booked, new = ledger.book(charge, receipt, beyond_cap=already_happened)
         (account,) = ledger.accounts(self.dataset)
