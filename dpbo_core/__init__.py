@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
     from dpbo_core.ledger.accounting.budget import PrivacyBudget as PrivacyBudget
-    from dpbo_core.ledger.declared import Budget as Budget
     from dpbo_core.ledger.ledger import PrivacyLedger as PrivacyLedger
+    from dpbo_core.ledger.outside_spends import Budget as Budget
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.privacy.release import StudyResult as StudyResult
     from dpbo_core.report.evaluation import EvaluationResult as EvaluationResult
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AlreadySpent": "errors",
     "AssumptionNotAccepted": "errors",
-    "Budget": "ledger.declared",
+    "Budget": "ledger.outside_spends",
     "BudgetExceeded": "errors",
     "BudgetRefused": "errors",
     "Categorical": "search.search_space",

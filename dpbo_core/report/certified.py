@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.ledger import declared
+from dpbo_core.ledger import outside_spends
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import (
@@ -123,7 +123,7 @@ CERTIFIED = Declared(
         **{kind: query.certificate_rules for kind, query in QUERIES.items()},
         **OF_METHODS.methods,
         KIND: report_shown,
-        declared.KIND: declared.certificate_rules,
+        outside_spends.KIND: outside_spends.certificate_rules,
     },
-    {**OF_METHODS.mechanisms, **declared.WORTH},
+    {**OF_METHODS.mechanisms, **outside_spends.WORTH},
 )

@@ -203,7 +203,7 @@ def exact_cost(event: Any, *, neighbours: str, replaced_moves: float | None) -> 
     else:
         return None
     costs = [exact_cost(part, neighbours=neighbours, replaced_moves=replaced_moves) for part in parts]
-    known = [cost for cost in costs if cost is not None]
-    if len(known) < len(costs):
+    stated = [cost for cost in costs if cost is not None]
+    if len(stated) < len(costs):
         return None
-    return count * sum(epsilon for epsilon, _ in known), count * sum(rho for _, rho in known)
+    return count * sum(epsilon for epsilon, _ in stated), count * sum(rho for _, rho in stated)

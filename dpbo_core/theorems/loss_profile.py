@@ -287,8 +287,8 @@ def renyi_rho(orders: Sequence[float], costs: Sequence[float], delta: float) -> 
     fine = np.unique(np.append(t, np.geomspace(t[0], t[-1], 4000)))
     moments = np.interp(fine, t, moment)
     between = np.maximum(moments[1:], moments[:-1]) / (fine[:-1] * (1.0 + fine[:-1]))
-    known = max([float(cost[finite][0]), *between.tolist()])  # up to the first order ε(α)/α is below its ε
-    return float(max(known, profile.cut_rho(delta, above=1.0 + float(t[-1]))))
+    by_curve = max([float(cost[finite][0]), *between.tolist()])  # up to the first order ε(α)/α is below its ε
+    return float(max(by_curve, profile.cut_rho(delta, above=1.0 + float(t[-1]))))
 
 
 def _cut_rho(law: LossLaw, delta: float, least: float) -> float:
@@ -301,8 +301,8 @@ def _cut_rho(law: LossLaw, delta: float, least: float) -> float:
         return math.inf
     if len(law.losses) > _CUT_ATOMS:
         law = law.on_grid(float(np.ptp(law.losses)) / _CUT_ATOMS)
-    kept = law.tails[0][:-1] > delta
-    losses, masses = law.losses[kept], law.masses[kept]
+    within = law.tails[0][:-1] > delta
+    losses, masses = law.losses[within], law.masses[within]
     if not len(losses) or losses[-1] <= 0.0:
         return 0.0
     t = np.geomspace(max(least, 1e-3), 1e4, 600)

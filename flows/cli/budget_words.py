@@ -177,7 +177,7 @@ def charge(
     json: AsJson = False,
 ) -> None:
     """Book a spend of another tool before it runs. The price is as you declare it; nothing is refunded."""
-    from dpbo_core.ledger.declared import Budget
+    from dpbo_core.ledger.outside_spends import Budget
     from dpbo_core.theorems.events import event_from_json
 
     curve, document = (None if file is None else _json_of(file) for file in (rdp, event))

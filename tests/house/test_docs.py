@@ -185,7 +185,7 @@ def test_the_pages_are_few_and_short():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     kinds = {title: len(pages) for entry in site for title, pages in entry.items() if isinstance(pages, list)}
     assert list(kinds) == ["Tutorials", "How to", "Reference", "Explanation", "Evidence"]
-    assert (kinds["Tutorials"], kinds["How to"] <= 12, kinds["Explanation"] <= 7) == (3, True, True)
+    assert (kinds["Tutorials"], kinds["How to"] <= 13, kinds["Explanation"] <= 7) == (3, True, True)
     assert len(TEXTS["README.md"].split()) <= 1_000
     assert sum(len(text.split()) for text in (*TEXTS.values(), (ROOT / "SECURITY.md").read_text())) <= 45_000
 

@@ -24,8 +24,8 @@ from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.accounting.composition import NOTHING, Filter, compose
-from dpbo_core.ledger.declared import NOT_CHECKED, Budget, Price
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.outside_spends import NOT_CHECKED, Budget, Price
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 

@@ -100,14 +100,14 @@ class Price:
             StudyInvalid: it has no form, or several, or a number that is none.
         """
         stated = {"epsilon": self.epsilon, "rho": self.rho, "renyi": self.renyi, "event": self.event}
-        given = {name: value for name, value in stated.items() if value is not None}
-        if len(given) != 1:
+        forms = {name: value for name, value in stated.items() if value is not None}
+        if len(forms) != 1:
             raise _bad_price(
                 "a spend is priced in exactly one form", "give epsilon, rho, a Rényi curve or an event"
             )
         if not 0.0 <= self.delta < 1.0:
             raise _bad_price(f"delta is {self.delta}", "give a number from 0 up to, and without, 1")
-        ((form, value),) = given.items()
+        ((form, value),) = forms.items()
         if form in ("epsilon", "rho"):
             if not (type(value) in (int, float) and 0.0 < value < math.inf):
                 raise _bad_price(f"{form} is {value!r}", "give a positive number")
