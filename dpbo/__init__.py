@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_file as tune_file
     from dpbo.flows.tune import tune_privately as tune_privately
+    from dpbo_core import AlreadySpent as AlreadySpent
     from dpbo_core import AssumptionNotAccepted as AssumptionNotAccepted
+    from dpbo_core import Budget as Budget
     from dpbo_core import BudgetExceeded as BudgetExceeded
     from dpbo_core import BudgetRefused as BudgetRefused
     from dpbo_core import Categorical as Categorical

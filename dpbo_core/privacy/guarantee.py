@@ -130,6 +130,11 @@ CONTAINED_ELSEWHERE = Assumption(
     "What a trial writes, sends or leaves running outside its own folder stays hidden from everybody else: this "
     "system gives a trial no namespaces of its own.",
 )
+CHARGE_FIXED_BEFOREHAND = Assumption(
+    "charge_fixed_beforehand",
+    "The price and the form of each spend that was declared for work outside dpbo were fixed by a rule before its "
+    "outcome was seen.",
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -148,22 +153,25 @@ CALLER_ASSUMPTIONS = {
         STEP_TIMES_HIDDEN,
         DECLARED_COST,
         CONTAINED_ELSEWHERE,
+        CHARGE_FIXED_BEFOREHAND,
     )
 }
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
+ELSEWHERE = "elsewhere"  # by another tool, whose spend was declared
 INJECTED_NOISE = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
 
 
 class Standing(StrEnum):
     """STANDARD: textbook or library. PRINTED: as the paper has it, and pays that. CORRECTED: a paper's statement,
-    corrected or tightened by us. REFUTED: known false.
+    corrected or tightened by us. DECLARED: as the caller declared it, not checked. REFUTED: known false.
     """
 
     STANDARD = "standard"
     PRINTED = "printed"
     CORRECTED = "corrected"
+    DECLARED = "declared"
     REFUTED = "refuted"
 
 
@@ -213,6 +221,8 @@ class PrivacyGuarantee:
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"
+        if self.evidence.standing is Standing.DECLARED:
+            private = self.evidence.note
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return (
             f"{kind}, {private}{under}, for {unit_in_words(self.unit)}{person_clause} "
