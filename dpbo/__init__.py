@@ -52,10 +52,12 @@ if TYPE_CHECKING:
     from dpbo_core import StudySpec as StudySpec
     from dpbo_core import WatchSection as WatchSection
     from dpbo_core import advise_study as advise_study
+    from dpbo_core import calibrate as calibrate
     from dpbo_core import evaluate_study as evaluate_study
     from dpbo_core import open_study as open_study
     from dpbo_core import plan_evaluation as plan_evaluation
     from dpbo_core import plan_study as plan_study
+    from dpbo_core import price as price
     from dpbo_core import read_study as read_study
     from dpbo_core import run_and_evaluate as run_and_evaluate
     from dpbo_core import run_study as run_study

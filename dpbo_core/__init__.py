@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dpbo_core.study.spec import read_study as read_study
     from dpbo_core.study.tuning import open_study as open_study
     from dpbo_core.study.tuning import run_study as run_study
+    from dpbo_core.theorems.event_price import calibrate as calibrate
+    from dpbo_core.theorems.event_price import price as price
 
 _HOME = {
     "AssumptionNotAccepted": "errors",
@@ -63,10 +65,12 @@ _HOME = {
     "StudySpec": "study",
     "WatchSection": "study",
     "advise_study": "study.resolve",
+    "calibrate": "theorems.event_price",
     "evaluate_study": "report.evaluation",
     "open_study": "study.tuning",
     "plan_evaluation": "report.evaluation",
     "plan_study": "study.resolve",
+    "price": "theorems.event_price",
     "read_study": "study.spec",
     "run_and_evaluate": "report.evaluation",
     "run_study": "study.tuning",

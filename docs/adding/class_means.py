@@ -30,6 +30,7 @@ from dpbo.features.private_training.base import (
 from dpbo.features.private_training.solving import noise_of, noised
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.mechanisms.vectors import check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.renyi import RenyiCurve
@@ -44,9 +45,9 @@ class ClassMeans:
     epsilon: float
 
     @property
-    def curve(self) -> RenyiCurve:
+    def cost(self) -> TrialCost:
         """Return the cost, which is pure and the same at every point of Λ."""
-        return RenyiCurve(epsilon=self.epsilon)
+        return TrialCost(RenyiCurve(epsilon=self.epsilon))
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Refuse sizes for which the noise could not be drawn on every data set."""

@@ -102,7 +102,7 @@ def links(connection: sa.Connection, after: int = 0) -> list[Link]:
 
 
 def broken_links(history: Iterable[Link], after: Place = START_PLACE) -> Iterator[str]:
-    """The breaks in the hash chain of entries that follow the entry `after`, as text; none if it is whole."""
+    """Yield the breaks in the hash chain of entries that follow the entry `after`, as text; none if it is whole."""
     previous, expected = after.hash, after.sequence + 1
     for link in history:
         if link.sequence != expected:

@@ -8,6 +8,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noisy_max import NoisyMax
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect
 from dpbo_core.privacy.certified import Worth
@@ -18,6 +19,7 @@ WORTH_OF_MECHANISM: Mapping[str, Worth] = {
     **DiscreteGaussian.WORTH,
     **GaussianRows.WORTH,
     **PrivateSelection.WORTH,
+    **NoisyMax.WORTH,
     **RandomProjection.WORTH,
     **RepeatAndSelect.WORTH,
     **AboveThreshold.WORTH,

@@ -8,7 +8,8 @@
 | π₀, s | `base_measure` | a public law over Λ′; the noise scale 2Δ/ε_select of the choice | (n,), scalar |
 | c | `paired` | differences to λ₀, the best in public, are clipped at ±c and stretched: Δ stays | integer |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
-| ε | ε_select + ε_score | permute-and-flip (or `editions` say), then discrete Laplace at the choice | scalar |
+| ε | ε_select + ε_score | noisy maximum (or `editions` say), then discrete Laplace at the choice | scalar |
+| G | `lead` | how far the choice leads the runner-up, with noise; free (`noisy_max`) | integer |
 
 By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a share of ε_score draws their number
 (`pair_draws`). No record has a score of its own there, so nothing is paired.
@@ -20,9 +21,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.mechanisms.noisy_max import NoisyMax
 from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
@@ -54,13 +56,15 @@ from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(
-    Standing.STANDARD, "permute-and-flip (McKenna, Sheldon 2020) and the discrete Laplace, composed by adding ε"
+    Standing.STANDARD,
+    "the noisy maximum with its lead (Ding et al. 2019) and the discrete Laplace, composed by adding ε",
 )
 EXPONENTIAL_EVIDENCE = Evidence(
     Standing.STANDARD,
     "the exponential mechanism (McSherry, Talwar 2007) and the discrete Laplace, composed by adding ε",
 )
 CHOICE, SCORE = "best candidate", "its score"  # the draws' names
+CONFIDENCE = 0.95  # of what the lead says
 MANY_EDITIONS = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and where it is two draws, of pairs
@@ -168,7 +172,7 @@ class PrivateGrid(Method):
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw of the choice, of its score, and of the number of pairs if any."""
         laplace = tuple(DiscreteLaplace.WORTH)
-        made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
+        made = {CHOICE: (*NoisyMax.WORTH, *PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
@@ -241,13 +245,13 @@ class PrivateGrid(Method):
         _, epsilon, _ = self._parts(problem)
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
-    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
+    def _mechanisms(self, problem: Problem) -> tuple[NoisyMax | PrivateSelection, DiscreteLaplace]:
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
-        selection = PrivateSelection(
-            steps, select, per_step, EXPONENTIAL if self._for_many(problem) else PERMUTE_AND_FLIP
-        )
-        return selection, DiscreteLaplace(steps, score, per_step)
+        laplace = DiscreteLaplace(steps, score, per_step)
+        if self._for_many(problem):
+            return PrivateSelection(steps, select, per_step, EXPONENTIAL), laplace
+        return NoisyMax(steps, select, per_step, self.n_steps(problem)), laplace
 
     def _for_many(self, problem: Problem) -> bool:
         """Whether the study is one of many editions, by its own option or by what its budget is planned for."""
@@ -320,8 +324,11 @@ class GridSearch(Opaque):
         whole = self._method.evaluate in ("all", "tried") and len(self._subset) == len(self._problem.candidates)
         listed = {} if whole else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         chosen = noise.release(self._plan.spends[0], selection, utilities, **listed)
-        place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
+        index, lead = (chosen["draw"], None) if isinstance(chosen["draw"], int) else chosen["draw"]
+        place = self._subset.index(chosen.get(f"candidate {index}", index))
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
+        if isinstance(selection, NoisyMax) and lead is not None and self._pairing is None:
+            value["lead"] = self._lead(selection, place, lead)
         number = self._method.number(self._problem)
         value |= score_caption(
             self._problem,
@@ -331,3 +338,12 @@ class GridSearch(Opaque):
             None if number is None or self._all_pairs is None else (self._plan.spends[1], number, self._all_pairs),
         )
         return make_release(self._method, self._problem, self._plan, noise, value)
+
+    def _lead(self, selection: NoisyMax, place: int, lead: int) -> dict[str, float | None]:
+        """Return the released lead of the choice, and how much better than all others its score on these records is
+        at least, in units of the score; None if the lead is within the noise and the public head start.
+        """
+        others = np.delete(self._head_start, place)
+        surely = selection.certain_lead(lead - int(self._head_start[place]) + int(others.min()), CONFIDENCE)
+        at_least = None if surely is None else surely * self._problem.score_per_step
+        return {"value": lead * self._problem.score_per_step, "confidence": CONFIDENCE, "at_least": at_least}

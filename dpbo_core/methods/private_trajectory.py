@@ -234,7 +234,7 @@ class PrivateTrajectory(Method):
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism that noises the score in each of the T steps; refused if the budget is too small."""
+        """Return the mechanism that noises the score in each of the T steps; refused if the budget is too small."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)

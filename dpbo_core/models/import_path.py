@@ -110,7 +110,7 @@ def named_object(
 
 
 def file_beside(path: str, folder: str | Path) -> Path | None:
-    """The Python file beside the study that `path` ("risk_model:pipeline") names; None if there is none."""
+    """Return the Python file beside the study that `path` ("risk_model:pipeline") names; None if there is none."""
     module, colon, _ = path.partition(":")
     file = Path(folder) / f"{module}.py"
     return file if colon and module.isidentifier() and file.is_file() else None

@@ -196,6 +196,18 @@ class Release:
         )
 
 
+def bounded_score(release: Release) -> float | None:
+    """Return the released score clipped to its range [0, G], for display; None if none is stated."""
+    score, top = release.value.get("score"), release.facts.get("score_range")
+    return score if score is None or top is None else min(max(score, 0.0), float(top))
+
+
+def score_interval(release: Release) -> tuple[float, float] | None:
+    """Return the 90% interval of the released score, low before high; None if none is stated."""
+    ends = release.value.get("interval")
+    return None if ends is None else (ends[0], ends[1])
+
+
 @dataclass(frozen=True)
 class StudyResult:
     """A release, and whether it had been released before: then nothing was drawn or spent now."""

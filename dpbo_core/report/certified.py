@@ -21,7 +21,9 @@ from dpbo_core.privacy.certified import (
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.report import KIND
+from dpbo_core.report import COMPARISON, KIND
+from dpbo_core.report.comparison import DRAW as DIFFERENCE
+from dpbo_core.report.comparison import difference_stated
 from dpbo_core.report.evaluated_model import CELL_KINDS
 from dpbo_core.report.noised_table import NoisedTable, report
 from dpbo_core.report.request import DRAW_NAME
@@ -131,11 +133,33 @@ def report_shown(release: Release) -> CertificateRules:
     )
 
 
+def comparison_shown(release: Release) -> CertificateRules:
+    """What a certificate must state of a comparison (one draw, its sensitivity); refused if it shows more."""
+    if not only_shows(release, "difference", "sums"):
+        raise ValueError("value")
+    moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
+    return CertificateRules(
+        {DIFFERENCE: tuple(LaplaceHistogram.WORTH)},
+        moved,
+        relations=MEAN_RELATIONS,
+        agrees=_difference_agrees,
+        figures="recomputed",
+    )
+
+
+def _difference_agrees(release: Release) -> bool:
+    try:
+        return _alike(difference_stated(release), release.value["difference"])
+    except PARSE_ERRORS:
+        return False
+
+
 CERTIFIED = Declared(
     {
         **{kind: query.certificate_rules for kind, query in QUERIES.items()},
         **OF_METHODS.methods,
         KIND: report_shown,
+        COMPARISON: comparison_shown,
     },
     OF_METHODS.mechanisms,
 )

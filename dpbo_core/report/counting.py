@@ -96,7 +96,7 @@ class PartCounter:
         return self.counter.size
 
     def __call__(self, part: Part) -> Answer | None:
-        """The counts of one file and its number of records; None if that failed, since errors reach logs."""
+        """Return the counts of one file and its number of records; None if that failed, since errors reach logs."""
 
         def counted() -> Answer:
             """Return the counts of the file's records in each histogram cell, and their number."""

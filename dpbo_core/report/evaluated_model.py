@@ -32,7 +32,7 @@ from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scores.record import Verb
+from dpbo_core.models.scores.record import RecordScore, Verb
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.privacy.release import Release
 from dpbo_core.report.binary import Binary
@@ -74,17 +74,21 @@ class EvaluatedModel:
 
     def counter(self, edges: tuple[float, ...], grouping: Grouping | None, section: ModelSection) -> Counter:
         """A counter of records by histogram cell under this model, checked on public rows to predict row by row."""
-        model, cells = self.model, self.kind.cells(self.public, edges)
-        if isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
-            if section.enforced:
-                how = enforced_prediction().alone(model.by_rows(), self.X, self.public.truth, cells, needed_by={})
-                model = replace(model, alone=how)
-            else:
-                if not self.unlisted:
-                    check_listed(model.estimator)
-                check_rowwise(model, self.X, needs=self.public.verb)
-                model = replace(model, alone=None)
-        return Counter(self.preprocessing, model, cells, grouping)
+        cells = self.kind.cells(self.public, edges)
+        return Counter(self.preprocessing, self.predicting_by_row(section, cells), cells, grouping)
+
+    def predicting_by_row(self, section: ModelSection, score: RecordScore) -> Scorable:
+        """The model, checked on public rows to predict each row by itself, or made to if the study enforces it."""
+        model = self.model
+        if not isinstance(model, FittedEstimator):  # ours are, row by row to the last bit
+            return model
+        if section.enforced:
+            how = enforced_prediction().alone(model.by_rows(), self.X, self.public.truth, score, needed_by={})
+            return replace(model, alone=how)
+        if not self.unlisted:
+            check_listed(model.estimator)
+        check_rowwise(model, self.X, needs=score.needs)
+        return replace(model, alone=None)
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
@@ -97,7 +101,7 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Eva
 
 
 def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that a private training released, read from the release alone; refused if it holds none."""
+    """Return the model that a private training released, read from the release alone; refused if it holds none."""
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(

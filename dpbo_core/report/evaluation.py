@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -22,7 +22,7 @@ from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.release import PrivacyPlan, Release, StudyResult
 from dpbo_core.privacy.sensitive import messages, sealed
-from dpbo_core.report import KIND
+from dpbo_core.report import COMPARISON, KIND
 from dpbo_core.report.binary import best_threshold
 from dpbo_core.report.counting import Counter
 from dpbo_core.report.evaluated_model import CELL_KINDS, EvaluatedModel
@@ -48,6 +48,9 @@ from dpbo_core.study.preconditions import check_accepted, paying_account
 from dpbo_core.study.query import PrivateQuery, charged, replay
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import ReplayedStudy, ready_study
+
+if TYPE_CHECKING:
+    from dpbo_core.report.comparison import OpenComparison
 
 MAX_PUBLIC_RECORDS = 20_000  # public records that an ε is looked for with: every so many of more
 OPTIMISM_WARNING = (
@@ -169,28 +172,43 @@ def run_and_evaluate(
     return opened.run(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
 
 
+def compares(study: StudySpec) -> bool:
+    """Return whether a study's [evaluation] asks for a comparison with a champion, instead of a report."""
+    return study.evaluation is not None and study.evaluation.against is not None
+
+
 def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: float | None = None) -> None:
     """Refuse, before anything is trained, an evaluation that text, headers or budget rule out.
 
     An evaluation of that name and edition that was charged before is not asked for its room again.
     """
+    from dpbo_core.report.comparison import accepting, query_of
+
     study, problem = run.spec, run.problem
-    query = EvaluationQuery.of(study, problem, epsilon)
+    query, kind = query_of(study, problem, epsilon), COMPARISON if compares(study) else KIND
     if model is None and run.ledger.study_as_released(study.privacy.dataset, study.name, study.edition) is None:
         raise not_released(study, run.ledger)
     halves_of(study, run.folder).check_headers(problem)
-    if run.ledger.editions(f"{study.name}/{KIND}", edition=query.edition):
+    if run.ledger.editions(f"{study.name}/{kind}", edition=query.edition):
         return
     unlisted = problem.unlisted if model is None else ""
     price = query.plan(unlisted)
-    check_accepted(study, price, unlisted)
+    check_accepted(accepting(study), price, unlisted)
     run.ledger.check_room(query.priced(query.key("", None), price, identified_sources(study, run.folder)))
 
 
 def open_evaluation(
     run: Run, *, model: str | Path | None = None, epsilon: float | None = None
-) -> "OpenEvaluation | EvaluationResult":
-    """Prepare an evaluation (model trained, price known, nothing charged); if recorded already, its result."""
+) -> "OpenEvaluation | OpenComparison | EvaluationResult":
+    """Prepare an evaluation (model trained, price known, nothing charged); if recorded already, its result.
+
+    Where [evaluation] names a champion, it is a comparison.
+    """
+    if compares(run.spec):
+        from dpbo_core.report.comparison import OpenComparison
+
+        opened = OpenComparison.of(run, model, epsilon)
+        return opened.recorded(run.context) or opened
     return open_request(request_of(run, model, epsilon), run.context)
 
 
@@ -201,8 +219,13 @@ def recorded_report(
     study = run.spec
     if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
         return None
-    if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{KIND}")):
+    kind = COMPARISON if compares(study) else KIND
+    if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{kind}")):
         return None
+    if compares(study):
+        from dpbo_core.report.comparison import OpenComparison
+
+        return OpenComparison.of(run, model, epsilon).recorded(run.context)
     request = request_of(run, model, epsilon)
     release = replay(request.key, run.context)
     return None if release is None else _read(request.query, release, replayed=True)

@@ -210,7 +210,7 @@ def recalibration(
 
 
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
-    """The index of the highest bin edge that keeps this recall in 90% of noise draws; None if no edge does.
+    """Return the index of the highest bin edge that keeps this recall in 90% of noise draws; None if no edge does.
 
     Args:
         cells: (2, B) as released, negatives first.

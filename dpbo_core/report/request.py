@@ -235,7 +235,7 @@ class EvaluationRequest:
     public: PublicHalf  # what was read of them
     grouping: Grouping | None  # None for the whole alone
     key: QueryKey  # under which the ledger keeps the release
-    model: Release | FinalModel  # a saved one, or the release whose model will be trained
+    model: Release | FinalModel | None  # a saved one, or the release whose model will be trained; None before it
     digest: str  # of that model, which is public
     folder: str | Path = "."  # the folder that the study's data paths are relative to
 
@@ -243,6 +243,8 @@ class EvaluationRequest:
         """The model to evaluate, read if saved, else trained now, with its predictions of the public records."""
         if isinstance(self.model, FinalModel):
             return file_model(self.query.spec, self.folder, self.model)
+        if self.model is None:
+            raise TypeError("the study has released no model yet")
         return released_model(self.query.spec, self.public, self.model)
 
 
@@ -368,6 +370,10 @@ def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
     """
     run, public = ready.run, ready.public
     query, evaluated, grouping = of_a_candidate(run.study, public)
+    if query.section.against is not None:
+        from dpbo_core.report.comparison import own_comparison
+
+        return own_comparison(ready, query, evaluated)
     plan = query.plan(public.problem.unlisted)
     check_accepted(run.spec, plan, public.problem.unlisted)
     split = FileSplit(run.spec, run.folder)

@@ -26,6 +26,7 @@ from dpbo_core.methods.advice.advise import Advice, advise
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
+from dpbo_core.privacy.release import bounded_score, score_interval
 from dpbo_core.privacy.sensitive import attempted, without_frames
 from dpbo_core.report.evaluation import EvaluationResult
 from dpbo_core.sklearn_api.arguments import axes_of, number_of, number_or_none, sections_of, whole_number_of
@@ -118,7 +119,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         best_params_: the hyperparameters released.
-        best_score_: their score as released, with its noise.
+        best_score_: their released score, clipped to its range; `release_.value["score"]` has it as drawn.
+        best_score_interval_: the 90% interval of that score, low before high; None if none is stated.
         best_estimator_: a Pipeline trained on the public X and y at `best_params_`; none with `refit` = False,
             or where that cannot be trained.
         guarantee_: the guarantee.
@@ -227,7 +229,8 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             result = run_search(run, n_jobs=self.n_jobs, progress=progress)
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
-        self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
+        self.best_score_, self.best_score_interval_ = bounded_score(release), score_interval(release)
+        self.trajectory_ = release.value.get("trajectory")
         self.search_space_ = axes_of(self.search_space)
         named = release.value["hyperparameters"]
         self.best_params_ = prototype.decoded(named)

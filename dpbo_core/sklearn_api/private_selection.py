@@ -29,6 +29,7 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.privacy.release import bounded_score, score_interval
 from dpbo_core.privacy.sensitive import attempted, without_frames
 from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
 from dpbo_core.sklearn_api.row_marks import RowMarks
@@ -208,7 +209,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
 
     Attributes:
         best_candidate_: the name released.
-        best_score_: its score as released, with its noise.
+        best_score_: its released score, clipped to its range; `release_.value["score"]` has it as drawn.
+        best_score_interval_: the 90% interval of that score, low before high; None if none is stated.
         guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
@@ -293,7 +295,8 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
         self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE_AXIS]
-        self.best_score_, self.trajectory_ = release.value["score"], release.value.get("trajectory")
+        self.best_score_, self.best_score_interval_ = bounded_score(release), score_interval(release)
+        self.trajectory_ = release.value.get("trajectory")
         if result.replayed:
             warnings.warn(
                 f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "

@@ -58,7 +58,7 @@ class FrameSplit:
         return self.training.table_with_cells(target_name=self.target, source="X", texts=None)
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The type that pandas, say, gives each column of the public table; empty if it is no data frame."""
+        """Return the type that pandas, say, gives each column of the public table; empty if it is no data frame."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:

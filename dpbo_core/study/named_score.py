@@ -78,7 +78,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
 
 
 def _shares(model: RecordModel) -> dict[Any, float]:
-    """The public share of each class that a study states, numbers before texts; empty if it states none."""
+    """Return the public share of each class that a study states, numbers before texts; empty if it states none."""
     shares = model.stated_shares or {}
     by_class = dict(zip(public_column(list(shares)).tolist(), shares.values(), strict=True))
     if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):

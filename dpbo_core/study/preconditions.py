@@ -15,7 +15,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
@@ -97,7 +97,13 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
         folder: the folder that its paths are relative to.
         beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
     """
-    return References((*sources_of(spec, folder), *beside), tuple(_code_of(spec)))
+    return References((*sources_of(spec, folder), *_champion(spec, folder), *beside), tuple(_code_of(spec)))
+
+
+def _champion(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """Return the folder of the saved model that a study's [evaluation] compares with; none if it names none."""
+    place = None if spec.evaluation is None else spec.evaluation.champion_folder
+    return () if place is None else (file_source(Path(folder) / place, MODEL_ROLE),)
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
@@ -135,7 +141,7 @@ def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tup
         context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))
         refuse_beside(spec, context.folder)
     public = public_sources(spec, context.folder)
-    check_public_sources((*public, *beside), context.ledger)
+    check_public_sources((*public, *_champion(spec, context.folder), *beside), context.ledger)
     return public
 
 

@@ -8,7 +8,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.search import DEFAULT_N_STEPS
-from dpbo_core.study.section import Name, PlainList, Section, StatedList, StatedTable, checked, limited, require
+from dpbo_core.study.section import (
+    TUPLE_VALIDATOR,
+    Name,
+    PlainList,
+    Section,
+    StatedList,
+    StatedTable,
+    checked,
+    limited,
+    require,
+)
 
 MAX_EPSILON, MAX_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
@@ -187,6 +197,9 @@ def threshold_goal(text: str) -> tuple[str, float]:
     return ("cost", cost / other) if text.startswith("cost") else ("recall", recall)
 
 
+COLUMN = "column:"  # before the name of a column that holds a champion's predictions
+
+
 class EvaluationSection(Section):
     """[evaluation]: on top of [privacy], and no part of the study's own key.
 
@@ -201,6 +214,12 @@ class EvaluationSection(Section):
         prevalence: share of positives where the model will be used; that of the records where None.
         repair: true to mend the model's probabilities and threshold from the report, at no cost.
         threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
+        against: the champion to compare the model with, instead of a report: the folder of a saved model, an
+            address in MLflow ("models:/readmission@champion"), or "column:NAME" of the validation file, which
+            holds another model's predictions.
+        margin: how much worse than the champion still counts as not worse, in units of the score.
+        accepts: what you answer for beside the study's own `accepts`: "public_models" of a saved champion,
+            "rowwise_predictions" of a column.
     """
 
     heading: ClassVar[str] = "evaluation"
@@ -216,9 +235,22 @@ class EvaluationSection(Section):
     prevalence: Annotated[float | None, limited("give a share between 0 and 1", gt=0, lt=1)] = None
     repair: bool | None = None
     threshold: str | None = None
+    against: str | None = None
+    margin: Cost | None = None
+    accepts: Annotated[tuple[str, ...], TUPLE_VALIDATOR] = ()
+
+    @property
+    def champion_folder(self) -> str | None:
+        """The folder of the champion, relative to the study's own; None for none, or for a column."""
+        return None if self.against is None or self.against.startswith(COLUMN) else self.against
 
     def check(self) -> None:
-        """Refuse a threshold without a repair, groups without a column, and one cost of the two."""
+        """Refuse a threshold without a repair, groups without a column, one cost of the two, a lone margin."""
+        require(
+            self.margin is None or self.against is not None,
+            "[evaluation] states a margin, and names no champion",
+            remedy='add against = "…", the model in use; or remove margin',
+        )
         if self.threshold is not None:
             threshold_goal(self.threshold)
             require(

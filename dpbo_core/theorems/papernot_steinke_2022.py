@@ -77,15 +77,6 @@ def with_default(renyi: float, *, alpha: float, mean: float) -> float:
     return (larger + math.log1p(math.exp(min(-mean, (alpha - 1.0) * renyi) - larger))) / (alpha - 1.0)
 
 
-def capped_delta(*, epsilon: float, tail: float) -> float:
-    """What a cap on trials adds to δ: (1 + e^ε)·Pr[K > cap], with `tail` that probability; 1 for an infinite ε.
-
-    Both runs are within `tail` of their uncapped forms in total variation: P(E) ≤ P̃(E) + tail ≤ e^ε P̃′(E) + tail
-    ≤ e^ε (P′(E) + tail) + tail.
-    """
-    return min(1.0, (1.0 + math.exp(epsilon)) * tail) if epsilon < 700.0 else 1.0
-
-
 def _is_logarithmic(shape: float, gamma: float) -> bool:
     """Return whether η is taken for 0, the logarithmic law; ValueError for an impossible η or γ."""
     _check_shape(shape)

@@ -5,7 +5,7 @@
 | q | `rate` | probability that a record joins a step | scalar in (0, 1] |
 | σ | `noise_multiplier` | noise over the most one record adds | scalar > 0 |
 | T | `steps(epochs)` | ⌈epochs/q⌉ | scalar |
-| ε(α) | `curve` | for the largest T of Λ | table |
+| — | `cost` | for the largest T of Λ | cost |
 
 Guarantee: for one record replaced, T times one step's price by the pair that dominates it, with what the discrete
 Gaussian that is really drawn may cost beyond the continuous one. Steps divide by the public n·q, and an empty batch
@@ -41,6 +41,7 @@ from dpbo.features.private_training.gradients import (
 )
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import VECTOR_TAU, TrialCost
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector, poisson_sample
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.theorems.sampled_gaussian import discrete_replace_one_renyi
@@ -60,9 +61,13 @@ class DpSgd:
     most_epochs: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of the longest training of Λ; a shorter one costs less."""
-        return _renyi_curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
+    def cost(self) -> TrialCost:
+        """The cost of the longest training of Λ; a shorter one costs less."""
+        T = self.steps(self.most_epochs)
+        # of the continuous Gaussian in the discrete one, as `discrete_replace_one_renyi` has it
+        rest = self.noise_multiplier**2 * (1.0 - 1e-15) - (VECTOR_TAU / STEPS) ** 2
+        sampled = (math.sqrt(rest), self.rate, T) if rest > 0.0 else None
+        return TrialCost(_renyi_curve(self.noise_multiplier, self.rate, T), sampled=sampled)
 
     def steps(self, epochs: float) -> int:
         """Return the number T of noisy gradient steps in so many passes over the data."""
@@ -98,7 +103,12 @@ class DpSgd:
 def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     def step(alpha: float) -> float:
         return discrete_replace_one_renyi(
-            alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MAX_WEIGHTS
+            alpha=alpha,
+            rate=rate,
+            noise_multiplier=sigma,
+            sensitivity=STEPS,
+            coordinates=MAX_WEIGHTS,
+            tau=VECTOR_TAU,
         )
 
     return RenyiCurve(table=tuple((alpha, steps * step(alpha) * (1.0 + 1e-15)) for alpha in ORDERS))

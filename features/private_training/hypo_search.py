@@ -32,7 +32,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.features.private_training.base import Trial, TrialFacts, largest, model_json
+from dpbo.features.private_training.base import Trial, TrialFacts, largest, model_json, within
 from dpbo.features.private_training.union import base_named
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
@@ -51,7 +51,6 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.amounts import allowed_units, spent_units
 from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
@@ -59,6 +58,7 @@ from dpbo_core.search.adaptive_sampling import Sampler
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.likelihood import fit
 from dpbo_core.search.posterior import Posterior
+from dpbo_core.theorems.trial_counts import TrialCount
 from dpbo_core.theorems.wang_2023 import Calibration
 
 Law = Literal["negative_binomial", "poisson", "one"]
@@ -292,7 +292,7 @@ class Terms:
     """The price and the kind of a selection: (ε, δ), the law of K, the base algorithm, the densities' bounds."""
 
     base: str
-    law: Stopping
+    law: TrialCount
     lower: float
     upper: float
     epsilon: float
@@ -311,33 +311,22 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
     return None if cost is None else base.trial(cost, facts)
 
 
-def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions."""
-    try:
-        return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
-    except ValueError:
-        pass
-    raise StudyInvalid(
-        "hide_duration would run millions of trials",
-        cause="δ is tiny against e^ε, or the mean is large",
-        remedy="lower epsilon or steps, or leave hide_duration out",
-    )
-
-
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
     """Return the largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
     base = base_named(terms.base)
 
-    def affordable(cost: float) -> bool:
-        trial = base.trial(cost, facts).curve
-        price = selection_epsilon(
-            terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta, calibration=terms.calibration
+    def price(cost: float) -> float:
+        return selection_epsilon(
+            terms.law,
+            base.trial(cost, facts).costs,
+            lower=terms.lower,
+            upper=terms.upper,
+            delta=terms.delta,
+            calibration=terms.calibration,
         )
-        return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 
-    fixed_epsilon = terms.base_epsilon
-    if fixed_epsilon is None:
-        return largest(affordable)
-    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= fixed_epsilon)
-    return fixed if fixed is not None and affordable(fixed) else None
+    if terms.base_epsilon is None:
+        return largest(price, terms.epsilon)
+    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).costs, terms.delta), terms.base_epsilon)
+    return fixed if fixed is not None and within(price(fixed), terms.epsilon) else None

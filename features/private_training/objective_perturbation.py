@@ -36,6 +36,7 @@ from dpbo.features.private_training.solving import (
 from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
@@ -55,9 +56,9 @@ class ObjectivePerturbation:
     epsilon: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training, which is a pure ε."""
-        return RenyiCurve(epsilon=self.epsilon)
+    def cost(self) -> TrialCost:
+        """The cost of one training, which is a pure ε."""
+        return TrialCost(RenyiCurve(epsilon=self.epsilon))
 
     def tilt_epsilon(self, *, n_records: int, regularization: float) -> float:
         """The part ε_Z of ε that pays for the objective's noise (tilt), rounded down; ≤ 0 if λ is too small."""

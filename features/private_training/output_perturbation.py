@@ -30,6 +30,7 @@ from dpbo.features.private_training.solving import (
 )
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.mechanisms.vectors import check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
@@ -46,9 +47,9 @@ class OutputPerturbation:
     epsilon: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training, which is a pure ε."""
-        return RenyiCurve(epsilon=self.epsilon)
+    def cost(self) -> TrialCost:
+        """The cost of one training, which is a pure ε."""
+        return TrialCost(RenyiCurve(epsilon=self.epsilon))
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Refuse a λ at which some data set cannot be solved, or whose noise cannot be drawn."""

@@ -56,7 +56,7 @@ MAX_REGULARIZATION = 1e100  # of λ: squares of the weights stay numbers
 
 
 def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The distance τ to the minimiser that a solver must reach; infinite if doubles cannot certify any."""
+    """Return the distance τ to the minimiser that a solver must reach; infinite if doubles cannot certify any."""
     least = certifiable(
         n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
     )

@@ -214,7 +214,7 @@ class Terms:
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
-    """The terms (drop, price, reference, least size) of a new watch; refused if no drop or no ε is stated.
+    """Return the terms (drop, price, reference, least size) of a new watch; refused if no drop or no ε is stated.
 
     Args:
         section: what the study or the command asks for.

@@ -18,7 +18,7 @@ from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
-from dpbo_core.report.evaluation import EvaluationPlan, planned
+from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
 from dpbo_core.report.request import of_a_candidate
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
@@ -61,7 +61,7 @@ def plan(study: Study, every_method: EveryMethod = False) -> None:
     if advice.best is not None and advice.best.verdict != "good":
         advice = replace(advice, enough=enough(is_good, spec.privacy.epsilon, account))
     report, price = None, None
-    if public is not None and spec.asks_for_evaluation:
+    if public is not None and spec.asks_for_evaluation and not compares(spec):
         report = planned(*of_a_candidate(resolve(spec, folder), public), account)
     with suppress(DpboError):  # the method's own line says why it cannot run
         price = price_of(resolve(spec, folder), ledger_here())

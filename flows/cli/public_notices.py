@@ -66,7 +66,7 @@ def _separator(training: Path) -> Iterator[tuple[str, str]]:
 
 
 def _unlabelled(target: str, values: Column) -> Iterator[tuple[str, str]]:
-    """A notice of how many public records have no label, which the study leaves out; none if all have one."""
+    """Yield a notice of how many public records have no label, which the study leaves out; none if all have one."""
     n_gaps = int(len(values) - present_mask(values).sum())
     if n_gaps:
         yield "labels", f"{n_gaps:,} public records have no {named(target)} and are left out (missing_target)"

@@ -99,7 +99,7 @@ class _DaskWorker:
         return True
 
     def __call__(self, work: Any, part: Part) -> bytes | bytearray | None:
-        """The answer for a part; None if it was lost with its worker, or the scheduler, and from then on."""
+        """Return the answer for a part; None if it was lost with its worker, or the scheduler, and from then on."""
         if self._is_lost:
             return None
         futures, answers = [], []

@@ -129,7 +129,7 @@ def rests(release: Release) -> Iterable[str]:
         )
     k = release.facts.get("max_records_per_person")
     if "n_persons" in release.facts:
-        divided = "The table sums to" if is_report(release) else "The score divides by"
+        divided = "The table sums to" if "table" in release.value else "The score divides by"
         yield (
             f"Each person, as column {guarantee.person!r} tells them apart, counts once, by the mean of all that "
             f"person's records; what names nobody counts nothing. {divided} "
@@ -161,7 +161,7 @@ def noise_in_words(release: Release) -> str:
     """
     top = release.facts.get("score_range")
     draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
-    scored = "" if top is None else f" on a score between 0 and {top:.3g}"
+    scored = "" if top is None or is_report(release) else f" on a score between 0 and {top:.3g}"
     if COUNTS in release.facts and NO_SCORE in release.value:
         scored = " of as many pairs of the two classes as halves would make"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"

@@ -8,6 +8,7 @@ import numpy as np
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.privacy.release import NO_SCORE, Release
+from dpbo_core.report import COMPARED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +35,8 @@ POINT_STYLE: Figures = {"marker": "o", "color": INK, "ms": 3}
 def draw_evaluation(release: Release) -> "Figure":
     """Return the figure of an evaluation's report: its curves, intervals and tables as panels."""
     value = release.value
+    if COMPARED in value:
+        return _difference(release)
     panels = _panels(value) if "roc" in value else _panels_without_curves(value)
     rows = (len(panels) + 1) // 2
     figure = sheet(4.1 * rows)
@@ -49,6 +52,24 @@ def draw_evaluation(release: Release) -> "Figure":
         fontsize=8,
         color=NOISE,
     )
+    return figure
+
+
+def _difference(release: Release) -> "Figure":
+    """Return the figure of a comparison: the difference with both intervals, beside none."""
+    difference, figure = release.value[COMPARED], sheet(2.6)
+    axes = figure.subplots()
+    bars = ((difference["interval"], 2, INK), (difference["noise_interval"], 6, CHOICE))
+    for ends, width, color in bars:
+        if ends is not None:
+            axes.plot(ends, [0, 0], color=color, lw=width, solid_capstyle="butt")
+    axes.plot([difference["value"]], [0], **POINT_STYLE)
+    axes.axvline(0.0, color=NOISE, lw=1)
+    axes.set(yticks=[], xlabel="challenger less champion; more is better", title=difference["verdict"])
+    plain(axes)
+    figure.suptitle(in_picture(f"{release.study} · edition {release.edition}"), color=INK, fontweight="bold")
+    words = f"{release.guarantee.in_words()} Thick: 90% of the known noise; thin: with sampling."
+    figure.supxlabel(in_picture(words), fontsize=8, color=NOISE)
     return figure
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
-from dpbo.tasks.reporting.mlflow_store import Store
+from dpbo.tasks.reporting.mlflow_store import Store, open_store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
@@ -212,6 +212,44 @@ def register(store: Store, run_id: str, release: Release) -> str:
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
     client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
     return f"models:/{name}/{own.version}"
+
+
+def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:
+    """Return the folder of the model at an address of MLflow ("models:/…", "runs:/…"), copied if on a server.
+
+    Raises:
+        StudyInvalid: MLflow has none there.
+    """
+    from mlflow.artifacts import download_artifacts
+    from mlflow.exceptions import MlflowException
+
+    store = open_store(tracking_uri)
+    try:
+        source = _source_of(store.client, address)
+        if store.root is not None and ":" not in source:
+            return store.root / source
+        return Path(download_artifacts(artifact_uri=source, dst_path=str(folder), tracking_uri=store.uri))
+    except (MlflowException, OSError):
+        raise StudyInvalid(
+            f"MLflow has no model {address!r}",
+            cause="the name, version or alias is misspelt, or MLFLOW_TRACKING_URI names another store",
+            remedy='write it as MLflow does: "models:/readmission@champion", or name a folder',
+        ) from None
+
+
+def _source_of(client: "MlflowClient", address: str) -> str:
+    """Return where the files of the model at an address lie: a run's, a version's or an alias's."""
+    scheme, _, rest = address.partition(":/")
+    if scheme == "runs":
+        run_id, _, path = rest.strip("/").partition("/")
+        return f"{client.get_run(run_id).info.artifact_uri}/{path}"
+    name, by_alias, alias = rest.strip("/").partition("@")
+    if by_alias:
+        version = client.get_model_version_by_alias(name, alias)
+    else:
+        name, _, number = name.rpartition("/")
+        version = client.get_model_version(name, number)
+    return str(version.source)
 
 
 def _new_version(store: Store, run_id: str, name: str, folder: str, **described: Any) -> Any:

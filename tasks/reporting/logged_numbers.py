@@ -16,6 +16,7 @@ from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
+from dpbo_core.report import COMPARED
 
 MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
 MAX_NAME_LENGTH = 250
@@ -109,6 +110,8 @@ def _place(balance: Balance | None) -> int:
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
     figures = release.value.get("metrics", {})
+    if (compared := release.value.get(COMPARED)) is not None:
+        figures = {COMPARED: {**compared, "sampling_interval": compared["interval"]}}
     return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 
 

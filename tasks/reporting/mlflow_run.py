@@ -25,7 +25,7 @@ from dpbo.tasks.reporting.report_document import is_report
 from dpbo.tasks.reporting.study_series import KIND, PARENT_TAG, STUDY, extend, series_of
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
-from dpbo_core.report import KIND as EVALUATION
+from dpbo_core.report import BETTER, COMPARED
 from dpbo_core.study.final_training import FinalModel, model_is_public
 
 if TYPE_CHECKING:
@@ -110,6 +110,23 @@ def log_repaired(
             put_repaired(store, run_id, release, repair, model, Path(scratch))
 
 
+def log_comparison(comparison: Release, tuned: Release, tracking_uri: str, *, registers: bool) -> str:
+    """Put a comparison's picture on the run of the challenger's release; with `registers` register its model under
+    the alias `champion` if it is better: the version's address, else "".
+    """
+    from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
+
+    place = find_release(tuned, tracking_uri)
+    if place is None:
+        return ""
+    store = open_store(tracking_uri)
+    with publishing(tracking_uri), TemporaryDirectory() as scratch:
+        draw_evaluation(comparison).savefig(picture := Path(scratch) / "against_champion.png", dpi=150)
+        store.put(place.run_id, picture, "plots")
+        better = comparison.value[COMPARED]["verdict"] == BETTER
+        return register(store, place.run_id, tuned) if registers and better else ""
+
+
 def _put_all(
     store: Store, run_id: str, release: Release, account: Account, model: FinalModel | None, scratch: Path
 ) -> Iterator[str]:
@@ -152,8 +169,8 @@ def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
 
 def _start(store: Store, experiment: str, release: Release) -> str:
     guarantee = release.guarantee
-    kind = EVALUATION if is_report(release) else "edition"
-    study = release.study.removesuffix(f"/{EVALUATION}")
+    kind = release.method if is_report(release) else "edition"
+    study = release.study.removesuffix(f"/{release.method}")
     tags = own_tags() | {
         RELEASE_TAG: release.release_id,
         PARENT_TAG: series_of(store, experiment, study, release.dataset),

@@ -17,7 +17,9 @@ from dpbo_core.privacy.release import (
     Release,
     displayed_metric,
 )
-from dpbo_core.report import ACCURACY
+from dpbo_core.report import ACCURACY, COMPARED, WORSE
+from dpbo_core.report import BETTER as BETTER_THAN_CHAMPION
+from dpbo_core.report import UNSURE as CANNOT_TELL
 
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
@@ -51,18 +53,20 @@ CONSTANT_FIGURES = {  # figures of a report, what one answer to all has of each,
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT_STEPS = {
+    BETTER_THAN_CHAMPION: "the same command with --register makes it MLflow's champion, and costs nothing",
+    WORSE: "keep the champion",
+    CANNOT_TELL: "more records or a larger ε narrow the interval; dpbo evaluate --plan shows what it can detect",
     NO_BETTER_TEXT: "do not use the model; first try other features or another estimator on the public table, "
-    "which "
-    "costs no budget",
+    "which costs no budget",
     UNSURE_TEXT: "more records or a larger ε narrow the interval; dpbo plan shows by how much. Running again at "
-    "the "
-    "same ε spends budget and is no more certain",
+    "the same ε spends budget and is no more certain",
 }
 MORE_RECORDS_HINT = (
     "more records, above all of the rarer class, or a larger ε give a score; dpbo plan shows how many"
 )
 STUDY_HINT = "dpbo evaluate STUDY.toml for a report. If the study has no [evaluation] section, add --epsilon 0.5"
 NO_MODEL_HINT = "run dpbo ui to view it with its certificate"
+KEEP = "keep the champion unless you prefer the challenger for another reason"
 REPORT_HINT = (
     "dpbo evaluate STUDY.toml --repair recalibrates the model at no further ε; dpbo watch monitors its score"
 )
@@ -129,16 +133,35 @@ def _answers(release: Release) -> Iterator[Fact]:
             at_end = f"{name} = {number(item)} is at the end of the range; a wider range may be better"
             yield Fact("range", f"{at_end} (a new edition spends ε again)")
     metric = displayed_metric(release)
+    if (difference := release.value.get(COMPARED)) is not None:
+        of = f"   challenger minus champion, of {release.facts['score']}; higher is better"
+        yield Fact("difference", of, f"{difference['value']:+.4f}")
+        if difference["interval"] is not None:
+            yield Fact("90% interval", f"{interval(difference['interval'])}   sampling and noise together")
+        yield Fact("noise, 90%", f"{interval(difference['noise_interval'])}   on these records")
     if metric is not None:
         ends = f"   90% interval {interval(metric.interval)}" if metric.interval else ""
         less = "" if metric.greater_is_better else "   (lower is better)"
         outside = "   (noise moved it out of its range)" if metric.outside else ""
         yield Fact(metric.name.replace("_", " "), ends + less + outside, score(metric.value))
+    if lead := lead_in_words(release):
+        yield Fact("the choice", lead)
     word, numbers = verdict(release)
     if word:
         yield Fact("verdict", numbers, word)
     elif metric is not None and metric.baseline is not None:
         yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
+
+
+def lead_in_words(release: Release) -> str:
+    """Return what the released lead of a choice says of it, the margin rounded down; "" where it says nothing."""
+    lead = release.value.get("lead")
+    if lead is None or lead["at_least"] is None:
+        return ""
+    margin = math.floor(1000.0 * lead["at_least"]) / 1000.0
+    by = f", by at least {margin:.3f}" if margin > 0.0 else ""
+    among = f"best of {release.facts['steps']:,} candidates on these records"
+    return f"{among}, with confidence {lead['confidence']:.0%}{by}"
 
 
 def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
@@ -223,6 +246,8 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
 
 def verdict(release: Release) -> tuple[str, str]:
     """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
+    if COMPARED in release.value:
+        return release.value[COMPARED]["verdict"], ""
     metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
     for name, (title, constant, where) in CONSTANT_FIGURES.items():
         if name in metrics:
@@ -263,5 +288,13 @@ def next_step(release: Release) -> str:
     if NO_SCORE in value:
         return MORE_RECORDS_HINT
     has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
-    otherwise = REPORT_HINT if "metrics" in value else STUDY_HINT if has_model else NO_MODEL_HINT
+    otherwise = (
+        KEEP
+        if COMPARED in value
+        else REPORT_HINT
+        if "metrics" in value
+        else STUDY_HINT
+        if has_model
+        else NO_MODEL_HINT
+    )
     return NEXT_STEPS.get(verdict(release)[0], otherwise)

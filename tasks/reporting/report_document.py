@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.document import (
     share,
 )  # fmt: skip
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.report import FOUR_COUNTS, THRESHOLD_METRICS
+from dpbo_core.report import COMPARED, FOUR_COUNTS, THRESHOLD_METRICS
 
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
@@ -54,8 +54,8 @@ Row = tuple[str, ...]
 
 
 def is_report(release: Release) -> bool:
-    """Return whether a release is an evaluation's."""
-    return "metrics" in release.value
+    """Return whether a release is an evaluation's: a report, or a comparison with a champion."""
+    return "metrics" in release.value or COMPARED in release.value
 
 
 def report_tables(value: Figures) -> Iterator[Table]:

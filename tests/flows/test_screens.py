@@ -134,7 +134,9 @@ def test_the_noise_of_each_mechanism_is_said(here, tables, capsys):
     print_tuned(Tuned(result, Tracked("people", "0123456789")), book.accounts("people")[0])
     choice, score = (f"{spend.noise_scale:.3g}" for spend in result.release.spends)
     said = " ".join(capsys.readouterr().out.split())
-    assert f"2 draws; permute-and-flip, scale {choice}; discrete Laplace, scale {score} on a score" in said
+    assert (
+        f"2 draws; noisy maximum with its lead, scale {choice}; discrete Laplace, scale {score} on a score" in said
+    )
 
 
 def test_a_plan_whose_every_method_is_useless_says_so(tables, capsys):

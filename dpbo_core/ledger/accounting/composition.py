@@ -131,7 +131,7 @@ NOT_FILTERED = Filter(0.0)
 
 @lru_cache(maxsize=256)  # milliseconds of bisection, asked for while the ledger is locked
 def order(epsilon_units: int, delta: float) -> float:
-    """The Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 if δ_z = 0 or the cap holds no ρ at all."""
+    """Return the Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 if δ_z = 0 or the cap holds no ρ at all."""
     epsilon = from_units(epsilon_units)
     rho = from_units(largest_rho(epsilon, delta))
     if delta == 0.0 or rho == 0.0:

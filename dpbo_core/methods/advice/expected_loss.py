@@ -120,7 +120,7 @@ def expected(method: Method, problem: Problem) -> Expected | None:
 
 
 def public_records(problem: Problem) -> int | None:
-    """The number n of training records, sensitive ones as declared; None if public ones were not counted."""
+    """Return the number n of training records, sensitive ones as declared; None if public ones were not counted."""
     return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 

@@ -117,7 +117,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
 
 
 def _factor(matrix: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
-    """A function b (d,) → matrix⁻¹b for a positive definite matrix; None if it is not one, even jittered."""
+    """Return a function b (d,) → matrix⁻¹b for a positive definite matrix; None if it is not one, even jittered."""
     from scipy.linalg import cho_factor, cho_solve
 
     for jitter in _JITTERS:

@@ -228,7 +228,7 @@ class LogisticPath:
             return _interpolated_start(above, below, min(place - j, 1.0), regularization)
 
     def _first(self, regularization: float) -> Start | None:
-        """The starting point for a large λ, by one Newton step from w = 0; None if rounding leaves none."""
+        """Return the starting point for a large λ, by one Newton step from w = 0; None if rounding leaves none."""
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:

@@ -170,7 +170,7 @@ def standings(sensitivity):
     adaptive = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
     prices = partial(trials, sensitivity)
     return [
-        (DpHypo(), "standard", prices),
+        (DpHypo(), "corrected", prices),
         (DpHypo(**adaptive), "corrected", prices),
         (DpHypo(calibration="published"), "printed", prices),
         (DpHypo(**adaptive, calibration="published"), "printed", prices),
@@ -178,7 +178,7 @@ def standings(sensitivity):
 
 
 LABELS_ELSEWHERE = [
-    dp_hypo.POISSON_EVIDENCE.note,
+    dp_hypo.ADAPTIVE_EVIDENCE.note,
     dp_hypo.ONE_EVIDENCE.note,
 ]
 
