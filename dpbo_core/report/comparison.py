@@ -260,7 +260,7 @@ def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
         raise StudyInvalid(
             f"two models cannot be compared by {section.score_name}",
             cause="it counts pairs of records, and a comparison is of each record's two scores",
-            remedy="compare by a score of single records, such as accuracy or brier",
+            remedy="compare by a score of single records, such as the share of right predictions",
         )
     linear = isinstance(model, LinearModel)
     if isinstance(score, MarginScore if linear else RecordScore):
@@ -270,7 +270,7 @@ def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
         raise StudyInvalid(
             f"the champion cannot be scored by {section.score_name}",
             cause="that score is of a linear model's margin, or of probabilities, and the champion is another kind",
-            remedy='compare by score = "accuracy", which every classifier has',
+            remedy="compare by the share of right predictions, which every classifier has",
         )
     made: Score = makers[section.score_name](Numbers(section.steepness))
     return made
@@ -363,7 +363,7 @@ class OpenComparison:
 
     @property
     def query(self) -> PrivateQuery:
-        """What is charged."""
+        """The comparison as a query to charge, at its price."""
         return self.ask.priced(self.key, self.ask.plan(self.unlisted), self.request.table.split.sources(), 2)
 
     @property
@@ -381,8 +381,8 @@ class OpenComparison:
         ask, psi = self.ask, self.psi
         scale = ask.mechanism(2).scale / (ask.weight * ask.levels)
         exact = ask.weight * ask.levels == 1
-        found = detectable(ask.problem.n_averaged, scale, GUESSED_PSI if psi is None else psi, exact=exact)
-        return found * ask.problem.score_range
+        least = detectable(ask.problem.n_averaged, scale, GUESSED_PSI if psi is None else psi, exact=exact)
+        return least * ask.problem.score_range
 
     @property
     def power_in_words(self) -> str:

@@ -93,14 +93,14 @@ class PairedSums:
         """The smallest θ from `least` whose upper tail exceeds `TAIL` for some ψ up to `most`, less one record."""
         psi = np.linspace(0.0, most, N_PSI)
         low, high = np.clip(least, -psi, psi), psi.copy()
-        kept = self._tails(high, psi, self.total) > TAIL
-        if not kept.any():
+        possible = self._tails(high, psi, self.total) > TAIL
+        if not possible.any():
             return most
         for _ in range(HALVINGS):
             middle = (low + high) / 2.0
             exceeds = self._tails(middle, psi, self.total) > TAIL
             low, high = np.where(exceeds, low, middle), np.where(exceeds, middle, high)
-        return float(low[kept].min()) - 1.0 / self.n_units
+        return float(low[possible].min()) - 1.0 / self.n_units
 
     def _tails(self, theta: Reals, psi: Reals, at: float) -> Reals:
         """Pr[S ≥ `at`] for each (θ, ψ), (J,), by the characteristic functions on a circle of whole numbers."""
@@ -131,16 +131,16 @@ def detectable(n_units: int, scale: float, psi: float, *, exact: bool) -> float:
         exact: whether d is −1, 0 or 1.
     """
 
-    def found(theta: float) -> bool:
+    def shows(theta: float) -> bool:
         often = max(psi, theta)
         deviation = math.sqrt(max(0.0, n_units * (often - theta**2)) + 2.0 * scale**2)
         total = n_units * theta - POWER_DEVIATIONS * deviation
         return PairedSums(n_units, scale, round(total), round(n_units * often), exact).lower_end > 0.0
 
     low, high = 0.0, 1.0
-    if not found(high):
+    if not shows(high):
         return 1.0
     for _ in range(12):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if found(middle) else (middle, high)
+        low, high = (low, middle) if shows(middle) else (middle, high)
     return high

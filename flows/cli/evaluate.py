@@ -59,12 +59,6 @@ def evaluate(
             help="Compare with this champion instead: a saved model's folder, models:/NAME@ALIAS, or column:NAME.",
         ),
     ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="With --against: how much worse still counts as not worse.")
-    ] = None,
-    accept: Annotated[
-        list[str] | None, typer.Option(help="With --against: an assumption that you answer for, by name.")
-    ] = None,
     register: Annotated[
         bool, typer.Option("--register", help="With --against: make the model MLflow's champion if it is better.")
     ] = False,
@@ -74,7 +68,7 @@ def evaluate(
     anyway: Anyway = False,
 ) -> None:
     """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
-    asked = Comparison(against, margin, tuple(accept or ()), register)
+    asked = Comparison(against, register)
     if plan:
         plan_of(study, asked, epsilon=epsilon, model=model)
         return
@@ -136,8 +130,6 @@ class Comparison:
     """What the command line says of a comparison, instead of the study's [evaluation]."""
 
     against: str | None = None
-    margin: float | None = None
-    accepts: tuple[str, ...] = ()
     register: bool = False
 
     def of(self, study: StudySpec, folder: str) -> StudySpec:
@@ -147,13 +139,12 @@ class Comparison:
             named = os.path.relpath(named, folder)
         against = named or section.against
         if against is None:
-            if self.register or self.margin is not None or self.accepts:
+            if self.register:
                 raise StudyInvalid(
                     "there is no champion to compare with", remedy="add --against, or against to [evaluation]"
                 )
             return study
-        changed = section.replace(against=against, accepts=(*section.accepts, *self.accepts))
-        return study.replace(evaluation=changed if self.margin is None else changed.replace(margin=self.margin))
+        return study.replace(evaluation=section.replace(against=against))
 
 
 def plan_of(path: Path, comparison: Comparison, *, epsilon: float | None, model: Path | None) -> None:

@@ -39,6 +39,8 @@ def test_the_command_compares_and_moves_the_champion_only_if_better(dpbo, here):
     tables["budget"], tables["privacy"]["epsilon"] = {"epsilon": 200.0}, 20.0
     tables["evaluation"] = {"epsilon": 20.0}
     (here / "study.toml").write_text(tomli_w.dumps(tables))
+    with_margin = {**tables, "evaluation": {"epsilon": 20.0, "against": "column:old", "margin": 0.2}}
+    (here / "margin.toml").write_text(tomli_w.dumps(with_margin))
     del tables["evaluation"]
     (here / "tune.toml").write_text(tomli_w.dumps(tables))
     code, _, err = dpbo("tune", "tune.toml")
@@ -53,9 +55,7 @@ def test_the_command_compares_and_moves_the_champion_only_if_better(dpbo, here):
     client = mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     assert str(client.get_model_version_by_alias("clinic", "champion").version) == "1"
     assert list(Path("mlruns").rglob("against_champion.png"))
-    code, out, err = dpbo(
-        "evaluate", "study.toml", "--against", "models:/clinic@champion", "--margin", "0.2", "--json"
-    )
+    code, out, err = dpbo("evaluate", "margin.toml", "--against", "models:/clinic@champion", "--json")
     assert code == 0, err
     assert json.loads(out)["value"]["difference"]["verdict"] == "not worse by more than 0.2"
     code, out, err = dpbo("evaluate", "study.toml", "--against", "column:old")

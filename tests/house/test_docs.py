@@ -133,7 +133,7 @@ def test_the_pages_are_few_and_short():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     kinds = {title: pages for entry in site for title, pages in entry.items() if isinstance(pages, list)}
     assert list(kinds) == ["Tutorials", "Use cases", "How to", "Reference", "Explanation", "Develop"]
-    limits = {"Tutorials": 3, "Use cases": 3, "How to": 12, "Explanation": 8}
+    limits = {"Tutorials": 3, "Use cases": 3, "How to": 15, "Explanation": 8}
     assert all(len(kinds[title]) <= most for title, most in limits.items())
     develop = {path for entry in kinds["Develop"] for path in entry.values()}
     of_contributors = {name.removeprefix("docs/") for name in TEXTS if "/adding_" in name or "/evidence/" in name}

@@ -204,6 +204,7 @@ def test_tails_are_those_of_the_law():
             for z in range(-80, 81):
                 law[plus - minus + z] += chance * (1.0 - a) / (1.0 + a) * a ** abs(z)
     sums = PairedSums(n, b, 0.0, 0.0)
+    assert 0.17 < PairedSums(200, 2.0, 0, 20)._exact_psi(1.0) < 0.18  # N is 20 or less with probability 0.008
     for at in (-9, -2, 0, 1, 3, 11):
         wanted = sum(p for s, p in law.items() if s >= at)
         assert sums._tails(np.array([theta]), np.array([psi]), at)[0] == pytest.approx(wanted, abs=1e-9)
