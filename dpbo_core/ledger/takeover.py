@@ -1,8 +1,9 @@
 """A corrected study takes over the budget of an unfinished one, under which no sensitive byte was opened.
 
-    mark        a study that marks its opening says so in its charge (`MARKS`); no other charge is ever taken over
-    opened      written durably before the first sensitive byte is opened; refused once the charge was taken over
-    taken over  written in the transaction that charges the corrected study; refused once the charge was opened
+    mark        a study that marks its opening says so in its charge (`MARKS_OPENING`); no other charge is ever
+    taken over opened      written durably before the first sensitive byte is opened; refused once the charge was
+    taken over taken over  written in the transaction that charges the corrected study; refused once the charge was
+    opened
 
 Both are made under the writers' lock, so one excludes the other, whichever process asks. The corrected study has
 the same name and edition on the same dataset, and its guarantee the same unit, relation, persons and assumptions.

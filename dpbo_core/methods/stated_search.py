@@ -9,7 +9,7 @@ DEFAULT_LENGTHSCALE = 0.3  # in the unit cube, where a study names no lengthscal
 
 
 def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
-    """Return the study's kernel at its own lengthscale, or at `UNFITTED` until one can be fitted."""
+    """Return the study's kernel at its own lengthscale, or at `DEFAULT_LENGTHSCALE` until one can be fitted."""
     search = problem.search
     return kernel_named(
         search.kernel, DEFAULT_LENGTHSCALE if isinstance(search.lengthscale, str) else search.lengthscale, variance
