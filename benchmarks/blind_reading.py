@@ -1,8 +1,8 @@
 """Draw functions by a commit's hash, to be read by somebody who knows nothing of the code.
 
 `python -m benchmarks.blind_reading COMMIT` prints forty functions with their source and without their files.
-Whoever reads them writes a sentence on what each returns or does, or says that it is unclear; docs/evidence/fresh_eyes.md
-has the answers.
+Whoever reads them writes a sentence on what each returns or does, or says that it is unclear;
+docs/evidence/fresh_eyes.md has the answers.
 """
 
 import ast
@@ -24,7 +24,11 @@ def functions() -> dict[str, str]:
         for path in sorted((root / folder).rglob("*.py")):
             text = path.read_text()
             for node in ast.walk(ast.parse(text)):
-                if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > MIN_STATEMENTS:
+                if (
+                    isinstance(node, ast.FunctionDef)
+                    and ast.get_docstring(node)
+                    and len(node.body) > MIN_STATEMENTS
+                ):
                     name = f"{path.relative_to(root)}:{node.name}:{node.lineno}"
                     sources[name] = ast.get_source_segment(text, node) or ""
     return sources

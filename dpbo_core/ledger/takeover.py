@@ -71,7 +71,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
         raise StudyInvalid(
             f"the charge of {key.study!r} (edition {key.edition}) was taken over by a corrected study",
             cause="this study was charged and opened nothing, and the study file was changed and run since",
-            remedy="run the corrected study, or give this one a new edition, which is a new spend",
+            remedy="run the corrected study, or give this one a new edition, which spends budget again",
         )
 
 

@@ -21,7 +21,7 @@ def check_lengthscale(method: Method, problem: Problem) -> None:
     fitted = isinstance(problem.search.lengthscale, str)
     if fitted and not method.fits_lengthscale:
         raise StudyInvalid(
-            f'{method.kind} fits no kernel, and the study says search.lengthscale = "fit"',
+            f'{method.kind} fits no kernel, and the study has search.lengthscale = "fit"',
             cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",
             remedy=f"give a length in the unit cube, {DEFAULT_LENGTHSCALE:g} say",
         )

@@ -150,7 +150,7 @@ class PrivateTrials:
                 'write "disjoint", or leave it out',
             ),
             (self.run is None or self.run >= 1, f"run = {self.run}", "run at least one training"),
-            (self.trials > 1 or self.run == 1, f"trials = {self.trials}", "expect more than 1, or say run = 1"),
+            (self.trials > 1 or self.run == 1, f"trials = {self.trials}", "expect more than 1, or set run = 1"),
             (self.workers >= 1, f"workers = {self.workers}", "use at least 1"),
             (self.timeout is None or self.timeout > 0, f"timeout = {self.timeout}", "give seconds above 0"),
             (0.0 < self.validation_share < 1.0, "validation_share is no share", "choose one between 0 and 1"),
