@@ -25,6 +25,7 @@ SCRIPTS = {
     "training": "Training",
     "scoring": "Scoring",
     "persons": "Each person once",
+    "champion": "A champion and a challenger",
     "projection": "The projection of a sampling density",
     "flow": "The flow",
     "repetitions": "Repetitions of an audit",

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from typing import cast
 
+from dpbo.flows.champion import local_champion
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import name_run, wait_until_recorded, with_message
-from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.liveness import is_alive
 from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.flows.results import Evaluated as Evaluated
@@ -16,29 +17,35 @@ from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo.tasks.reporting.mlflow_run import log_repaired
+from dpbo.tasks.reporting.mlflow_run import log_comparison, log_repaired
 from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.privacy.release import Release
+from dpbo_core.report import COMPARED
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.report.request import saved
+from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import validation_parts
 from dpbo_core.study.run import Run
 
 
-@policies.private_flow(name="evaluate privately", **policies.FLOW)
+@policies.private_flow(name="evaluate privately", **policies.FLOW_OPTIONS)
 def evaluate_privately(
     study: StudySpec,
     folder: str = ".",
     epsilon: float | None = None,
     model: str | None = None,
+    register: bool = False,
 ) -> Evaluated:
     """Evaluate the released or a saved model on sensitive records, alone or in your flow; charged once, then free.
+
+    Where [evaluation] names a champion (`against`), the model is compared with it instead.
 
     Args:
         study: whose [evaluation] says what is asked (from Prefect's form: the same fields as JSON).
         folder: the folder that the study's data paths are relative to.
-        epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
+        epsilon: ε of the report, instead of evaluation.epsilon; charged on top of what the study cost.
         model: the folder of a saved, public model; the model that the study released where None.
+        register: register the study's model, under the alias `champion`, if it is better than its champion.
 
     Returns:
         The report, recorded in the ledger and shown in MLflow. Asked again it is the same, and costs nothing.
@@ -51,21 +58,23 @@ def evaluate_privately(
     """
     try:
         study = study_of(study)
-        flow = PrivateFlow.begin(folder)
-        run = Run.of(study, flow.context, *saved(model))
-        return evaluate_in(flow, run, epsilon=epsilon, model=model)
+        flow = PrivateFlow.begin(folder, registers=register)
+        with local_champion(study) as asked:
+            run = Run.of(asked, flow.context, *unsaved_cost(model))
+            return evaluate_in(flow, run, epsilon=epsilon, model=model)
     except DpboError as error:
         return cast("Evaluated", failed_run(error, study))
 
 
-def evaluate_run(run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
+def evaluate_run(run: Run, *, epsilon: float | None, model: str | None, register: bool = False) -> Evaluated:
     """Evaluate the study of a `Run` that this process made already: the flow `evaluate privately`."""
 
-    @policies.private_flow(name="evaluate privately", **policies.FLOW)
+    @policies.private_flow(name="evaluate privately", **policies.FLOW_OPTIONS)
     def evaluate_privately(study: StudySpec, folder: str, epsilon: float | None, model: str | None) -> Evaluated:
-        """The same as the flow for whoever has a study."""
+        """Return the same as the flow for whoever has a study."""
         try:
-            return evaluate_in(PrivateFlow.begin(folder), run, epsilon=epsilon, model=model)
+            flow = PrivateFlow.begin(folder, registers=register)
+            return evaluate_in(flow, run, epsilon=epsilon, model=model)
         except DpboError as error:
             return cast("Evaluated", failed_run(error, study))
 
@@ -75,8 +84,8 @@ def evaluate_run(run: Run, *, epsilon: float | None, model: str | None) -> Evalu
 def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
     """Charge, evaluate and publish, or read the recorded report; inside whatever flow runs it."""
     study, warnings = run.spec, flow.warnings
-    warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(flow.stores.running), workers(study, str(run.folder)) as counting:
+    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study, "evaluation"))
+    with is_alive(flow.stores.running), workers(study, str(run.folder)) as counting:
         run = run.under(replace(flow.context, workers=counting, if_useless=run.context.if_useless))
         if isinstance(counting, DaskWorkers):
             counting.wait(validation_parts(study, run.folder))
@@ -88,7 +97,7 @@ def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: st
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
-    """How many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
+    """Return how many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
     return 1 + (result is not None and not result.replayed) + (tracked is not None)
 
 
@@ -111,6 +120,8 @@ def report(
         result = drawn
     announce_stage(name, "the report is recorded; MLflow's page and pictures follow")
     tracked = publish_release(flow, study, result.release)
+    if COMPARED in result.release.value and tracked is not None:
+        tracked = shown_on_challenger(flow, run, result.release, tracked, model)
     if tracked is not None and result.repair is not None:
         place, mended = (
             (result.release, tracked.run_id, flow.stores.tracking),
@@ -118,3 +129,19 @@ def report(
         )
         flow.warnings.tried("MLflow does not show the repaired model", lambda: log_repaired(*place, *mended))
     return result, tracked
+
+
+def shown_on_challenger(
+    flow: PrivateFlow, run: Run, comparison: Release, tracked: Tracked, model: str | None
+) -> Tracked:
+    """Show a comparison on the challenger's run in MLflow too, and move the alias if asked: where it is shown, with
+    the address of the version that became the champion.
+    """
+    tuned = run.recorded() if model is None else None
+    if tuned is None:
+        return tracked
+    moved = flow.warnings.tried(
+        "MLflow does not show the comparison on the model's own run",
+        lambda: log_comparison(comparison, tuned, flow.stores.tracking, registers=flow.registers),
+    )
+    return replace(tracked, model_uri=moved or "")

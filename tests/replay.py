@@ -22,11 +22,13 @@ from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
+from dpbo_core.mechanisms.noisy_max import NoisyMax
 
 DOORS = (
     DiscreteLaplace,
     DiscreteGaussian,
     PrivateSelection,
+    NoisyMax,
 )  # their sensitivity bounds every coordinate of the query
 KEPT = "opendp_library.py"  # what it makes for a scale, which is public, it makes once a process
 TRACED = ("dpbo_core/methods/", "dpbo_core/mechanisms/", "dpbo_core/models/scoring/in_memory.py", "tests/faults.py")
@@ -41,7 +43,7 @@ class Draw:
     sensitivity: int
     scale: float
     query: tuple[int, ...]
-    output: int
+    output: int | tuple[int, int | None]  # of a noisy maximum the index and its lead
 
 
 @dataclass
@@ -220,9 +222,12 @@ def _query(value) -> tuple[int, ...]:
     return tuple(map(int, exact)) if isinstance(exact, np.ndarray) else (exact,)
 
 
-def _output(mechanism, value, rng) -> int:
-    """An output this mechanism could give: any index, or the query with noise of its scale."""
+def _output(mechanism, value, rng):
+    """An output this mechanism could give: any index, with a lead or none, or the query with noise of its scale."""
     query = _query(value)
+    if isinstance(mechanism, NoisyMax):
+        lead = abs(round(float(rng.exponential(scale=mechanism.scale))))
+        return int(rng.integers(len(query))), lead if len(query) > 1 else None
     if isinstance(mechanism, PrivateSelection):
         return int(rng.integers(len(query)))
     return query[0] + round(float(rng.laplace(scale=mechanism.scale)))

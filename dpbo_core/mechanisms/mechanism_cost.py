@@ -8,16 +8,18 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
+from dpbo_core.mechanisms.noisy_max import NoisyMax
 from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect
 from dpbo_core.privacy.certified import Worth
 
-WORTH: Mapping[str, Worth] = {
+WORTH_OF_MECHANISM: Mapping[str, Worth] = {
     **DiscreteLaplace.WORTH,
     **LaplaceHistogram.WORTH,
     **DiscreteGaussian.WORTH,
     **GaussianRows.WORTH,
     **PrivateSelection.WORTH,
+    **NoisyMax.WORTH,
     **RandomProjection.WORTH,
     **RepeatAndSelect.WORTH,
     **AboveThreshold.WORTH,

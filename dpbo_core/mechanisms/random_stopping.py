@@ -28,20 +28,20 @@ from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.theorems import papernot_steinke_2022
 from dpbo_core.theorems.trial_counts import Fixed, Poisson, TrialCount, TruncatedNegativeBinomial
 
-BITS = 256
+RANDOM_BITS = 256
 _DIGITS = 150
-_LARGEST_K = 10_000_000
-SCALE = 2**60  # the weight of a candidate that is as likely as its prior
-LARGEST_RATIO = 1e280  # of a density to the uniform one: its product with 2⁶⁰ is a number
+_MAX_K = 10_000_000
+PRIOR_WEIGHT = 2**60  # the weight of a candidate that is as likely as its prior
+MAX_DENSITY_RATIO = 1e280  # of a density to the uniform one: its product with 2⁶⁰ is a number
 
 
 class _Law(TrialCount):
     """A law of K that is drawn, term by term, in 150 digits."""
 
     def quantile(self, bits: int) -> int:
-        """The quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
+        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
         with localcontext(Context(prec=_DIGITS)):
-            U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**BITS)
+            U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**RANDOM_BITS)
             reached = Decimal(0)
             for k, mass in self.masses():
                 reached += mass
@@ -60,14 +60,14 @@ class _Law(TrialCount):
         return self.log_tail <= -100.0 * math.log(2.0)
 
     def draw(self, source: NoiseSource) -> int:
-        """A number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
+        """Return a number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
             if factor == 0.0:
                 return round(self.expected)
-            return self.quantile(int.from_bytes(rng.bytes(BITS // 8), "big"))
+            return self.quantile(int.from_bytes(rng.bytes(RANDOM_BITS // 8), "big"))
 
-        return int(source.draw(lambda _: self.quantile(secrets.randbits(BITS)), None, imitation))
+        return int(source.draw(lambda _: self.quantile(secrets.randbits(RANDOM_BITS)), None, imitation))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class NegativeBinomialStopping(TruncatedNegativeBinomial, _Law):
     @property
     def log_tail(self) -> float:
         """The log of a bound on the probability of more than 10⁷ trials, by the first mass beyond."""
-        return papernot_steinke_2022.negative_binomial_log_tail(_LARGEST_K, shape=self.shape, gamma=self.gamma)
+        return papernot_steinke_2022.negative_binomial_log_tail(_MAX_K, shape=self.shape, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class PoissonStopping(Poisson, _Law):
     """K ~ Poisson(μ). K = 0 runs nothing and releases a fixed default."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.mean) and 0.0 < self.mean <= _LARGEST_K / 10):
+        if not (math.isfinite(self.mean) and 0.0 < self.mean <= _MAX_K / 10):
             raise ValueError("a Poisson mean is positive")
 
     @property
     def log_tail(self) -> float:
         """The log of Chernoff's bound on more than 10⁷ trials: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ."""
-        return _LARGEST_K * (1.0 + math.log(self.mean / _LARGEST_K)) - self.mean
+        return _MAX_K * (1.0 + math.log(self.mean / _MAX_K)) - self.mean
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ Stopping = NegativeBinomialStopping | PoissonStopping | OneTrial
 
 
 def draw_index(weights: list[int], source: NoiseSource) -> int:
-    """An index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
+    """Return an index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
     total = sum(weights)
 
     def at(place: int) -> int:
@@ -132,8 +132,8 @@ def prior_weights(prior: list[float]) -> list[int]:
     """
     N = len(prior)
     if max(prior) == min(prior):
-        return [SCALE] * N
-    return [max(1, round(Fraction(value) * N * SCALE)) for value in prior]
+        return [PRIOR_WEIGHT] * N
+    return [max(1, round(Fraction(value) * N * PRIOR_WEIGHT)) for value in prior]
 
 
 def bounded_weights(density: list[float], *, lower: float, upper: float, prior: list[int]) -> list[int]:
@@ -150,7 +150,7 @@ def bounded_weights(density: list[float], *, lower: float, upper: float, prior: 
     lows = [math.ceil(Fraction(lower) * weight) for weight in prior]
     highs = [math.floor(Fraction(upper) * weight) for weight in prior]
     wanted, scale = [value * N for value in density], Fraction(total, N)
-    if not all(abs(value) <= LARGEST_RATIO for value in wanted):  # NaN fails too
+    if not all(abs(value) <= MAX_DENSITY_RATIO for value in wanted):  # NaN fails too
         return list(prior)
     weights = [
         min(max(int(Fraction(value) * scale), low), high)

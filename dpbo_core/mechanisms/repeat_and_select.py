@@ -27,10 +27,10 @@ from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems import selection_price, wang_2023
-from dpbo_core.theorems.trial_counts import Capped, Fixed, TrialCount, TruncatedNegativeBinomial
+from dpbo_core.theorems.trial_counts import CappedCount, Fixed, TrialCount, TruncatedNegativeBinomial
 
 Procedure = Callable[[NoiseSource], Any]
-_EVERY = 6  # of the orders, where each asks for a supremum over all cells
+_ORDER_STEP = 6  # of the orders, where each asks for a supremum over all cells
 
 
 def trial_epsilon(trial: Sequence[TrialCost], delta: float) -> float:
@@ -47,7 +47,7 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none.
+    """Return the ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none.
 
     The larger price counts of the costs that `trial` lists, one for each kind of pair of neighbours.
     """
@@ -73,11 +73,11 @@ def _epsilon(trials: TrialCount, cost: TrialCost, lower: float, upper: float, de
     def renyi(alpha: float) -> float:
         return selection_price.renyi_selection_cost(alpha, curve.at(alpha), orders, costs, trials, lower, upper)
 
-    return min(pure, wang_2023.best_epsilon(renyi, orders[::_EVERY], delta=delta))
+    return min(pure, wang_2023.best_epsilon(renyi, orders[::_ORDER_STEP], delta=delta))
 
 
 def _published_epsilon(trials: TrialCount, curve: RenyiCurve, lower: float, upper: float, delta: float) -> float:
-    """The price by Theorems 1 and 2 of Wang et al. (2023) as printed."""
+    """Return the price by Theorems 1 and 2 of Wang et al. (2023) as printed."""
     if not isinstance(trials, TruncatedNegativeBinomial):
         raise ValueError("Theorem 1 as printed is for the truncated negative binomial law")
     shape, gamma, pure = trials.shape, trials.gamma, math.inf
@@ -124,7 +124,7 @@ class RepeatAndSelect:
     calibration: wang_2023.Calibration = "corrected"
 
     def spend(self, what: str) -> Spend:
-        """The price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
+        """Return the price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
         epsilon = from_units(self.epsilon_units)
         return Spend(
             what=what,
@@ -138,7 +138,7 @@ class RepeatAndSelect:
 
     def price(self) -> float:
         """The ε of the whole choice among K trials by the theorems; min(K, cap) of them count where all run."""
-        trials: TrialCount = self.stopping if self.cap is None else Capped(self.stopping, self.cap)
+        trials: TrialCount = self.stopping if self.cap is None else CappedCount(self.stopping, self.cap)
         return selection_epsilon(
             trials,
             self.trial,

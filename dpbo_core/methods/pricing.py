@@ -64,7 +64,7 @@ def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[
 
 
 def too_small(problem: Problem) -> StudyInvalid:
-    """The error for an ε (or δ) that is too small to be split into whole units of 10⁻¹²."""
+    """Return the error for an ε (or δ) that is too small to be split into whole units of 10⁻¹²."""
     return StudyInvalid(
         f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
         cause="the ledger counts privacy in units of 1e-12",

@@ -8,7 +8,8 @@
 | π₀, s | `base_measure` | a public law over Λ′; the noise scale 2Δ/ε_select of the choice | (n,), scalar |
 | c | `paired` | differences to λ₀, the best in public, are clipped at ±c and stretched: Δ stays | integer |
 | Δ | `record_steps` | k·2²⁴: most one person moves any of them, in either direction | integer |
-| ε | ε_select + ε_score | permute-and-flip (or `editions` say), then discrete Laplace at the choice | scalar |
+| ε | ε_select + ε_score | noisy maximum (or `editions` say), then discrete Laplace at the choice | scalar |
+| G | `lead` | how far the choice leads the runner-up, with noise; free (`noisy_max`) | integer |
 
 By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a share of ε_score draws their number
 (`pair_draws`). No record has a score of its own there, so nothing is paired.
@@ -20,9 +21,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP, PrivateSelection
+from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
+from dpbo_core.mechanisms.noisy_max import NoisyMax
 from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
@@ -44,7 +46,7 @@ from dpbo_core.methods.public_search import (
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -54,14 +56,16 @@ from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 EVIDENCE = Evidence(
-    Standing.STANDARD, "permute-and-flip (McKenna, Sheldon 2020) and the discrete Laplace, composed by adding ε"
+    Standing.STANDARD,
+    "the noisy maximum with its lead (Ding et al. 2019) and the discrete Laplace, composed by adding ε",
 )
 EXPONENTIAL_EVIDENCE = Evidence(
     Standing.STANDARD,
     "the exponential mechanism (McSherry, Talwar 2007) and the discrete Laplace, composed by adding ε",
 )
 CHOICE, SCORE = "best candidate", "its score"  # the draws' names
-MANY = 6  # editions from which the exponential mechanism loses less at the same total price
+CONFIDENCE = 0.95  # of what the lead says
+MANY_EDITIONS = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and where it is two draws, of pairs
 
@@ -113,18 +117,18 @@ class PrivateGrid(Method):
         self.check_option("editions", "give the number that is planned, 1 or more", fine=self.editions >= 1)
 
     def n_steps(self, problem: Problem) -> int:
-        """The number of candidates that are scored, |Λ′|: one step of the search each."""
+        """Return the number of candidates that are scored, |Λ′|: one step of the search each."""
         sizes = {"all": len(problem.candidates), "tried": self.public_trials}
         return min(sizes.get(self.evaluate, problem.search.n_steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """The one variant that the advice compares: with public scores the candidates tried there (where
+        """Return the one variant that the advice compares: with public scores the candidates tried there (where
         `enforced`, a shortlist), else all of Λ.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
-        planned = problem.editions if problem.editions >= MANY else 1
+        planned = problem.editions if problem.editions >= MANY_EDITIONS else 1
         if not problem.scored_in_public:
             return (PrivateGrid(editions=planned),)
         if problem.model.enforced:
@@ -147,7 +151,7 @@ class PrivateGrid(Method):
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates Λ′ to score, in order; empty where public scores decide which."""
+        """Return indices of the candidates Λ′ to score, in order; empty if public scores decide which."""
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
@@ -168,7 +172,7 @@ class PrivateGrid(Method):
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw of the choice, of its score, and of the number of pairs if any."""
         laplace = tuple(DiscreteLaplace.WORTH)
-        made = {CHOICE: tuple(PrivateSelection.WORTH), SCORE: laplace}
+        made = {CHOICE: (*NoisyMax.WORTH, *PrivateSelection.WORTH), SCORE: laplace}
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
@@ -192,7 +196,7 @@ class PrivateGrid(Method):
         return Outlook(scale, error, n, why)
 
     def n_cross_validated(self, problem: Problem) -> int:
-        """The number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
+        """Return the number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
         if not (self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired):
             return 0
         return max(self.public_trials, self.n_steps(problem) if self.evaluate == "public_shortlist" else 0)
@@ -202,8 +206,8 @@ class PrivateGrid(Method):
         return GridSearch(self, problem, plan)
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The candidates to score, what they are compared with (None: nothing), their public head start in steps; a
-        public search that `problem` lacks is made first.
+        """Return the candidates to score, what they are compared with (None: nothing), their public head start in
+        steps; a public search that `problem` lacks is made first.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
@@ -235,26 +239,26 @@ class PrivateGrid(Method):
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
-        """The mechanism that noises the number of pairs; None where the score is a mean."""
+        """Return the mechanism that noises the number of pairs; None if the score is a mean."""
         if in_pairs(problem) is None:
             return None
         _, epsilon, _ = self._parts(problem)
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
-    def _mechanisms(self, problem: Problem) -> tuple[PrivateSelection, DiscreteLaplace]:
+    def _mechanisms(self, problem: Problem) -> tuple[NoisyMax | PrivateSelection, DiscreteLaplace]:
         select, *_, score = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
-        selection = PrivateSelection(
-            steps, select, per_step, EXPONENTIAL if self._for_many(problem) else PERMUTE_AND_FLIP
-        )
-        return selection, DiscreteLaplace(steps, score, per_step)
+        laplace = DiscreteLaplace(steps, score, per_step)
+        if self._for_many(problem):
+            return PrivateSelection(steps, select, per_step, EXPONENTIAL), laplace
+        return NoisyMax(steps, select, per_step, self.n_steps(problem)), laplace
 
     def _for_many(self, problem: Problem) -> bool:
         """Whether the study is one of many editions, by its own option or by what its budget is planned for."""
-        return max(self.editions, problem.editions) >= MANY
+        return max(self.editions, problem.editions) >= MANY_EDITIONS
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
-        """The study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""
+        """Return the study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""
         share = self.score_share
         if share is None:
             share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
@@ -296,7 +300,7 @@ class GridSearch(Opaque):
 
         Where they are paired, each record's scores are compared with the public best's.
         """
-        together = models_at_once(objective, self._problem.scored_together)
+        together = models_per_pass(objective, self._problem.scored_together)
         self._trained.append(self._problem.train(self._subset[len(self._sums) + len(self._trained)]))
         left = len(self._subset) - len(self._sums) - len(self._trained)
         if left and len(self._trained) < together:
@@ -320,8 +324,11 @@ class GridSearch(Opaque):
         whole = self._method.evaluate in ("all", "tried") and len(self._subset) == len(self._problem.candidates)
         listed = {} if whole else {f"candidate {i}": at for i, at in enumerate(self._subset)}
         chosen = noise.release(self._plan.spends[0], selection, utilities, **listed)
-        place = self._subset.index(chosen.get(f"candidate {chosen['draw']}", chosen["draw"]))
+        index, lead = (chosen["draw"], None) if isinstance(chosen["draw"], int) else chosen["draw"]
+        place = self._subset.index(chosen.get(f"candidate {index}", index))
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
+        if isinstance(selection, NoisyMax) and lead is not None and self._pairing is None:
+            value["lead"] = self._lead(selection, place, lead)
         number = self._method.number(self._problem)
         value |= score_caption(
             self._problem,
@@ -331,3 +338,12 @@ class GridSearch(Opaque):
             None if number is None or self._all_pairs is None else (self._plan.spends[1], number, self._all_pairs),
         )
         return make_release(self._method, self._problem, self._plan, noise, value)
+
+    def _lead(self, selection: NoisyMax, place: int, lead: int) -> dict[str, float | None]:
+        """Return the released lead of the choice, and how much better than all others its score on these records is
+        at least, in units of the score; None if the lead is within the noise and the public head start.
+        """
+        others = np.delete(self._head_start, place)
+        surely = selection.certain_lead(lead - int(self._head_start[place]) + int(others.min()), CONFIDENCE)
+        at_least = None if surely is None else surely * self._problem.score_per_step
+        return {"value": lead * self._problem.score_per_step, "confidence": CONFIDENCE, "at_least": at_least}

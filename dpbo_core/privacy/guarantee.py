@@ -30,7 +30,7 @@ class NeighboringRelation(StrEnum):
     ROW_MOVES_BY_ONE = "row_moves_by_one"
 
 
-def whom(unit: PrivacyUnit) -> str:
+def unit_in_words(unit: PrivacyUnit) -> str:
     """Whom the guarantee protects, in plain words: "each person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
@@ -40,8 +40,8 @@ def whom(unit: PrivacyUnit) -> str:
     }[unit]
 
 
-def anyone(unit: PrivacyUnit) -> str:
-    """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
+def one_unit_in_words(unit: PrivacyUnit) -> str:
+    """Return one of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
         PrivacyUnit.PERSON: "any one person in the validation set",
@@ -138,8 +138,8 @@ CALLER_ASSUMPTIONS = {
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
-ELSEWHERE = "elsewhere"  # by another tool, whose spend was declared
-INJECTED = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
+OTHER_TOOLS_NOISE = "elsewhere"  # by another tool, whose spend was declared
+INJECTED_NOISE = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
 
 
 class Standing(StrEnum):
@@ -167,7 +167,7 @@ class Evidence:
         return self.standing is Standing.REFUTED
 
 
-NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
+NOT_PRIVATE_EVIDENCE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 
 
 @dataclass(frozen=True)
@@ -204,17 +204,18 @@ class PrivacyGuarantee:
             private = self.evidence.note
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return (
-            f"{kind}, {private}{under}, for {whom(self.unit)}{person_clause} ({self.relation.replace('_', ' ')})."
+            f"{kind}, {private}{under}, for {unit_in_words(self.unit)}{person_clause} "
+            f"({self.relation.replace('_', ' ')})."
         )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
         """This guarantee, or none (ε = ∞) where `standing` says that the noise was not the system's."""
         if standing == OPERATING_SYSTEM:
             return self
-        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)
+        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE_EVIDENCE)
 
     def to_json(self) -> dict[str, Any]:
-        """The guarantee as plain JSON, with null for an infinite ε."""
+        """Return the guarantee as plain JSON, with null for an infinite ε."""
         return {
             "epsilon": self.epsilon if self.epsilon < float("inf") else None,
             "delta": self.delta,
@@ -227,7 +228,7 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """The guarantee that `to_json` wrote.
+        """Return the guarantee that `to_json` wrote.
 
         Raises:
             ValueError, TypeError, LookupError: it is none.

@@ -10,9 +10,9 @@ def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
     """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it."""
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:
-        from dpbo_core.report.request import EvaluationQuery
+        from dpbo_core.report.comparison import query_of
 
-        parts["report"] = EvaluationQuery.of(spec, study.problem, None).plan("")
+        parts["report"] = query_of(spec, study.problem, None).plan("")
     account = paying_account(spec, ledger)
     entries = () if account is None else account.entries
     paid = any((entry.study, entry.edition) == (spec.name, spec.edition) for entry in entries)

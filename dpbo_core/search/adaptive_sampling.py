@@ -24,7 +24,7 @@ _STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any
 
 
 def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
-    """The density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
+    """Return the density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
 
     Σ clip(π − ν, …) falls in ν, linearly while the same coordinates rest at the same ends, so a Newton step from
     there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
@@ -51,21 +51,21 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """The weights exp(βs)/Σexp(βs) of scores s, (N,); Algorithm 3 multiplies them by its prior, and projects the
-    product before it draws a trial.
+    """Return the weights exp(βs)/Σexp(βs) of scores s, (N,); Algorithm 3 multiplies them by its prior, and projects
+    the product before it draws a trial.
     """
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
 class UniformSampler:
-    """Algorithm 2: every trial is drawn from the prior π₀, whatever came out before (c = C = 1)."""
+    """Algorithm 2: every trial is drawn from the prior π₀, whatever the results were before (c = C = 1)."""
 
     def __init__(self, prior: Vector) -> None:
         self._prior = prior
 
     def density(self) -> Vector:
-        """The density that every trial's candidate is drawn from, which is the prior π₀, (N,); sums to 1."""
+        """Return the density that every trial's candidate is drawn from, which is the prior π₀, (N,); sums to 1."""
         return self._prior
 
     def tell(self, index: int, quality: float) -> None:
@@ -98,7 +98,7 @@ class GaussianProcessSampler:
         self._tau, self._beta = exploration, inverse_temperature
 
     def density(self) -> Vector:
-        """The density π̃_j that the next trial's candidate is drawn from, within [c, C] times π₀, (N,)."""
+        """Return the density π̃_j that the next trial's candidate is drawn from, within [c, C] times π₀, (N,)."""
         if len(self._posterior) == 0:
             return self._prior  # Alg. 3, statement 1: π⁽⁰⁾
         s = self._posterior.mean + self._tau * self._posterior.std  # statement 6

@@ -15,7 +15,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
@@ -90,18 +90,24 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
-    """The files, score functions and estimators that a study names; nothing is opened or imported.
+    """Return the files, score functions and estimators that a study names; nothing is opened or imported.
 
     Args:
         spec: the study.
         folder: the folder that its paths are relative to.
         beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
     """
-    return References((*sources_of(spec, folder), *beside), tuple(_code_of(spec)))
+    return References((*sources_of(spec, folder), *_champion(spec, folder), *beside), tuple(_code_of(spec)))
+
+
+def _champion(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
+    """Return the folder of the saved model that a study's [evaluation] compares with; none if it names none."""
+    place = None if spec.evaluation is None else spec.evaluation.champion_folder
+    return () if place is None else (file_source(Path(folder) / place, MODEL_ROLE),)
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
+    """Yield the import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
@@ -116,7 +122,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
-    """The files that will be read as public, as they are now.
+    """Return the files that will be read as public, as they are now.
 
     Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 
@@ -135,7 +141,7 @@ def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tup
         context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))
         refuse_beside(spec, context.folder)
     public = public_sources(spec, context.folder)
-    check_public_sources((*public, *beside), context.ledger)
+    check_public_sources((*public, *_champion(spec, context.folder), *beside), context.ledger)
     return public
 
 
@@ -152,7 +158,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
         PolicyRefused: it is one.
     """
     for source in sources:
-        if source.role in (PUBLIC, MODEL):
+        if source.role in (PUBLIC_ROLE, MODEL_ROLE):
             ledger.check_public(source)
 
 

@@ -7,8 +7,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.search import USUAL_STEPS
-from dpbo_core.study.section import Name, PlainList, Section, StatedList, StatedTable, checked, limited, require
+from dpbo_core.search import DEFAULT_N_STEPS
+from dpbo_core.study.section import (
+    TUPLE_VALIDATOR,
+    Name,
+    PlainList,
+    Section,
+    StatedList,
+    StatedTable,
+    checked,
+    limited,
+    require,
+)
 
 MAX_EPSILON, MAX_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²/2, in 64 bits of 10⁻¹²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
@@ -36,14 +46,14 @@ def _check_delta(delta: float) -> None:
         0.0 <= delta < 1.0,
         f"{{key}} = {delta} is no privacy level",
         cause="δ is a probability, at least 0 and below 1",
-        remedy=SMALL_DELTA,
+        remedy=DELTA_REMEDY,
     )
 
 
-SMALL_DELTA = "choose one far below 1/(number of records), 1e-6 say"
-START = limited("start with 1.0; smaller protects more")
-Epsilon = Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
-Delta = Annotated[float, limited(SMALL_DELTA), checked(_check_delta)]
+DELTA_REMEDY = "choose one far below 1/(number of records), 1e-6 say"
+EPSILON_LIMITS = limited("start with 1.0; smaller protects more")
+Epsilon = Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
+Delta = Annotated[float, limited(DELTA_REMEDY), checked(_check_delta)]
 
 
 class PrivacySection(Section):
@@ -82,7 +92,7 @@ class BudgetSection(Section):
     """
 
     heading: ClassVar[str] = "budget"
-    epsilon: Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon, MAX_CAP))]
+    epsilon: Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon, MAX_CAP))]
     delta: Delta = 0.0
     editions: Annotated[
         int | None, limited("give the number of releases that the cap is planned for, at least 1", ge=1)
@@ -121,19 +131,19 @@ class AxisSection(Section):
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The least and largest value of a numeric axis; None where the axis lists its values."""
+        """The least and largest value of a numeric axis; None if the axis lists its values."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def condition(self) -> tuple[str, tuple[Any, ...]] | None:
-        """The axis this one depends on and the values at which it exists; None where it always does."""
+        """The axis this one depends on and the values at which it exists; None if it always does."""
         if self.when is None:
             return None
         ((parent, values),) = self.when.items()
         return parent, values if isinstance(values, tuple) else (values,)
 
 
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 
 
 class SearchSection(Section):
@@ -146,9 +156,9 @@ class SearchSection(Section):
     """
 
     heading: ClassVar[str] = "search"
-    steps: Annotated[
-        int | None, limited(f"ask for 1 to {MOST_STEPS:,} steps; 20 is usual", ge=1, le=MOST_STEPS)
-    ] = None
+    steps: Annotated[int | None, limited(f"ask for 1 to {MAX_STEPS:,} steps; 20 is usual", ge=1, le=MAX_STEPS)] = (
+        None
+    )
     acquisition: Literal["ucb", "ei"] = "ucb"
     beta: Annotated[
         float | None, limited("give a number of at least 0, or leave it out for the theoretical one", ge=0)
@@ -167,17 +177,17 @@ class SearchSection(Section):
     @property
     def n_steps(self) -> int:
         """The number of steps of the search as [search] states it, else 20, whatever the method."""
-        return self.steps or USUAL_STEPS
+        return self.steps or DEFAULT_N_STEPS
 
 
 MOST_BINS, MOST_GROUPS, MOST_SCORES, MOST_POOLED = 256, 50, 100_000, 366
 Cost = Annotated[float, limited("give two positive numbers, in one unit", gt=0)]
-THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
+THRESHOLD_PATTERN = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
     """("cost", 10.0) for "cost=10:1", a miss as ten false alarms; ("recall", 0.9) for "recall=0.9"."""
-    stated = THRESHOLD.fullmatch(text)
+    stated = THRESHOLD_PATTERN.fullmatch(text)
     cost, other, recall = (float(number or 1.0) for number in stated.groups()) if stated else (0.0, 0.0, 0.0)
     if min(cost, other, recall) <= 0.0:
         raise StudyInvalid(
@@ -185,6 +195,9 @@ def threshold_goal(text: str) -> tuple[str, float]:
             remedy="give cost=10:1 (a positive that is missed, a false alarm), or recall=0.9",
         )
     return ("cost", cost / other) if text.startswith("cost") else ("recall", recall)
+
+
+COLUMN = "column:"  # before the name of a column that holds a champion's predictions
 
 
 class EvaluationSection(Section):
@@ -199,8 +212,14 @@ class EvaluationSection(Section):
         false_positive_cost: of flagging a negative.
         false_negative_cost: of missing a positive.
         prevalence: share of positives where the model will be used; that of the records where None.
-        repair: true to mend the model's probabilities and threshold from the report, at no price.
+        repair: true to mend the model's probabilities and threshold from the report, at no cost.
         threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
+        against: the champion to compare the model with, instead of a report: the folder of a saved model, an
+            address in MLflow ("models:/readmission@champion"), or "column:NAME" of the validation file, which
+            holds another model's predictions.
+        margin: how much worse than the champion still counts as not worse, in units of the score.
+        accepts: what you answer for beside the study's own `accepts`: "public_models" of a saved champion,
+            "rowwise_predictions" of a column.
     """
 
     heading: ClassVar[str] = "evaluation"
@@ -216,9 +235,22 @@ class EvaluationSection(Section):
     prevalence: Annotated[float | None, limited("give a share between 0 and 1", gt=0, lt=1)] = None
     repair: bool | None = None
     threshold: str | None = None
+    against: str | None = None
+    margin: Cost | None = None
+    accepts: Annotated[tuple[str, ...], TUPLE_VALIDATOR] = ()
+
+    @property
+    def champion_folder(self) -> str | None:
+        """The folder of the champion, relative to the study's own; None for none, or for a column."""
+        return None if self.against is None or self.against.startswith(COLUMN) else self.against
 
     def check(self) -> None:
-        """Refuse a threshold without a repair, groups without a column, and one cost of the two."""
+        """Refuse a threshold without a repair, groups without a column, one cost of the two, a lone margin."""
+        require(
+            self.margin is None or self.against is not None,
+            "[evaluation] states a margin, and names no champion",
+            remedy='add against = "…", the model in use; or remove margin',
+        )
         if self.threshold is not None:
             threshold_goal(self.threshold)
             require(
@@ -285,7 +317,7 @@ class WatchSection(Section):
 
 
 class ObjectiveSection(Section):
-    """[objective]: the study's whole (ε, δ) is for these scores, in the place of a search of ours.
+    """[objective]: the study's whole (ε, δ) is for these scores, instead of a search of ours.
 
     Attributes:
         scores: n, how many different questions are answered.
@@ -302,7 +334,7 @@ class ObjectiveSection(Section):
 
 
 def no_epsilon() -> StudyInvalid:
-    """The error for an evaluation whose price ε is not stated."""
+    """Return the error for an evaluation whose price ε is not stated."""
     return StudyInvalid(
         "no ε is stated for the evaluation",
         cause="a report is a spend of its own, on top of [privacy]",

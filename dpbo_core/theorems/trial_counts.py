@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, getcontext
 from functools import cached_property, lru_cache
 from itertools import takewhile
 from typing import ClassVar
@@ -97,7 +97,7 @@ class TruncatedNegativeBinomial(TrialCount):
     def masses(self) -> Iterator[tuple[int, Decimal]]:
         """Yield pairs (k, Pr[K = k]) from k = 1 on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
         gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
-        mass, k = _probability_of_one(gamma, eta), 1
+        mass, k = _probability_of_one(gamma, eta, getcontext().prec), 1
         while True:
             yield k, mass
             mass = mass * (1 - gamma) * (k + eta) / (k + 1)
@@ -105,7 +105,9 @@ class TruncatedNegativeBinomial(TrialCount):
 
 
 @lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
-def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
+def _probability_of_one(
+    gamma: Decimal, eta: Decimal, _digits: int
+) -> Decimal:  # a value is of its context's digits
     return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
 
 
@@ -181,7 +183,7 @@ class Fixed(TrialCount):
 
 
 @dataclass(frozen=True)
-class Capped(TrialCount):
+class CappedCount(TrialCount):
     """min(K, n) trials count, for K of any law. Running n trials always hides the number that count, at no δ."""
 
     law: TrialCount

@@ -104,19 +104,19 @@ def check_moderate(what: str, value: float) -> None:
 
 
 def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:
-    """The point's value of a hyperparameter, or the hyperparameter's default."""
+    """Return the point's value of a hyperparameter, or the hyperparameter's default."""
     default = axes[name].default
     return float(point[name]) if name in point or default is None else default
 
 
 def n_columns(estimator: str, n_classes: int) -> int:
-    """The number K of weight columns: one for a logistic model, one a class for softmax."""
+    """Return the number K of weight columns: one for a logistic model, one a class for softmax."""
     return 1 if estimator == "logistic" else n_classes
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial M_λ, calibrated: its private training (None where models are public), and its quality's noise."""
+    """One trial M_λ, calibrated: its private training (None if models are public), and its quality's noise."""
 
     training: PrivateTraining | None
     score: DiscreteLaplace | DiscreteGaussian
@@ -143,7 +143,7 @@ class TrialFacts:
 
     Attributes:
         estimator: the model's name.
-        n_records: of the training set; None where it is public.
+        n_records: of the training set; None if it is public.
         record_steps: most that one person moves the exact sum of scores.
         score_per_step: mean score per integer step of that sum.
         score_share: s; 1 where people are disjoint.
@@ -169,11 +169,11 @@ class TrialFacts:
         return self.score_share == 1.0
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """The Laplace mechanism that makes a trial's score ε-DP."""
+        """Return the Laplace mechanism that makes a trial's score ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """The Gaussian mechanism that makes a trial's score ρ-zCDP."""
+        """Return the Gaussian mechanism that makes a trial's score ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
@@ -188,7 +188,7 @@ def pure_trial(make: Callable[[float], PrivateTraining], cost: float, facts: Tri
 def with_score(
     training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian, facts: TrialFacts
 ) -> Trial:
-    """A trial from a training and its score's mechanism, which compose; disjoint sets have a cost each."""
+    """Return a trial from a training and its score's mechanism, which compose; disjoint sets have a cost each."""
     if isinstance(score, DiscreteLaplace):
         cost = TrialCost(RenyiCurve(epsilon=from_units(score.epsilon_units)))
     else:
@@ -200,7 +200,7 @@ def with_score(
 
 
 def largest(price: Callable[[float], float], epsilon: float) -> float | None:
-    """The largest cost up to 1e4 whose `price` is at most ε, within 10⁻⁷ of it; None if not even 1e-7 is.
+    """Return the largest cost up to 1e4 whose `price` is at most ε, within 10⁻⁷ of it; None if not even 1e-7 is.
 
     What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
     """
@@ -216,7 +216,7 @@ def largest(price: Callable[[float], float], epsilon: float) -> float | None:
 
 
 def within(price: float, epsilon: float) -> bool:
-    """Whether a price, rounded up to the ledger's units, is at most ε."""
+    """Return whether a price, rounded up to the ledger's units, is at most ε."""
     return math.isfinite(price) and spent_units(price) <= allowed_units(epsilon)
 
 
@@ -269,7 +269,7 @@ class Base:
     Attributes:
         name: in a study.
         trial: its pricing: from the cost of one trial and the public facts to the trial; more always costs more.
-        axes: the hyperparameters it understands; None where only its own code can judge them.
+        axes: the hyperparameters it understands; None if only its own code can judge them.
         pure: whether all its trials are pure ε-DP.
         private: whether it is for a sensitive training set; else for a public one.
         models: the estimators it can train; empty for any.
@@ -314,7 +314,7 @@ class Base:
         return min(range(len(points)), key=lambda index: distance(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
-        """The public numbers that the price of a trial (a training and its noisy score) depends on."""
+        """Return the public numbers that the price of a trial (a training and its noisy score) depends on."""
         points, axes = problem.candidates.points, self.axes or {}
         return TrialFacts(
             estimator=problem.model.estimator,

@@ -34,7 +34,7 @@ from dpbo.features.private_training.hypo_search import (
 )
 from dpbo.features.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import try_out
+from dpbo_core.mechanisms.noise import rehearse_draws
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, Method, Outlook
@@ -42,14 +42,14 @@ from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_s
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
-from dpbo_core.privacy.certified import RECORDS, CertificateRules
+from dpbo_core.privacy.certified import RECORD_UNITS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD
 from dpbo_core.theorems.selection_price import pure_selection_epsilon
-from dpbo_core.theorems.trial_counts import Capped
+from dpbo_core.theorems.trial_counts import CappedCount
 from dpbo_core.theorems.wang_2023 import Calibration
 
 SELECTION_EVIDENCE = Evidence(
@@ -175,7 +175,7 @@ class DpHypo(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """Variants that train privately, first what should lose less; none where the training set is public."""
+        """Variants that train privately, first what should lose less; none if the training set is public."""
         if problem.training is None:
             return ()
         private = [base for base in BASES.values() if base.private]
@@ -215,7 +215,7 @@ class DpHypo(Method):
         )
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's one noise draw with its mechanism: the whole selection among trials."""
+        """Return the plan's one noise draw with its mechanism: the whole selection among trials."""
         _, mechanism = self._calibrated(problem)
         return ((mechanism.spend("best trial"), mechanism),)
 
@@ -224,7 +224,7 @@ class DpHypo(Method):
         """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
         base_named(options["base"])
-        units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
+        units = (PrivacyUnit.TRAINING_RECORD, *RECORD_UNITS)
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -237,9 +237,9 @@ class DpHypo(Method):
         return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         trial, mechanism = self._calibrated(problem)
-        try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
+        rehearse_draws([(trial.score.spend("quality"), trial.score)])  # each trial draws it again
         prior = informed(self.prior, problem)
         only = self._only(problem, prior) if self.trains_once else None
         trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)
@@ -309,7 +309,7 @@ class DpHypo(Method):
         cap = math.ceil(HIDDEN_RUNS * problem.search.n_steps) if hidden else None
         terms = Terms(
             self.base,
-            law if cap is None else Capped(law, cap),
+            law if cap is None else CappedCount(law, cap),
             lower,
             upper,
             from_units(epsilon_units),

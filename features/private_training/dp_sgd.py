@@ -48,7 +48,7 @@ from dpbo_core.theorems.sampled_gaussian import discrete_replace_one_renyi
 
 AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(5.0, integer=True)}
 ORDERS = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, *(float(k) for k in (5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128)))
-MOST_WEIGHTS = 2.0**40  # more than memory holds
+MAX_WEIGHTS = 2.0**40  # more than memory holds
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class DpSgd:
         return TrialCost(_renyi_curve(self.noise_multiplier, self.rate, T), sampled=sampled)
 
     def steps(self, epochs: float) -> int:
-        """The number T of noisy gradient steps in so many passes over the data."""
+        """Return the number T of noisy gradient steps in so many passes over the data."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -86,7 +86,7 @@ class DpSgd:
         return DiscreteGaussianVector(sensitivity, rho, size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model after T noised steps from W = 0, each on its own sample of records."""
+        """Return the model after T noised steps from W = 0, each on its own sample of records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, epochs = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
@@ -107,7 +107,7 @@ def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
             rate=rate,
             noise_multiplier=sigma,
             sensitivity=STEPS,
-            coordinates=MOST_WEIGHTS,
+            coordinates=MAX_WEIGHTS,
             tau=VECTOR_TAU,
         )
 
@@ -115,7 +115,7 @@ def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
 
 
 def _trial(cost: float, facts: TrialFacts) -> Trial:
-    """The trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
+    """Return the trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
     if facts.n_records is None:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]

@@ -78,7 +78,7 @@ class NoisyGradientDescent:
         return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model after `point`'s number T of epochs from W = 0, each one noised step on all records."""
+        """Return the model after `point`'s number T of epochs from W = 0, each one noised step on all records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, T = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))

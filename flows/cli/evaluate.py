@@ -2,12 +2,14 @@
 
 import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_report
+from dpbo.flows.champion import ADDRESSES, local_champion
+from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_registered, print_report
 from dpbo.flows.cli.running import account_after, flows_here, mlflow_lookup, own_ledger, prefect_failed
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
@@ -15,49 +17,71 @@ from dpbo.flows.cli.words import Anyway, Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo.flows.stores import Stores
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
-from dpbo_core.report import KIND
-from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
-from dpbo_core.report.request import saved
+from dpbo_core.report import COMPARISON, KIND
+from dpbo_core.report.comparison import OpenComparison
+from dpbo_core.report.evaluation import (
+    EvaluationPlan,
+    check_evaluation,
+    compares,
+    plan_evaluation,
+    recorded_report,
+)
+from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.run import Run
+from dpbo_core.study.sections import COLUMN
 
 
 def evaluate(
     study: Study,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+        float | None, typer.Option(help="ε of the report; replaces the study's [evaluation].")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+        typer.Option(metavar="FILE", help="Evaluate a saved public model instead: its folder, or an MLflow model."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend its probabilities and threshold from the report, at no price.")
+        bool, typer.Option("--repair", help="Recalibrate the model from the report; costs no further ε.")
     ] = False,
     threshold: Annotated[
-        str | None, typer.Option(help="With --repair: cost=10:1 (a miss, a false alarm) or recall=0.9.")
+        str | None, typer.Option(help="With --repair: cost=10:1 (a miss costs ten false alarms) or recall=0.9.")
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Compare with this champion instead: a saved model's folder, models:/NAME@ALIAS, or column:NAME.",
+        ),
+    ] = None,
+    register: Annotated[
+        bool, typer.Option("--register", help="With --against: make the model MLflow's champion if it is better.")
+    ] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+        bool, typer.Option("--plan", help="Show the price and the expected accuracy; charges nothing.")
     ] = False,
     anyway: Anyway = False,
 ) -> None:
-    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
+    asked = Comparison(against, register)
     if plan:
-        expected = planned(study, epsilon=epsilon, model=model)
-        print_result(lambda: expected_json(expected), lambda: print_expected(expected))
+        plan_of(study, asked, epsilon=epsilon, model=model)
         return
     mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
-    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend, anyway=anyway)
+    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend, comparison=asked, anyway=anyway)
 
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:
-        print_next(print_report(result, tracked, account))
+        document = print_report(result, tracked, account)
+        if tracked is not None and tracked.model_uri:
+            print_registered(tracked.model_uri)
+        print_next(document)
 
     print_result(lambda: evaluated_json(result, tracked), screen)
 
@@ -68,6 +92,7 @@ def run(
     epsilon: float | None = None,
     model: Path | None = None,
     mend: EvaluationSection | None = None,
+    comparison: "Comparison | None" = None,
     anyway: bool = False,
 ) -> tuple[Evaluated, Account]:
     """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
@@ -79,25 +104,77 @@ def run(
     if mend is not None:
         section = (study.evaluation or mend).replace(repair=True)
         study = study.replace(evaluation=section.replace(threshold=mend.threshold or section.threshold))
+    register = comparison is not None and comparison.register
+    study = study if comparison is None else comparison.of(study, folder)
     quiet_environment()
-    run = Run.of(study, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE), *saved(model))
-    replay = reported(run, epsilon=epsilon, model=model)
-    if replay is not None:
-        return replay
-    check_evaluation(run, model=model, epsilon=epsilon)
-    before, named_model = _report_ids(run), None if model is None else str(model)
-    try:
-        with flows_here(study.name):
-            from dpbo.flows.evaluate import evaluate_run
+    with local_champion(study) as study:
+        context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
+        run = Run.of(study, context, *unsaved_cost(model))
+        replay = None if register else reported(run, epsilon=epsilon, model=model)
+        if replay is not None:
+            return replay
+        check_evaluation(run, model=model, epsilon=epsilon)
+        before, named_model = _report_ids(run), None if model is None else str(model)
+        try:
+            with flows_here(study.name):
+                from dpbo.flows.evaluate import evaluate_run
 
-            evaluated = evaluate_run(run, epsilon=epsilon, model=named_model)
-    except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
-        raise prefect_failed(error, _recorded(run, before)) from None
+                evaluated = evaluate_run(run, epsilon=epsilon, model=named_model, register=register)
+        except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
+            raise prefect_failed(error, _recorded(run, before)) from None
     return evaluated, account_after(study, evaluated.warnings)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """What the command line says of a comparison, instead of the study's [evaluation]."""
+
+    against: str | None = None
+    register: bool = False
+
+    def of(self, study: StudySpec, folder: str) -> StudySpec:
+        """Return the study with this in its [evaluation]; a folder is relative to where the command runs."""
+        section, named = study.evaluation or EvaluationSection(), self.against
+        if named is not None and not named.startswith((COLUMN, *ADDRESSES)):
+            named = os.path.relpath(named, folder)
+        against = named or section.against
+        if against is None:
+            if self.register:
+                raise StudyInvalid(
+                    "there is no champion to compare with", remedy="add --against, or against to [evaluation]"
+                )
+            return study
+        return study.replace(evaluation=section.replace(against=against))
+
+
+def plan_of(path: Path, comparison: Comparison, *, epsilon: float | None, model: Path | None) -> None:
+    """Print what an evaluation or a comparison costs and what to expect of it. Charges nothing."""
+    study, folder = _read(path, model)
+    with local_champion(comparison.of(study, folder)) as study:
+        if not compares(study):
+            expected = planned(path, epsilon=epsilon, model=model)
+            print_result(lambda: expected_json(expected), lambda: print_expected(expected))
+            return
+        context = QueryContext(PrivacyLedger(Stores().ledger), folder)
+        opened = OpenComparison.of(Run.of(study, context, *unsaved_cost(model)), model, epsilon)
+        print_result(opened.expected_json, lambda: print_power(opened))
+
+
+def print_power(opened: OpenComparison) -> None:
+    """Print the price of a comparison and the least difference that it can show."""
+    screen, expected = Screen(), opened.expected_json()
+    screen.say("Nothing was charged, and no sensitive record was read.\n")
+    screen.facts(
+        [
+            ("can show", named(opened.power_in_words)),
+            ("guarantee", named(opened.query.plan.guarantee.in_words())),
+            ("noise", f"1 draw of two sums; {named(expected['spends'][0]['mechanism'])}"),
+        ]
+    )
+
+
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """An evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
+    """Return an evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -126,7 +203,8 @@ def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[Stud
 
 
 def _report_ids(run: Run) -> set[str]:
-    editions = run.ledger.editions(f"{run.spec.name}/{KIND}", dataset=run.spec.privacy.dataset)
+    kind = COMPARISON if compares(run.spec) else KIND
+    editions = run.ledger.editions(f"{run.spec.name}/{kind}", dataset=run.spec.privacy.dataset)
     return {item.release_id for item in editions if item.release is not None}
 
 
@@ -165,7 +243,7 @@ def print_expected(plan: EvaluationPlan) -> None:
 
 
 def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
-    """An evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
+    """Return an evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
     expected = plan.expected
     return {
         "guarantee": plan.price.guarantee.to_json(),

@@ -21,7 +21,7 @@ def check_public_here(sources: Iterable[Source]) -> None:
 
 
 def study_of_one_run(path: Path, *, anyway: bool = False, read: StudySpec | None = None) -> StudySpec:
-    """The study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
+    """Return the study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
 
     `read` is that study where it was read already.
     """

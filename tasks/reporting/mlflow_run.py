@@ -22,16 +22,16 @@ from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.report_document import is_report
-from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
+from dpbo.tasks.reporting.study_series import KIND, PARENT_TAG, STUDY, extend, series_of
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
-from dpbo_core.report import KIND as EVALUATION
+from dpbo_core.report import BETTER, COMPARED
 from dpbo_core.study.final_training import FinalModel, model_is_public
 
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
-AT_ONCE = 100  # parameters that MLflow takes in one request
+MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
 MAIN_PICTURES = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
 
@@ -80,8 +80,8 @@ def _logged(
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         described = params(release)
-        for start in range(0, len(described), AT_ONCE):
-            store.client.log_batch(run_id, params=described[start : start + AT_ONCE])
+        for start in range(0, len(described), MAX_PARAMETERS_PER_REQUEST):
+            store.client.log_batch(run_id, params=described[start : start + MAX_PARAMETERS_PER_REQUEST])
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
@@ -108,6 +108,23 @@ def log_repaired(
         store.put(run_id, picture, "plots")
         if model is not None:
             put_repaired(store, run_id, release, repair, model, Path(scratch))
+
+
+def log_comparison(comparison: Release, tuned: Release, tracking_uri: str, *, registers: bool) -> str:
+    """Put a comparison's picture on the run of the challenger's release; with `registers` register its model under
+    the alias `champion` if it is better: the version's address, else "".
+    """
+    from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
+
+    place = find_release(tuned, tracking_uri)
+    if place is None:
+        return ""
+    store = open_store(tracking_uri)
+    with publishing(tracking_uri), TemporaryDirectory() as scratch:
+        draw_evaluation(comparison).savefig(picture := Path(scratch) / "against_champion.png", dpi=150)
+        store.put(place.run_id, picture, "plots")
+        better = comparison.value[COMPARED]["verdict"] == BETTER
+        return register(store, place.run_id, tuned) if registers and better else ""
 
 
 def _put_all(
@@ -152,11 +169,11 @@ def _runs(store: Store, experiment: str, release: Release) -> list[Any]:
 
 def _start(store: Store, experiment: str, release: Release) -> str:
     guarantee = release.guarantee
-    kind = EVALUATION if is_report(release) else "edition"
-    study = release.study.removesuffix(f"/{EVALUATION}")
+    kind = release.method if is_report(release) else "edition"
+    study = release.study.removesuffix(f"/{release.method}")
     tags = own_tags() | {
         RELEASE_TAG: release.release_id,
-        PARENT: series_of(store, experiment, study, release.dataset),
+        PARENT_TAG: series_of(store, experiment, study, release.dataset),
         KIND: kind,
         STUDY: study,
         "dpbo.edition": release.edition,
@@ -175,7 +192,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
 def run_note(
     release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
 ) -> str:
-    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
+    """Return the Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
     document = release_document(release, budget=account_line(account, study=release.study), model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)

@@ -10,7 +10,8 @@ from dpbo_core.errors import BudgetExceeded, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.mechanisms.exponential import EXPONENTIAL, PERMUTE_AND_FLIP
+from dpbo_core.mechanisms.exponential import EXPONENTIAL
+from dpbo_core.mechanisms.noisy_max import NOISY_MAX
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import plan_study, resolve
@@ -38,8 +39,8 @@ def test_a_schedule_chooses_by_what_its_cap_holds(tables, method):
     """At ε = 1 five editions fit, too few to choose otherwise; at 0.3 many."""
     rare, often = (edition_at(study(tables, method=method, epsilon=e), NOON) for e in (1.0, 0.3))
     assert (rare.budget.editions, often.budget.editions) == (5, 57)
-    assert (choice_of(rare), choice_of(often)) == (PERMUTE_AND_FLIP, EXPONENTIAL)
-    assert choice_of(study(tables, method=method)) == PERMUTE_AND_FLIP  # by hand it is the only one
+    assert (choice_of(rare), choice_of(often)) == (NOISY_MAX, EXPONENTIAL)
+    assert choice_of(study(tables, method=method)) == NOISY_MAX  # by hand it is the only one
     assert "exponential mechanism" in resolve(often).plan.guarantee.evidence.note
 
 
@@ -70,7 +71,7 @@ def test_a_dataset_of_its_own_for_every_edition_is_planned_for_one(tables):
 def test_what_is_said_is_believed_and_makes_no_other_study(tables):
     plain, few, many = study(tables), study(tables, editions=2), study(tables, editions=12)
     assert edition_at(few, NOON).budget.editions == 2
-    assert (choice_of(few), choice_of(many)) == (PERMUTE_AND_FLIP, EXPONENTIAL)
+    assert (choice_of(few), choice_of(many)) == (NOISY_MAX, EXPONENTIAL)
     assert len({study_fingerprint(spec, "t") for spec in (plain, few, many)}) == 1
     assert StudySpec.from_dict(many.to_dict()) == many
     with pytest.raises(StudyInvalid, match=r"budget.editions = 0"):

@@ -17,6 +17,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.gaussian_rows import GaussianRows
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise, standing_of
+from dpbo_core.mechanisms.noisy_max import NoisyMax
 from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.sensitive import Sensitive
@@ -183,6 +184,104 @@ def test_selection_keeps_its_promise_exactly(kind):
     assert worst_rho <= spend.rho * (1 + 1e-9)
 
 
+def exact_lead_law(utilities, ratio):
+    """Pr[index i, lead G] as a function, exactly, for geometric noise of this ratio: no cut.
+
+    Σ_{x ≥ x₀} of Pr[v_i = x + G]·Pr[others' largest = x], the latter a product of distribution functions, which is
+    a polynomial in ratio^x beyond the largest utility: the tail is a geometric series for every subset.
+    """
+
+    def below(j, i, x):  # Pr[v_j + [j < i] ≤ x]
+        reach = x - utilities[j] - (j < i)
+        return 1.0 - ratio ** (reach + 1) if reach >= 0 else 0.0
+
+    def chance(i, lead):
+        others = [j for j in range(len(utilities)) if j != i]
+        start, total = utilities[i] - lead, 0.0
+        for x in range(start, max(utilities) + 2):
+            largest = math.prod(below(j, i, x) for j in others) - math.prod(below(j, i, x - 1) for j in others)
+            total += (1.0 - ratio) * ratio ** (x - start) * largest
+        first = max(start, max(utilities) + 2)
+        for size in range(1, len(others) + 1):
+            for subset in itertools.combinations(others, size):
+                power = sum(1 - utilities[j] - (j < i) for j in subset)
+                at_first = (-1) ** size * ratio ** (power + size * first) * (1.0 - ratio**-size)
+                total += (1.0 - ratio) * ratio ** (first - start) * at_first / (1.0 - ratio ** (size + 1))
+        return total
+
+    return chance
+
+
+def lead_law_without_ties(utilities, ratio):
+    """The law of the wrong lead, v_i − max v_j, by enumeration of noises below 40."""
+    noises = np.array(list(itertools.product(range(40), repeat=3)))
+    noisy, chances = noises + np.array(utilities), (1.0 - ratio) ** 3 * ratio ** noises.sum(axis=1)
+    winners, ranked = noisy.argmax(axis=1), np.sort(noisy, axis=1)
+    leads = ranked[:, 2] - ranked[:, 1]
+    return lambda i, lead: float(chances[(winners == i) & (leads == lead)].sum())
+
+
+def worst_lead_loss(utilities, moves, ratio, law=exact_lead_law):
+    """The largest loss of any (index, lead) between `utilities` and themselves plus each of `moves`."""
+    here, worst = law(utilities, ratio), 0.0
+    for move in moves:
+        there = law(tuple(np.add(utilities, move).tolist()), ratio)
+        for i, lead in itertools.product(range(len(utilities)), range(8)):
+            p, q = here(i, lead), there(i, lead)
+            if p > 0.0 or q > 0.0:
+                worst = max(worst, abs(math.log(p / q)))
+    return worst
+
+
+def test_a_lead_is_free_and_wrong_ties_are_not():
+    """By the exact law of (index, lead), for every move of up to 4 utilities by at most Δ, either way: loss ≤ ε."""
+    for n, values, sensitivity in ((2, range(4), 2), (3, range(3), 1), (4, range(2), 1)):
+        mechanism = NoisyMax(sensitivity, ONE, 1.0, n)
+        ratio, moves = (
+            math.exp(-1.0 / mechanism.scale),
+            list(itertools.product((-sensitivity, sensitivity), repeat=n)),
+        )
+        worst = max(worst_lead_loss(base, moves, ratio) for base in itertools.product(values, repeat=n))
+        assert 0.9 < worst <= 1.0 + 1e-9
+    at_two = math.exp(-1.0)  # ε = 2
+    assert worst_lead_loss((0, 0, 0), [(1, -1, -1)], at_two) <= 2.0 + 1e-9
+    assert worst_lead_loss((0, 0, 0), [(1, -1, -1)], at_two, lead_law_without_ties) > 3.9
+
+
+def test_the_noisy_maximum_has_its_law_and_draws_its_noise_beforehand():
+    """The index and the lead jointly, beside the exact law; with the wrong ties the law would be noticed."""
+    utilities, n = (1, 2, 2), 2000
+    mechanism = NoisyMax(1, ONE, 1.0, 3)
+    ratio, value = math.exp(-1.0 / mechanism.scale), Sensitive(np.array(utilities))
+    found = Counter(mechanism.prepare(mechanism.spend("x"), SYSTEM)(value) for _ in range(n))
+    outcomes = list(itertools.product(range(3), range(8)))
+    for made, likely in ((exact_lead_law, True), (lead_law_without_ties, False)):
+        law = made(utilities, ratio)
+        p = chi_square([found[each] for each in outcomes], [law(*each) for each in outcomes], n)
+        assert (p > 1e-9) == likely
+    watch = Watch()
+    assert mechanism.prepare(mechanism.spend("x"), watch)
+    assert len(watch.drawn) >= 1  # before a utility is known
+    alone = NoisyMax(1, ONE, 1.0, 1)
+    assert alone.prepare(alone.spend("x"), SYSTEM)(Sensitive(np.array([7]))) == (0, None)
+
+
+def test_what_a_lead_says_is_wrong_at_most_as_often_as_it_admits():
+    """Of the exact law: Pr[the lead claims a margin that is not there] ≤ 5%, whatever the utilities."""
+    mechanism = NoisyMax(1, 2 * ONE, 1.0, 3)
+    ratio = math.exp(-1.0 / mechanism.scale)
+    for utilities in ((0, 0, 0), (0, 1, 0), (2, 0, 1), (0, 4, 1), (7, 0, 0)):
+        law, wrong = exact_lead_law(utilities, ratio), 0.0
+        for i in range(3):
+            margin = utilities[i] - max(u for j, u in enumerate(utilities) if j != i)
+            claims = [(lead, mechanism.certain_lead(lead, 0.95)) for lead in range(60)]
+            wrong += sum(law(i, lead) for lead, claim in claims if claim is not None and claim > margin)
+        assert wrong <= 0.05
+    assert mechanism.certain_lead(3, 0.95) == 0
+    assert mechanism.certain_lead(2, 0.95) is None
+    assert mechanism.certain_lead(9, 0.95) == 6
+
+
 def test_what_opendp_charges_for_a_choice_covers_the_law_that_it_draws():
     """Version 0.15.1 drew permute-and-flip under zCDP at ε²/8 (opendp #2911), a quarter of its ε²/2.
 
@@ -210,6 +309,7 @@ def test_calibration_never_costs_more_than_planned(units, sensitivity):
         lambda: (DiscreteGaussian(sensitivity, units, 1.0), 0),
         lambda: (PrivateSelection(sensitivity, units, 1.0, "permute-and-flip"), np.array([1, 2])),
         lambda: (PrivateSelection(sensitivity, units, 1.0, "exponential mechanism"), np.array([1, 2])),
+        lambda: (NoisyMax(sensitivity, units, 1.0, 2), np.array([1, 2])),
     )
     for make in makers:
         try:
@@ -229,6 +329,7 @@ def test_a_planted_miscalibration_is_refused_before_drawing():
         (DiscreteGaussian(2, ONE, 1.0), 0),
         (PrivateSelection(2, ONE, 1.0, "permute-and-flip"), np.array([1, 2])),
         (PrivateSelection(2, ONE, 1.0, "exponential mechanism"), np.array([1, 2])),
+        (NoisyMax(2, ONE, 1.0, 2), np.array([1, 2])),
         (GaussianRows(3.0, ONE, 1.0, (2, 2)), np.zeros((2, 2), np.int64)),
     ):
         cheap = mechanism.spend("x")
@@ -250,9 +351,9 @@ def test_a_query_that_is_no_exact_integer_is_refused_without_being_named(bad):
     "bad", [np.array([1.0, 2.0]), np.array([], dtype=np.int64), np.array([[1]]), np.array([2**63 - 1, 0])]
 )
 def test_utilities_that_are_no_exact_integers_are_refused(bad):
-    mechanism = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
-    with pytest.raises(MechanismRefused):
-        mechanism.prepare(mechanism.spend("x"), SYSTEM)(Sensitive(bad))
+    for mechanism in (PrivateSelection(1, ONE, 1.0, "permute-and-flip"), NoisyMax(1, ONE, 1.0, 2)):
+        with pytest.raises(MechanismRefused):
+            mechanism.prepare(mechanism.spend("x"), SYSTEM)(Sensitive(bad))
 
 
 @pytest.mark.parametrize("sensitivity", [0, -1, 1.0, math.nan, math.inf])
@@ -305,7 +406,7 @@ def test_noise_is_drawn_precomputed_and_a_choice_takes_whole_pauses(monkeypatch)
     assert len(watch.drawn) == 1  # before any value
     noise.release(spend, additive, Sensitive(2**30))
     assert len(watch.drawn) == 1
-    monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 0.05)
+    monkeypatch.setattr("dpbo_core.mechanisms.exponential.SELECTION_PAUSE_S", 0.05)
     choice = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     for working in (0.0, 0.013, 0.049, 0.061):  # seconds that the choice itself takes
         clock = Clock(working)

@@ -311,6 +311,33 @@ def test_the_grid_splits_its_budget_exactly():
     assert select.noise_scale == pytest.approx(2 / 50 / 0.49)
 
 
+def test_the_grid_says_how_far_its_choice_leads():
+    """Without noise the lead is the exact one; what it supports is less by the noise and the public head start."""
+    world = problem(epsilon=40.0)
+    table = smooth_table(world, best=4)
+    first, second = sorted((table.evaluate(world.train(i)).expose() for i in range(12)), reverse=True)[:2]
+    plain, based = VARIANTS["grid"], VARIANTS["grid from a base measure"]
+    lead = run(plain, world, table, quiet()).value["lead"]
+    selection = dict(plain.draws(world))[plain.plan(world).spends[0]]
+    assert lead["value"] == pytest.approx((first - second) * world.score_per_step)
+    surely = math.floor(first - second - math.log(20) * selection.scale) * world.score_per_step
+    assert lead["at_least"] == pytest.approx(max(surely, 0.0), abs=2 * world.score_per_step)
+    noise = run(plain, replace(world, epsilon=0.1), table, quiet()).value["lead"]
+    assert noise["at_least"] is None
+    shifted = run(based, world, table, quiet()).value["lead"]
+    _, _, start = based.subset(world)
+    utilities = np.array([table.evaluate(world.train(i)).expose() for i in range(12)]) + start
+    best = int(np.argmax(utilities))
+    given = int(start[best] - np.delete(start, best).min())  # by the public scores, which the lead does not count
+    surely = int(np.sort(utilities)[-1] - np.sort(utilities)[-2] - given) - math.ceil(
+        math.log(20) * selection.scale
+    )
+    assert given > 0
+    assert shifted["at_least"] == (None if surely < 0 else pytest.approx(surely * world.score_per_step))
+    assert shifted["value"] > math.log(20) * selection.scale * world.score_per_step
+    assert "lead" not in run(VARIANTS["grid for twelve editions"], world, table, quiet()).value
+
+
 def test_published_calibration_is_marked_refuted():
     plan = Lipschitz(calibration="published").plan(problem())
     assert plan.guarantee.evidence.refuted

@@ -66,6 +66,8 @@ def test_the_released_auc_is_scikit_learns(url, name):
     found = fit(search(url, inner, space, scoring="roc_auc"))
     exact = roc_auc_score(Y[1::2], value(found.best_estimator_, X[1::2]))
     assert found.best_score_ == pytest.approx(exact, abs=NEAR)
+    low, high = found.best_score_interval_
+    assert 0.0 <= low <= found.best_score_ <= high <= 1.0
     assert found.release_.facts["counts"] == "pairs"
     assert found.release_.facts["public_share"] == pytest.approx(Y[0::2].mean())
     P = int(Y[1::2].sum())

@@ -69,6 +69,31 @@ def selection_chances(mechanism, query, scale):
     return [w / mpmath.fsum(weights) for w in weights]
 
 
+def lead_chance(ratio, utilities, outcome):
+    """Pr[index, lead] of the noisy maximum, exactly: Σ over x of Pr[others' largest = x]·ρ^(x − x₀), x ≥ x₀.
+
+    Beyond the largest utility that distribution function is a product of 1 − ρ^(x − s + 1), so that the sum is one
+    of geometric series, a series for each subset.
+    """
+    i, lead = outcome
+    starts = sorted(u + (j < i) for j, u in enumerate(utilities) if j != i)
+    at = utilities[i] - lead
+
+    def upto(x):  # Pr[others' largest ≤ x]
+        return mpmath.fprod(1 - ratio ** (x - s + 1) for s in starts) if x >= starts[-1] else mpmath.mpf(0)
+
+    first = max(at, starts[-1])
+    total = -upto(
+        at - 1
+    )  # Σ_{x ≥ at} ρ^(x − at)·(F(x) − F(x − 1)) = −F(at − 1) + (1 − ρ)·Σ_{x ≥ at} ρ^(x − at)·F(x)
+    for chosen in range(2 ** len(starts)):
+        subset = [s for place, s in enumerate(starts) if chosen >> place & 1]
+        power = mpmath.fsum(first - s + 1 for s in subset)
+        term = (-1) ** len(subset) * ratio ** (power + first - at) / (1 - ratio ** (len(subset) + 1))
+        total += (1 - ratio) * term
+    return (1 - ratio) * total
+
+
 def cost(one, other):
     """(pure loss at this output, ρ of this step) of one draw, exactly; a Gaussian has no pure loss."""
     moved = abs(one.query[0] - other.query[0])
@@ -77,6 +102,10 @@ def cost(one, other):
     if one.mechanism == "discrete Laplace":
         loss = Fraction(abs(one.output - other.query[0]) - abs(one.output - one.query[0])) / Fraction(one.scale)
         return abs(loss), None
+    if one.mechanism == "noisy maximum with its lead":
+        ratio = mpmath.exp(-1 / mpmath.mpf(one.scale))
+        p, q = (lead_chance(ratio, draw.query, one.output) for draw in (one, other))
+        return abs(mpmath.log(p / q)), None
     p, q = (selection_chances(draw.mechanism, draw.query, draw.scale)[one.output] for draw in (one, other))
     return abs(mpmath.log(p / q)), None
 

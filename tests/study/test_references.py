@@ -7,11 +7,11 @@ import pytest
 
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source, grants
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, grants
 from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.preconditions import references_of
 from dpbo_core.study.section import Section
-from dpbo_core.study.spec import KINDS
+from dpbo_core.study.spec import DATA_KINDS
 
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
 NAMES_NOTHING = {
@@ -44,7 +44,7 @@ NAMES_NOTHING = {
     *("metrics", "choice", "metric", "threshold"),
 }
 NAMED = {"training", "validation", "predictions", "public", "estimator", "score", "options"}
-NAMED |= {"table"}  # of a look, which hands it in
+NAMED |= {"table", "against"}  # of a look, which hands it in; of a comparison
 
 
 def texts_of(section: type) -> set[str]:
@@ -55,7 +55,7 @@ def texts_of(section: type) -> set[str]:
             kinds = parts(hint)
             found |= {name} if {str, Any} & kinds else set()
             for kind in (kind for kind in kinds if isinstance(kind, type)):
-                each = KINDS if kind is DataSection else (kind,)
+                each = DATA_KINDS if kind is DataSection else (kind,)
                 found |= set().union(*(texts_of(one) for one in each if issubclass(one, Section)))
     return found
 
@@ -93,6 +93,7 @@ CLASS = "sklearn.linear_model.LogisticRegression"
         ("model", "estimator", "canary:net", "canary:net"),
         ("model", "score", "canary.score", "canary.score"),
         ("method", "algorithm", "canary.train", "canary.train"),
+        ("evaluation", "against", "CANARY", "CANARY"),
     ],
 )
 def test_it_is_in_the_list(tables, here, section, key, value, named):
@@ -127,7 +128,7 @@ GRANTED = (
     (table("postgresql://h/d#public.t"), table("postgresql://other/d#public.t"), False),
     (Source("file", "/d/v-{date}.csv"), Source("file", "/d/v-2026-11-22.csv"), True),
     (Source("file", "/d/part.parquet"), Source("file", "/d"), False),
-    (Source("file", "/d/v.csv"), Source("file", "/d/v.csv", PUBLIC), False),
+    (Source("file", "/d/v.csv"), Source("file", "/d/v.csv", PUBLIC_ROLE), False),
 )
 
 
@@ -148,8 +149,8 @@ def test_a_ledger_lists_what_was_allowed(here, tables):
 
     ledger.set_budget(opening_cap(StudySpec.from_dict(tables)), a_day=0.5)
     (dataset,) = (account.budget.dataset for account in ledger.accounts())
-    assert ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
-    assert not ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
+    assert ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC_ROLE))
+    assert not ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC_ROLE))
     assert ledger.allow_code(dataset, Code("estimator", "ours.models:net"))
     approvals = ledger.accounts()[0]
     assert approvals.readable == (str(here.resolve() / "t.csv"),)

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import tomllib
+import warnings
 
 import pytest
 import tomli_w
@@ -130,6 +131,16 @@ def test_what_cannot_be_is_a_letter(tables):
         assert caught.value.exit_code == 2
         assert "\n" not in str(caught.value), line
         assert caught.value.__cause__ is caught.value.__context__ is None, line
+
+
+def test_a_study_with_listed_values_is_serialized_without_a_warning(tables):
+    """Prefect serializes the study as a flow's parameter, and a warning would stand on the user's screen."""
+    tables["model"] |= {"estimator": "sklearn.svm.SVC", "params": {"C": 2.0}, "score": "accuracy"}
+    tables["space"] = {"C": {"values": [1.0, 2.0], "when": {"kernel": ["rbf"]}}, "kernel": {"values": ["rbf"]}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spec = StudySpec.from_dict(tables).model_dump(mode="json")
+    assert spec["space"]["C"]["values"] == [1.0, 2.0]
 
 
 def test_a_changed_section_is_checked_as_a_new_one(tables):

@@ -48,9 +48,9 @@ def intrusion_row(team):
     from test_dp_hypo import study
 
     from dpbo.flows.workers.scorers import workers
-    from dpbo.flows.workers.standing_cluster import ADDRESS
+    from dpbo.flows.workers.standing_cluster import ADDRESS_SETTING
 
-    with team() as folder, patch.dict(os.environ, {ADDRESS: "tls://127.0.0.1:1"}):
+    with team() as folder, patch.dict(os.environ, {ADDRESS_SETTING: "tls://127.0.0.1:1"}):
         spec = StudySpec.from_dict(study(folder))
         with workers(spec, str(folder), resolve(spec).method) as made:
             seen = 0 if made is None else made.n_processes

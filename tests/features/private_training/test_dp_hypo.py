@@ -16,10 +16,10 @@ from dpbo.features.private_training.hypo_search import HypoSearch, informed
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import recompute
-from dpbo_core.ledger.accounting.composition import NOT_FILTERED, NOTHING, compose
+from dpbo_core.ledger.accounting.composition import NOT_FILTERED, ZERO_TOTAL, compose
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
-from dpbo_core.mechanisms.random_stopping import SCALE, NegativeBinomialStopping, _Law, draw_index
+from dpbo_core.mechanisms.random_stopping import PRIOR_WEIGHT, NegativeBinomialStopping, _Law, draw_index
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon, trial_epsilon
 from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.methods import METHODS
@@ -78,7 +78,7 @@ def run_it(tables, folder, ledger="ledger.db"):
 @pytest.mark.parametrize("base", POINTS)
 def test_a_sensitive_training_set_is_tuned_whole(tmp_path, base, monkeypatch):
     """Every base trains and scores for real: no trial fails behind the fixed worst outcome."""
-    monkeypatch.setattr("dpbo.features.private_training.hypo_search.WORST", -(2**60))
+    monkeypatch.setattr("dpbo.features.private_training.hypo_search.WORST_SCORE", -(2**60))
     tables = study(tmp_path, base)
     result = run_it(tables, tmp_path)
     value, guarantee = result.release.value, result.release.guarantee
@@ -423,7 +423,7 @@ def test_a_cap_on_training_records_holds_spends_that_are_only_delta():
         "x"
     )
     budget = PrivacyBudget.of("people", epsilon=5.0, delta=4e-6)
-    total = NOTHING
+    total = ZERO_TOTAL
     for _ in range(4):
         total += compose([spend])
         assert budget.admits(total, PrivacyUnit.TRAINING_RECORD, NOT_FILTERED)
@@ -523,9 +523,9 @@ def test_the_adaptive_density_is_checked_against_what_was_paid(monkeypatch):
     drawn = [weights for weights in asked if len(weights) == 12]
     assert len(drawn) == 30
     for weights in drawn:  # pulled into the box that was paid for, exactly
-        assert sum(weights) == 12 * SCALE
-        assert 4 * min(weights) >= 3 * SCALE
-        assert max(weights) <= 2 * SCALE
+        assert sum(weights) == 12 * PRIOR_WEIGHT
+        assert 4 * min(weights) >= 3 * PRIOR_WEIGHT
+        assert max(weights) <= 2 * PRIOR_WEIGHT
 
 
 # Appendix D, Theorem 1 as printed, and the black box
