@@ -9,7 +9,7 @@
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
     │   ├── AlreadySpent                   a named spend elsewhere was booked before: its work runs once
-    │   ├── NoScoresLeft                   a private objective was requested more scores than were paid for
+    │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
@@ -127,7 +127,7 @@ class AlreadySpent(BudgetRefused):
 
 
 class NoScoresLeft(BudgetRefused):
-    """A private objective was requested more scores than were paid for; what was released stands."""
+    """A private objective was asked for more scores than were paid for; what was released stands."""
 
 
 class NoiseNotPrivate(BudgetRefused):

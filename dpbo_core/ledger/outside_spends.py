@@ -94,7 +94,7 @@ class Price:
     replaced_moves: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The price as plain JSON, whole: two prices are the same if this is.
+        """Return the price as plain JSON, whole: two prices are the same if this is.
 
         Raises:
             StudyInvalid: it has no form, or several, or a number that is none.
@@ -216,7 +216,7 @@ class Budget:
         """Book a spend made elsewhere, before its work runs. The same name and price again charge nothing.
 
         Args:
-            what: what is asked, in words.
+            what: what is asked, as text.
             epsilon: the price as (ε, `delta`). One of the four forms is given.
             delta: δ of that price; of another form, δ of the level at which its loss is cut.
             rho: the price in zero-concentrated differential privacy.
@@ -305,7 +305,7 @@ def _guarantee(
     *,
     already_happened: bool,
 ) -> PrivacyGuarantee:
-    """What the receipt states: (ε, δ) of the spends together, by the caller's word."""
+    """Return what the receipt states: (ε, δ) of the spends together, by the caller's word."""
     total = compose(spends)
     epsilon, delta = total.epsilon(budget.conversion_for(unit) or STATED_DELTA)
     needed = already_happened or (total.delta_units > 0 and unit is not PrivacyUnit.TRAINING_RECORD)
@@ -315,7 +315,7 @@ def _guarantee(
 
 
 def certificate_rules(release: Release) -> CertificateRules:
-    """What the receipt of a declared spend must state: its own spends, whose prices are taken as printed."""
+    """Return what the receipt of a declared spend must state: its own spends, whose prices are taken as printed."""
     return CertificateRules(
         {spend.what: (MECHANISM,) for spend in release.spends},
         0.0,

@@ -88,7 +88,7 @@ def _budget(
         raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
     BudgetSection(epsilon=epsilon, delta=delta)
     valid = [item.value for item in NeighboringRelation]
-    if relation not in valid:
+    if relation not in (*valid, "add_or_remove"):  # as a study file has it
         raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
     for name in accepts:
         if name not in CALLER_ASSUMPTIONS:

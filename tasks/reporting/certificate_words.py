@@ -36,6 +36,7 @@ CHANGE_WORDS = {
         "Replace all data of {one}, however many records, by those of any other or by none, however strange"
     ),
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
+    NeighboringRelation.ZERO_OUT: "Replace the data of {one} by data that add nothing",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
 SCORE_LIMIT = "That the score is exact: it carries noise, and may lie outside its range."

@@ -23,7 +23,7 @@ from dpbo_core.errors import (
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
-from dpbo_core.ledger.accounting.composition import NOTHING, Filter, compose
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.outside_spends import DECLARED_STANDING, Budget, Price
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
@@ -269,7 +269,7 @@ def priced(form):
 def _excess(seed):
     """By how much the exact δ of a random mix that the cap admits exceeds the cap's."""
     rng = Random(seed)
-    total, filtered, exact = NOTHING, Filter.of(CAP.epsilon_units, CAP.delta_conversion), None
+    total, filtered, exact = ZERO_TOTAL, Filter.of(CAP.epsilon_units, CAP.delta_conversion), None
     forms = list(MIX)
     while True:
         cost, draws, one = priced(rng.choice(forms))
