@@ -36,7 +36,7 @@ from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.loss_profile import LossProfile
 from dpbo_core.theorems.selection_price import SMALLEST_DELTA, pure_selection_epsilon, selection_epsilon
-from dpbo_core.theorems.trial_counts import Capped, Fixed, TrialCount, TruncatedNegativeBinomial
+from dpbo_core.theorems.trial_counts import CappedCount, Fixed, TrialCount, TruncatedNegativeBinomial
 
 PURE_SHAPE, SHAPE = 1.0, 2.0  # η of a pure base, and of all others
 SCORE_SHARE = 0.25  # of a training's level (of a pure trial: of its ε), for a score that is composed with it
@@ -87,7 +87,9 @@ class TrialTerms:
     @property
     def count(self) -> TrialCount:
         """Return the law of the number of trials that count, min(K, n)."""
-        return Fixed(1) if self.run == 1 else Capped(TruncatedNegativeBinomial(self.shape, self.trials), self.run)
+        return (
+            Fixed(1) if self.run == 1 else CappedCount(TruncatedNegativeBinomial(self.shape, self.trials), self.run)
+        )
 
     @property
     def keys(self) -> tuple[Hashable, ...]:

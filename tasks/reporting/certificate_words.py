@@ -16,8 +16,8 @@ from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import (
     CALLER_ASSUMPTIONS,
-    ELSEWHERE,
     OPERATING_SYSTEM,
+    OTHER_TOOLS_NOISE,
     PUBLIC_QUESTIONS,
     NeighboringRelation,
     PrivacyGuarantee,
@@ -167,7 +167,7 @@ def noise_in_words(release: Release) -> str:
     scored = "" if top is None or is_report(release) else f" on a score between 0 and {top:.3g}"
     if COUNTS in release.facts and NO_SCORE in release.value:
         scored = " of as many pairs of the two classes as halves would make"
-    if release.noise == ELSEWHERE:
+    if release.noise == OTHER_TOOLS_NOISE:
         return "drawn by another tool, and not checked"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"

@@ -40,9 +40,9 @@ MAX_COUNTED_ROOM = 10_000  # studies: more room than that is not counted
 CAP_FIELDS = ("accepts", "delta_units", "epsilon_units", "public", "relation")
 LEARNED, ASKED_FACT, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
 STUDY_FACTS = (LEARNED, ASKED_FACT, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
-DECLARED = "declared"  # the method of a spend that was made elsewhere
-NOT_CHECKED = "as declared by CALLER, not checked by dpbo"
 LEDGER_ENTRY = ""  # of an entry about the ledger itself
+DECLARED_METHOD = "declared"  # the method of a spend that was made elsewhere
+DECLARED_STANDING = "as declared by CALLER, not checked by dpbo"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Entry:
     @property
     def declared(self) -> bool:
         """Whether it is a spend of another tool, at the price that its caller declared."""
-        return self.method == DECLARED
+        return self.method == DECLARED_METHOD
 
     @property
     def moment(self) -> datetime:
