@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpbo_core.errors import AlreadySpent as AlreadySpent
     from dpbo_core.errors import AssumptionNotAccepted as AssumptionNotAccepted
     from dpbo_core.errors import BudgetExceeded as BudgetExceeded
     from dpbo_core.errors import BudgetRefused as BudgetRefused
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dpbo_core.errors import StudyInvalid as StudyInvalid
     from dpbo_core.ledger.accounting.budget import PrivacyBudget as PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger as PrivacyLedger
+    from dpbo_core.ledger.outside_spends import Budget as Budget
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.privacy.release import StudyResult as StudyResult
     from dpbo_core.report.evaluation import EvaluationResult as EvaluationResult
@@ -42,7 +44,9 @@ if TYPE_CHECKING:
     from dpbo_core.theorems.event_price import price as price
 
 _HOME = {
+    "AlreadySpent": "errors",
     "AssumptionNotAccepted": "errors",
+    "Budget": "ledger.outside_spends",
     "BudgetExceeded": "errors",
     "BudgetRefused": "errors",
     "Categorical": "search.search_space",

@@ -8,7 +8,8 @@
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
-    │   ├── NoScoresLeft                   a private objective was requested more scores than were paid for
+    │   ├── AlreadySpent                   a named spend elsewhere was booked before: its work runs once
+    │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
@@ -121,8 +122,12 @@ class EvidenceRefuted(BudgetRefused):
     """The proof behind the plan is known to be wrong (ε = ∞); only a dataset declared public may run it."""
 
 
+class AlreadySpent(BudgetRefused):
+    """A named spend made elsewhere was booked before, so its block is not entered again."""
+
+
 class NoScoresLeft(BudgetRefused):
-    """A private objective was requested more scores than were paid for; what was released stands."""
+    """A private objective was asked for more scores than were paid for; what was released stands."""
 
 
 class NoiseNotPrivate(BudgetRefused):

@@ -37,10 +37,11 @@ from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
 from dpbo_core.ledger.operators import References, check_allowed, check_limits
 from dpbo_core.ledger.owners_ledger import OwnersLedger
 from dpbo_core.ledger.recovery import check_recovered
-from dpbo_core.ledger.reservation import Reservation
+from dpbo_core.ledger.reservation import Reservation, recorded_release
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee, PrivacyUnit
+from dpbo_core.privacy.release import Release
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
 MAX_CALLER_LENGTH = 300  # characters of who asked
@@ -141,6 +142,43 @@ class PrivacyLedger(OwnersLedger):
             until_released=charge.until_released,
         )
 
+    def book(self, charge: Charge, receipt: Release, *, beyond_cap: bool = False) -> tuple[Release, bool]:
+        """Charge a spend made elsewhere and record its receipt, in one transaction; or read back the one booked.
+
+        Args:
+            charge: its price and its key.
+            receipt: what is recorded as its release.
+            beyond_cap: charge it whatever the cap has left, since it happened already.
+
+        Returns:
+            The recorded receipt, and whether it was booked now.
+
+        Raises:
+            StudyInvalid: the key was booked at another price.
+            NoBudget, BudgetExceeded, BudgetRefused, AssumptionNotAccepted: as `reserve`; nothing was charged.
+        """
+        caller = Caller.OWNER if self.is_ours else Caller.OPERATOR
+        with self._store.writing() as writer:
+            before = writer.connection.execute(CHARGED_QUERY, {"fingerprint": charge.key.fingerprint}).one_or_none()
+            if before is None:
+                number = self._charged(
+                    writer, charge, (charge.plan.guarantee,), OPERATING_SYSTEM, caller, beyond_cap=beyond_cap
+                )
+            elif before.resolved != charge.resolved:
+                raise StudyInvalid(
+                    f"the spend {charge.key.edition!r} was booked with another price, tool or description",
+                    cause="a name stands for one spend of a dataset",
+                    remedy="give the other spend a name of its own",
+                )
+            else:
+                number = int(before.id)
+            return recorded_release(writer, self._store.identity, number, charge.key, receipt), before is None
+
+    def person(self, dataset: str) -> str | None:
+        """The column that tells persons apart in the dataset's guarantees; None if they are about records."""
+        with self._store.writing() as writer:
+            return writer.totals_of(dataset).person
+
     def check_room(self, charge: Charge) -> None:
         """Raise, as `reserve` would, if the owner's query could not be charged now; nothing is written.
 
@@ -151,9 +189,19 @@ class PrivacyLedger(OwnersLedger):
             raise _RollbackError
 
     def _charged(
-        self, writer: Writer, charge: Charge, guarantees: Sequence[PrivacyGuarantee], noise: str, caller: Caller
+        self,
+        writer: Writer,
+        charge: Charge,
+        guarantees: Sequence[PrivacyGuarantee],
+        noise: str,
+        caller: Caller,
+        *,
+        beyond_cap: bool = False,
     ) -> int:
-        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge."""
+        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge.
+
+        `beyond_cap`: whatever is left of the cap, for a spend that happened already.
+        """
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
@@ -184,7 +232,10 @@ class PrivacyLedger(OwnersLedger):
         cost = compose(() if earlier is not None else plan.spends)
         fixed = records_of(writer.connection, dataset)
         request = admission.Request(cost, draws_in(paid), plan.guarantee, noise, k)
-        admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset))
+        if not beyond_cap:
+            admission.admit(
+                budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset)
+            )
         if caller is not Caller.OWNER:
             asked = [guarantee.epsilon for guarantee in guarantees]
             check_limits(writer.connection, dataset, asked, plan.guarantee.epsilon)

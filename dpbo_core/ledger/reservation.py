@@ -27,6 +27,19 @@ DRAWS_QUERY = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation
 Check = Callable[[Mapping[str, Mapping[str, Any]]], None]  # of every draw that was recorded, by name
 
 
+def recorded_release(writer: Writer, identity: str, number: int, key: QueryKey, release: Release) -> Release:
+    """The release of the charge with this number in the ledger `identity`; `release` is recorded if it has none."""
+    stored = writer.connection.scalar(RELEASE_QUERY, {"reservation": number})
+    if stored is None:
+        now = utc_now()
+        release = replace(release, guarantee=as_published(writer.connection, key.dataset, release.guarantee))
+        place = {"identity": identity, "head": writer.last.hash}
+        final = replace(release, release_id=key.fingerprint[:16], released_at=now, ledger=place)
+        stored = final.to_json()
+        writer.write(RELEASES, {"reservation": number, "release": stored, "released_at": now})
+    return Release.from_json(json.loads(json.dumps(stored)))
+
+
 class Reservation:
     """A query's claim on its budget, and the record of its draws. This is the recorder a method draws through.
 
@@ -93,16 +106,9 @@ class Reservation:
         """Record the finished release, unless one was: that one. `check` sees a new one's draws and may refuse."""
         with self._writing() as writer:
             stored = writer.connection.scalar(RELEASE_QUERY, {"reservation": self._id})
-            if stored is None:
-                if check is not None:
-                    check(self._draws_by_name(writer.connection))
-                now, dataset = utc_now(), self._key.dataset
-                release = replace(release, guarantee=as_published(writer.connection, dataset, release.guarantee))
-                recorded = {"identity": self._store.identity, "head": writer.last.hash}
-                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
-                stored = final.to_json()
-                writer.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
-        return Release.from_json(json.loads(json.dumps(stored)))
+            if stored is None and check is not None:
+                check(self._draws_by_name(writer.connection))
+            return recorded_release(writer, self._store.identity, self._id, self._key, release)
 
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Return the guarantee as a release states it: with `published_records` if the owner published any."""

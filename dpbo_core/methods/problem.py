@@ -180,6 +180,7 @@ class Problem:
     max_records_per_person: int = 1
     person: str | None = None
     n_persons: int | None = None
+    neighbours: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
     dataset: str = ""
@@ -205,8 +206,8 @@ class Problem:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Which data sets are neighbours: with one person replaced, where persons are averaged; else one `unit`."""
-        return NeighboringRelation.REPLACE_ONE if self.n_persons is None else NeighboringRelation.REPLACE_ONE_PERSON
+        """Which data sets are neighbours: with one person replaced, where persons are averaged; else as stated."""
+        return self.neighbours if self.n_persons is None else NeighboringRelation.REPLACE_ONE_PERSON
 
     @property
     def score_range(self) -> float:

@@ -74,17 +74,24 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """As a child process do the work on standard input, its array to the file `result`, then end all it started.
-
-    On Linux what outlives its parent becomes a child of this process, in whichever session it is.
-    """
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """As a child process do the work on standard input, its array to the file `result`, then end all it started."""
+    adopt_orphans()
     worker = os.fork()
     if not worker:
         _work(result)
         os._exit(0)
     os.waitpid(worker, 0)
+    end_children()
+
+
+def adopt_orphans() -> None:
+    """On Linux let what outlives its parent become a child of this process, in whichever session it is."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """End every child of this process, and those that it adopted."""
     while left := [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in _words_of(task)]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbo_core.ledger import outside_spends
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import (
@@ -160,6 +161,7 @@ CERTIFIED = Declared(
         **OF_METHODS.methods,
         KIND: report_shown,
         COMPARISON: comparison_shown,
+        outside_spends.KIND: outside_spends.certificate_rules,
     },
-    OF_METHODS.mechanisms,
+    {**OF_METHODS.mechanisms, **outside_spends.WORTH},
 )

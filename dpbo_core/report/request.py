@@ -24,6 +24,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MODEL_ROLE, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.pricing import check_relation
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee, Standing
@@ -153,6 +154,7 @@ class EvaluationQuery:
 
     def plan(self, unlisted: str) -> PrivacyPlan:
         """The evaluation's price and assumptions; `unlisted`: a part that may not predict row by row, or ""."""
+        check_relation(self.problem)
         assumed = bool(unlisted) and not self.spec.model.enforced
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,

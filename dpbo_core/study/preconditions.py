@@ -7,6 +7,7 @@ by its table's address, and an environment by nothing.
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
@@ -46,7 +47,15 @@ def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | N
     return Account.opened(cap)
 
 
-def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+class Accepting(Protocol):
+    """A study, or whatever else names the assumptions that it accepts."""
+
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """The names of the assumptions."""
+
+
+def check_accepted(spec: Accepting, plan: PrivacyPlan, unlisted: str) -> None:
     """Refuse a study whose `accepts` lacks an assumption of the plan's guarantee; the message names `unlisted`.
 
     Raises:

@@ -261,6 +261,7 @@ def problem_of(
         max_records_per_person=spec.privacy.max_records_per_person,
         person=spec.privacy.person,
         n_persons=spec.data.person_count,
+        neighbours=spec.privacy.relation,
         training=spec.data.facts,
         editions=(spec.budget and spec.budget.editions) or 1,
         study=spec.name,

@@ -5,8 +5,11 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import AfterValidator
+
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.search import DEFAULT_N_STEPS
 from dpbo_core.study.section import (
     TUPLE_VALIDATOR,
@@ -56,13 +59,20 @@ Epsilon = Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon
 Delta = Annotated[float, limited(DELTA_REMEDY), checked(_check_delta)]
 
 
+Neighbours = Annotated[
+    Literal["replace_one", "add_or_remove", "zero_out"],
+    AfterValidator(lambda name: None if name == "replace_one" else name),  # the default, however it is written
+]
+
+
 class PrivacySection(Section):
     """[privacy]: the study's TOTAL (ε, δ), on whose budget, and how many records one person may own (k).
 
     Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
     the validation file: whatever a person has beyond k records scores a constant, and the unit is the person. Where
-    [data] says `n_persons`, each person's mean counts once, and there is no k. `anyway`: what the plan calls
-    useless is charged without a question; no part of what makes a study another.
+    [data] says `n_persons`, each person's mean counts once, and there is no k. `neighbours`: which data sets are
+    neighbours, "replace_one" unless it says another; the number of records is then public as stated. `anyway`: what
+    the plan calls useless is charged without a question; no part of what makes a study another.
     """
 
     heading: ClassVar[str] = "privacy"
@@ -73,7 +83,13 @@ class PrivacySection(Section):
         int, limited("give the largest number of validation records one person may own, at least 1", ge=1)
     ] = 1
     person: Name | None = None
+    neighbours: Neighbours | None = None
     anyway: bool | None = None
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """The relation of neighbouring data sets that [privacy] names, for records."""
+        return NeighboringRelation(self.neighbours or "replace_one")
 
     def check(self) -> None:
         """Refuse a dataset's name that is a word of the command line."""

@@ -68,7 +68,7 @@ def read_data(table: Any) -> DataSection:
     return next(kind for kind in DATA_KINDS if kind.claims(settings)).read(settings)
 
 
-def _read_axes(axes: Any) -> dict[str, AxisSection]:
+def read_axes(axes: Any) -> dict[str, AxisSection]:
     """Return the axes of [space] by name, each of which is named by its error."""
     require(isinstance(axes, Mapping), "[space] is not a table")
     read = {}
@@ -97,7 +97,7 @@ class StudySpec(StudyHead):
     privacy: Annotated[PrivacySection, BeforeValidator(PrivacySection.read)]
     data: Annotated[SerializeAsAny[DataSection], PlainValidator(read_data, json_schema_input_type=AnyData)]
     model: Annotated[ModelSection, BeforeValidator(read_model)]
-    space: Annotated[dict[str, AxisSection], BeforeValidator(_read_axes)]
+    space: Annotated[dict[str, AxisSection], BeforeValidator(read_axes)]
     budget: Annotated[BudgetSection, BeforeValidator(BudgetSection.read)] | None = None
     search: Annotated[SearchSection, BeforeValidator(SearchSection.read)] = Field(default_factory=SearchSection)
     options: dict[str, Any] = Field(default_factory=dict)
@@ -119,6 +119,12 @@ class StudySpec(StudyHead):
         if self.model.linear:
             self._require_lambda_axis()
         person = self.privacy.person
+        require(
+            self.privacy.neighbours is None or self.data.person_count is None,
+            f'privacy.neighbours = "{self.privacy.neighbours}" with data.n_persons',
+            cause="where each person counts once, neighbours differ in all records of one person",
+            remedy="leave neighbours out",
+        )
         require(
             person is None or (self.data.names_people and person != self.data.target_column),
             f"privacy.person = {person!r} is the target, or there is no such column",
@@ -219,9 +225,9 @@ def _axis(section: AxisSection) -> Axis:
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours: with one person replaced where n_persons is stated; else one `unit`."""
+    """Return which data sets are neighbours: with one person replaced with n_persons; else as [privacy] says."""
     averages_persons = spec.data.person_count is not None
-    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else spec.privacy.relation
 
 
 LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
@@ -238,12 +244,17 @@ def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
         StudyInvalid: a missing or unreadable file, or anything in it that a study cannot hold.
         PolicyRefused: the file is not as it was approved.
     """
+    return StudySpec.from_dict(study_tables(path, frozen=frozen))
+
+
+def study_tables(path: str | Path, *, frozen: str | None = None) -> dict[str, Any]:
+    """Return the tables of a study file as they are written; raises as `read_study`."""
     shown = str(path)
     try:
         text = _study_text(Path(path))
         if frozen is not None and hashlib.sha256(text.encode()).hexdigest() != frozen:
             raise changed_study(shown)
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except OSError as error:
         problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
     except UnicodeDecodeError:
@@ -252,8 +263,6 @@ def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
         problem = f"the study file {shown!r} is not valid TOML: {error}"
     except (ValueError, RecursionError):  # a null byte in the path, a number of thousands of digits, deep nesting
         problem = f"the study file {shown!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
-    else:
-        return StudySpec.from_dict(tables)
     raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
 
 

@@ -19,6 +19,16 @@ from typing import Any
 
 from dpbo_core.theorems.loss_profile import STEP, LossProfile
 
+FIELDS = {  # of the listed classes, by their own names
+    "NoOpDpEvent": (),
+    "GaussianDpEvent": ("noise_multiplier",),
+    "LaplaceDpEvent": ("noise_multiplier",),
+    "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+    "PoissonSampledDpEvent": ("sampling_probability", "event"),
+    "SelfComposedDpEvent": ("event", "count"),
+    "ComposedDpEvent": ("events",),
+    "ZCDpEvent": ("rho", "xi"),
+}
 NEIGHBOURS = ("add_or_remove", "replace_one", "zero_out")
 
 
@@ -123,3 +133,77 @@ def _whole(count: Any) -> int:
     if not (isinstance(count, int) and count >= 0):
         raise ValueError("a SelfComposedDpEvent repeats a whole number of times")
     return count
+
+
+def event_json(event: Any) -> dict[str, Any]:
+    """Return an event as plain JSON: its `class_name` and its fields; ValueError for a class that is not listed."""
+    import dp_accounting
+
+    name = type(event).__name__
+    if name not in FIELDS or type(event) is not getattr(dp_accounting.dp_event, name):
+        raise ValueError(f"{name} is not an event that dpbo can price")
+    fields = {field: _field_json(getattr(event, field)) for field in FIELDS[name]}
+    return {"class_name": name, **fields}
+
+
+def _field_json(value: Any) -> Any:
+    if isinstance(value, int | float):
+        return value
+    return list(map(event_json, value)) if isinstance(value, list | tuple) else event_json(value)
+
+
+def event_from_json(data: Any) -> Any:
+    """Return the event that `event_json` wrote; ValueError for anything else. Nothing is imported by its name."""
+    import dp_accounting
+
+    name = data.get("class_name") if isinstance(data, dict) else None
+    if name not in FIELDS:
+        raise ValueError(f"class_name must be one of {', '.join(FIELDS)}")
+    if set(data) - {"class_name", "module_name"} != set(FIELDS[name]):
+        raise ValueError(f"{name} has the fields {', '.join(FIELDS[name]) or 'none'}")
+    fields = {field: _field_value(field, data[field]) for field in FIELDS[name]}
+    return getattr(dp_accounting.dp_event, name)(**fields)
+
+
+def _field_value(field: str, value: Any) -> Any:
+    if field == "event":
+        return event_from_json(value)
+    if field == "events":
+        if not isinstance(value, list):
+            raise ValueError("events is a list")
+        return list(map(event_from_json, value))
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{field} is a number")
+    return value
+
+
+def exact_cost(event: Any, *, neighbours: str, replaced_moves: float | None) -> tuple[float, float] | None:
+    """Return (ε, ρ) of an event of unsampled noise: the sums of its pure ε and of its Gaussian ρ; None for others.
+
+    Raises: as `profile_of_event`.
+    """
+    import dp_accounting as dp
+
+    if type(event) in (dp.NoOpDpEvent, dp.ZCDpEvent):
+        profile_of_event(event, neighbours=neighbours, replaced_moves=replaced_moves)
+        return 0.0, getattr(event, "rho", 0.0)
+    if type(event) in (dp.GaussianDpEvent, dp.LaplaceDpEvent):
+        if neighbours == "replace_one" and replaced_moves is None:
+            profile_of_event(event, neighbours=neighbours, replaced_moves=None)  # refuses it by name
+        moves = replaced_moves if neighbours == "replace_one" and replaced_moves is not None else 1.0
+        scale = event.noise_multiplier / moves
+        if not 0.0 < scale < math.inf:
+            raise ValueError(f"{type(event).__name__} must have noise of a positive scale")
+        return (1.0 / scale, 0.0) if type(event) is dp.LaplaceDpEvent else (0.0, 0.5 / scale**2)
+    parts, count = [], 1
+    if type(event) is dp.SelfComposedDpEvent:
+        parts, count = [event.event], _whole(event.count)
+    elif type(event) is dp.ComposedDpEvent:
+        parts = list(event.events)
+    else:
+        return None
+    costs = [exact_cost(part, neighbours=neighbours, replaced_moves=replaced_moves) for part in parts]
+    stated = [cost for cost in costs if cost is not None]
+    if len(stated) < len(costs):
+        return None
+    return count * sum(epsilon for epsilon, _ in stated), count * sum(rho for _, rho in stated)

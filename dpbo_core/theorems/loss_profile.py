@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 STEP = 1e-4  # of the grid of losses
 _LARGEST_GRID = 2**22
+_CUT_ATOMS = 20_000  # of a law whose moments are taken at many orders
 _ROUNDING = 1e-10  # relative, above the error of a sum of 10⁵ terms; always applied upwards
 _SMALLEST_DELTA = 1e-20  # below which a Rényi curve's profile counts as constant
 _ORDERS = 1.0 + np.geomspace(1e-3, 1e6, 500)
@@ -236,6 +237,17 @@ class LossProfile:
         law = _law_of_profile(u, H * (1.0 + _ROUNDING))
         return LossProfile(law, law)
 
+    def cut_rho(self, delta: float, *, above: float = 1.0) -> float:
+        """Return the least ρ, rounded up, such that without a part of probability δ the mechanism is ρ-zCDP.
+
+        Losses above a level are dropped, of probability at most δ with the mass at ∞; of the rest E[e^((α−1)L)] ≤
+        e^(α(α−1)ρ) at every order α > 1. Sound for spends that are chosen adaptively, as long as their δ add up and
+        the level is fixed before the outcome is seen: (p − e^ε·q)₊ ≤ constant·p^α·q^(1−α) also holds for what is
+        left of a probability. ∞ if the mass at ∞ is above δ. Only orders from `above` on are looked at.
+        """
+        laws = (self.removed,) if self.removed is self.added else (self.removed, self.added)
+        return max(_cut_rho(law, delta, above - 1.0) for law in laws)
+
     def delta(self, epsilon: float) -> float:
         """Return the smallest δ at ε, the larger of the two directions, rounded up."""
         t = np.array([math.exp(min(epsilon, 700.0))])
@@ -259,6 +271,53 @@ def least_epsilon(delta_at: Callable[[float], float], delta: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if delta_at(middle) <= delta else (middle, high)
     return high
+
+
+def renyi_rho(orders: Sequence[float], costs: Sequence[float], delta: float) -> float:
+    """Return the ρ that `LossProfile.cut_rho` of a Rényi curve has: by the curve up to its last order, cut beyond.
+
+    Arguments as in `LossProfile.of_renyi`. Between two orders (α−1)ε(α) is interpolated, from 0 at α = 1.
+    """
+    profile = LossProfile.of_renyi(orders, costs)
+    alpha, cost = (np.asarray(values, dtype=np.float64) for values in (orders, costs))
+    finite = np.isfinite(cost)
+    if not finite.any():
+        return math.inf
+    t, moment = alpha[finite] - 1.0, (alpha[finite] - 1.0) * cost[finite]
+    fine = np.unique(np.append(t, np.geomspace(t[0], t[-1], 4000)))
+    moments = np.interp(fine, t, moment)
+    between = np.maximum(moments[1:], moments[:-1]) / (fine[:-1] * (1.0 + fine[:-1]))
+    by_curve = max([float(cost[finite][0]), *between.tolist()])  # up to the first order ε(α)/α is below its ε
+    return float(max(by_curve, profile.cut_rho(delta, above=1.0 + float(t[-1]))))
+
+
+def _cut_rho(law: LossLaw, delta: float, least: float) -> float:
+    """Return the largest log E[e^((α−1)L); L ≤ ℓ]/(α(α−1)) over α > 1 + `least`, rounded up between grid points.
+
+    The numerator K is convex in t = α − 1 and at most 0 at t = 0, so between two grid points it lies below a chord
+    A + Bt with A ≤ 0. Beyond the last order the quotient is at most ℓ/α.
+    """
+    if law.infinite > delta:
+        return math.inf
+    if len(law.losses) > _CUT_ATOMS:
+        law = law.on_grid(float(np.ptp(law.losses)) / _CUT_ATOMS)
+    within = law.tails[0][:-1] > delta
+    losses, masses = law.losses[within], law.masses[within]
+    if not len(losses) or losses[-1] <= 0.0:
+        return 0.0
+    t = np.geomspace(max(least, 1e-3), 1e4, 600)
+    t = t if least > 0.0 else np.append(0.0, t)
+    with np.errstate(divide="ignore"):
+        log_masses = np.log(masses)
+    K = np.array([np.logaddexp.reduce(log_masses + one * losses) for one in t])
+    K[0] = min(K[0], 0.0) if least == 0.0 else K[0]
+    B = np.diff(K) / np.diff(t)
+    A = np.minimum(0.0, K[1:] - B * t[1:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        highest = (np.sqrt(A * (A - B)) - A) / B  # where (A + Bt)/(t(1+t)) is largest
+        at = np.clip(np.where(B > 0.0, highest, t[1:]), np.maximum(t[:-1], 1e-300), t[1:])
+        most = max(float(((B + A / at) / (1.0 + at)).max()), float(losses[-1]) / (1.0 + t[-1]))
+    return float(max(0.0, most) * (1.0 + _ROUNDING))
 
 
 def _law_of_pmf(pmf: Any) -> LossLaw:

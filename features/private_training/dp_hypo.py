@@ -32,6 +32,7 @@ from dpbo.features.private_training.hypo_search import (
     informed,
     law_of,
 )
+from dpbo.features.private_training.trial_price import own_trainer_rules
 from dpbo.features.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import rehearse_draws
@@ -223,6 +224,8 @@ class DpHypo(Method):
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
+        if ":" in options["base"]:  # a trainer of somebody's own
+            return own_trainer_rules(options)
         base_named(options["base"])
         units = (PrivacyUnit.TRAINING_RECORD, *RECORD_UNITS)
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)

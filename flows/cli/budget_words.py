@@ -5,6 +5,7 @@ last and what is left, from locks and the ledger.
 """
 
 import sys
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,7 @@ from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
-from dpbo_core.ledger.accounting.account import Entry
+from dpbo_core.ledger.accounting.account import NOT_CHECKED, Entry
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.operators import Code
@@ -87,7 +88,7 @@ def _budget(
         raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
     BudgetSection(epsilon=epsilon, delta=delta)
     valid = [item.value for item in NeighboringRelation]
-    if relation not in valid:
+    if relation not in (*valid, "add_or_remove"):  # as a study file has it
         raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
     for name in accepts:
         if name not in CALLER_ASSUMPTIONS:
@@ -156,6 +157,71 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: create a key 
     with writing("the key", remedy="set DPBO_SIGNING_KEY to another place"):
         private, public, name = new_key()
     print_sentence(f"{private} signs, and is for you alone; {public} verifies: publish it. Key {name}.")
+
+
+@budget_app.command()
+def charge(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    what: Annotated[str, typer.Option(help="What the other tool is asked, in words.")],
+    epsilon: Annotated[float | None, typer.Option(help="The price's ε, with --delta.")] = None,
+    delta: Annotated[float, typer.Option(help="δ of the price; of --rdp and --event, the part that is cut.")] = 0.0,
+    rho: Annotated[float | None, typer.Option(help="The price's ρ (zCDP).")] = None,
+    rdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Rényi curve: JSON with orders and costs.")
+    ] = None,
+    event: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A dp_accounting event: JSON with class_name and its fields."),
+    ] = None,
+    tool: Annotated[str, typer.Option(help="The tool that runs, and its version.")] = "",
+    name: Annotated[str, typer.Option("--id", help="Your name for this spend; it is charged once.")] = "",
+    already_happened: Annotated[
+        bool, typer.Option("--already-happened", help="Record it even beyond the cap.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Book a spend of another tool before it runs. The price is as you declare it; nothing is refunded."""
+    from dpbo_core.ledger.outside_spends import Budget
+    from dpbo_core.theorems.events import event_from_json
+
+    curve, document = (None if file is None else _json_of(file) for file in (rdp, event))
+    moves = document.pop("replaced_moves", None) if isinstance(document, dict) else None
+    try:
+        parsed = None if document is None else event_from_json(document)
+    except ValueError as error:
+        raise StudyInvalid(
+            f"{str(event)!r} is no event that dpbo can price: {error}",
+            remedy='write it like {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}',
+        ) from None
+    spend = Budget(dataset, own_ledger().url).charge(
+        what=what,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        renyi=curve,
+        event=parsed,
+        replaced_moves=moves,
+        name=name,
+        tool=tool,
+        already_happened=already_happened,
+    )
+    if json:
+        more = {"id": spend.name, "replayed": spend.replayed, "overdrawn": spend.overdrawn}
+        print_json(spend.receipt.to_json() | more)
+        return
+    (account,) = accounts_here(dataset)
+    done = "was booked before, and nothing was charged now" if spend.replayed else "booked"
+    print_sentence(f"{what} ({spend.name}): {done}. {spend.receipt.guarantee.in_words()}")
+    if spend.overdrawn:
+        print_sentence(f"{dataset} is overdrawn: no more spends are admitted.")
+    print_sentence(account_line(account))
+
+
+def _json_of(file: Path) -> Any:
+    try:
+        return loads("\n".join(lines_of(file)))
+    except (ValueError, RecursionError):
+        raise StudyInvalid(f"{str(file)!r} is no JSON", remedy="correct the file") from None
 
 
 def _source(text: str) -> Source:
@@ -275,6 +341,7 @@ def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
     rows = []
     for dataset, entry in newest(accounts):
         what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
+        what += f", {NOT_CHECKED}" * entry.declared
         rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")

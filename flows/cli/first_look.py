@@ -12,9 +12,10 @@ from dpbo_core.data.addresses import parse_place
 from dpbo_core.data.file_formats import format_of
 from dpbo_core.data.header import missing_file_error
 from dpbo_core.errors import StudyInvalid, no_budget
+from dpbo_core.privacy.named_parts import declared
 from dpbo_core.study import StudySpec
 from dpbo_core.study.sections import no_epsilon
-from dpbo_core.study.spec import read_study, space_of
+from dpbo_core.study.spec import read_study, space_of, study_tables
 
 STUDY_COMMANDS = ("tune", "plan", "evaluate", "watch", "serve")
 
@@ -38,6 +39,8 @@ def look(words: Sequence[str]) -> StudySpec | None:
         return None
     if not all(word.isprintable() for word in words):  # the command says so
         return None
+    if declared("dpbo.sections").keys() & study_tables(path).keys():
+        return None  # its feature reads it
     study = read_study(path)
     space_of(study)
     stated = study.asks_for_evaluation

@@ -10,10 +10,10 @@ import typer
 
 from dpbo.flows.cli.evaluate import expected_json
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.studies import check_public_here
+from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
@@ -34,11 +34,20 @@ from dpbo_core.study.trained_models import check_trainable
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 RUNNABLE_VERDICTS = ("good", "poor")
 COLUMN_NAMES = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
+Rehearse = Annotated[
+    bool, typer.Option("--rehearse", help="With a trainer of your own: train once on invented records.")
+]
 EveryMethod = Annotated[bool, typer.Option("--all", help="Show every method with its numbers and the reasons.")]
 
 
-def plan(study: Study, every_method: EveryMethod = False) -> None:
+def plan(study: Study, every_method: EveryMethod = False, rehearse: Rehearse = False) -> None:
     """Estimate each method's accuracy and privacy cost. Opens no sensitive file and charges nothing."""
+    own = feature_study(study)
+    if own is not None:
+        own.plan(rehearse=rehearse)
+        return
+    if rehearse:
+        raise StudyInvalid("--rehearse is for a study with a [trial]", remedy="leave it out")
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
     check_public_here(public_sources(spec, folder))

@@ -27,7 +27,7 @@ from dpbo.flows.cli.running import (
     prefect_failed,
     serve_schedule,
 )
-from dpbo.flows.cli.studies import study_of_one_run
+from dpbo.flows.cli.studies import feature_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
 from dpbo.flows.cli.words import Anyway, Direct, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
@@ -57,6 +57,10 @@ def tune(
     """Search step by step, charge the budget, release the result and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
+    own = None if study is None else feature_study(study)
+    if own is not None:
+        own.tune(anyway=anyway)
+        return
     tuned, account = run(study or EXAMPLE, register=register, anyway=anyway, read=ctx.obj)
 
     def screen() -> None:

@@ -15,6 +15,7 @@ from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import (
     CALLER_ASSUMPTIONS,
+    ELSEWHERE,
     OPERATING_SYSTEM,
     PUBLIC_QUESTIONS,
     NeighboringRelation,
@@ -35,6 +36,7 @@ CHANGE_WORDS = {
         "Replace all data of {one}, however many records, by those of any other or by none, however strange"
     ),
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
+    NeighboringRelation.ZERO_OUT: "Replace the data of {one} by data that add nothing",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
 SCORE_LIMIT = "That the score is exact: it carries noise, and may lie outside its range."
@@ -164,6 +166,8 @@ def noise_in_words(release: Release) -> str:
     scored = "" if top is None or is_report(release) else f" on a score between 0 and {top:.3g}"
     if COUNTS in release.facts and NO_SCORE in release.value:
         scored = " of as many pairs of the two classes as halves would make"
+    if release.noise == ELSEWHERE:
+        return "drawn by another tool, and not checked"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"
 

@@ -30,6 +30,7 @@ NAMES_NOTHING = {
         "kernel",
     ),
     *(
+        "neighbours",
         "lengthscale",
         "acquisition",
         "candidates",

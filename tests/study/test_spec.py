@@ -16,9 +16,10 @@ from worlds import at_length, with_method
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
+from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.search.search_space import Integer, Real
-from dpbo_core.study import EstimatorSection, StudySpec
-from dpbo_core.study.resolve import plan_study, problem_of
+from dpbo_core.study import EstimatorSection, EvaluationSection, StudySpec
+from dpbo_core.study.resolve import plan_study, planning_problem, problem_of
 from dpbo_core.study.spec import read_study
 from dpbo_core.study.training_set import study_fingerprint
 
@@ -252,3 +253,34 @@ def test_a_number_of_hundreds_of_digits_is_refused_by_its_place(tables, digits):
     for kind in (Real, Integer):
         with pytest.raises(StudyInvalid, match="no finite number"):
             kind(1, huge)
+
+
+@pytest.mark.parametrize("neighbours", ["add_or_remove", "zero_out"])
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_relation_that_a_method_is_not_proved_for_is_refused_by_name(tables, kind, neighbours):
+    tables = with_method(tables, kind)
+    tables["privacy"]["neighbours"] = neighbours
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    with pytest.raises(StudyInvalid, match=f'neighbours = "{neighbours}.*proved for "replace_one" alone'):
+        plan_study(spec)
+
+
+def test_an_evaluation_is_refused_a_relation_that_it_is_not_proved_for(tables):
+    tables["privacy"]["neighbours"] = "zero_out"
+    spec = StudySpec.from_dict(tables)
+    request = EvaluationQuery(spec, planning_problem(spec), 0.5, EvaluationSection(epsilon=0.5))
+    with pytest.raises(StudyInvalid, match='proved for "replace_one" alone'):
+        request.plan("")
+
+
+def test_the_usual_relation_written_out_is_the_same_study(tables):
+    usual = StudySpec.from_dict(tables)
+    tables["privacy"]["neighbours"] = "replace_one"
+    assert StudySpec.from_dict(tables) == usual
+
+
+def test_a_relation_is_for_records_and_has_a_known_name(tables):
+    tables["privacy"]["neighbours"] = "add"
+    with pytest.raises(StudyInvalid, match="choose one of replace_one, add_or_remove, zero_out"):
+        StudySpec.from_dict(tables)

@@ -9,7 +9,7 @@ import selection_worlds as worlds
 from scipy.stats import norm
 
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import proposition_12_epsilon
-from dpbo_core.theorems.loss_profile import LossProfile
+from dpbo_core.theorems.loss_profile import LossProfile, renyi_rho
 
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 
@@ -103,7 +103,7 @@ def test_a_mean_over_candidates_is_linear():
 
 def test_replace_one_covers_a_record_removed_and_another_added():
     rng = np.random.default_rng(11)
-    for _ in range(30):
+    for _ in range(12):
         p, q = worlds.random_pair(rng, 4)
         r = rng.dirichlet(np.ones(4))
         removed, added = worlds.law_of_pair(p, q), worlds.law_of_pair(q, r)
@@ -113,6 +113,29 @@ def test_replace_one_covers_a_record_removed_and_another_added():
             assert profile.delta(epsilon) >= float(exact.hockey_stick(np.exp([epsilon]))[0]) - 1e-12
     halves = LossProfile.of_event(dp.GaussianDpEvent(2.0)).replace_one()
     assert gaussian_delta(1.0, 1.0) <= halves.delta(1.0) <= 3.0 * gaussian_delta(1.0, 1.0)
+
+
+def test_a_cut_loss_costs_its_rho_at_every_order():
+    rng = np.random.default_rng(21)
+    alphas = 1.0 + np.geomspace(1e-4, 1e5, 300)
+    for _ in range(60):
+        p, q = worlds.random_pair(rng, 6)
+        delta = float(rng.choice([1e-9, 0.01, 0.1]))
+        rho = worlds.profile_of_pair(p, q).cut_rho(delta)
+        for law in (worlds.law_of_pair(p, q), worlds.law_of_pair(q, p)):
+            order = np.argsort(law.losses)[::-1]
+            dropped = law.infinite + np.cumsum(law.masses[order]) <= delta
+            losses, masses = law.losses[order][~dropped], law.masses[order][~dropped]
+            if law.infinite > delta:
+                assert rho == math.inf
+                continue
+            for alpha in alphas if len(losses) else ():
+                moment = float(np.logaddexp.reduce(np.log(masses) + (alpha - 1.0) * losses))
+                assert moment <= alpha * (alpha - 1.0) * rho + 1e-9
+    gaussian = LossProfile.of_event(dp.GaussianDpEvent(2.0))
+    assert 0.98 * 0.125 < gaussian.cut_rho(1e-9) < 1.02 * 0.125
+    orders = 1.0 + np.geomspace(0.05, 100.0, 60)
+    assert 0.125 <= renyi_rho(orders, 0.125 * orders, 1e-9) < 0.125 * 1.1
 
 
 @pytest.mark.parametrize(

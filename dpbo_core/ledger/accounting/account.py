@@ -40,6 +40,8 @@ MAX_COUNTED_ROOM = 10_000  # studies: more room than that is not counted
 CAP_FIELDS = ("accepts", "delta_units", "epsilon_units", "public", "relation")
 LEARNED, ASKED_FACT, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
 STUDY_FACTS = (LEARNED, ASKED_FACT, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
+DECLARED = "declared"  # the method of a spend that was made elsewhere
+NOT_CHECKED = "as declared by CALLER, not checked by dpbo"
 LEDGER_ENTRY = ""  # of an entry about the ledger itself
 
 
@@ -63,6 +65,11 @@ class Entry:
     # who charged it: the owner's account, or the creator, deployment and host of a flow run; "" of old
     asked_by: str = ""
     taken_over: bool = False  # whether a corrected study took over what it had paid for
+
+    @property
+    def declared(self) -> bool:
+        """Whether it is a spend of another tool, at the price that its caller declared."""
+        return self.method == DECLARED
 
     @property
     def moment(self) -> datetime:

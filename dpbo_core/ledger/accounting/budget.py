@@ -24,7 +24,7 @@ from dpbo_core.ledger.accounting.composition import Filter, Total
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 
-NEEDS_ONLY_DELTA = frozenset({"gp_prior", "de_freitas_constants"})
+NEEDS_ONLY_DELTA = frozenset({"gp_prior", "de_freitas_constants", "charge_fixed_beforehand"})
 
 
 @dataclass(frozen=True)

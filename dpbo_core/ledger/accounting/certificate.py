@@ -23,7 +23,7 @@ from typing import Any
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.privacy.certified import Declared
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import ELSEWHERE, OPERATING_SYSTEM
 from dpbo_core.privacy.release import Release, Spend
 
 _SCALE_TOLERANCE = (
@@ -85,7 +85,11 @@ def _in_range(release: Release) -> bool:
 def recompute(release: Release, declared: Declared) -> Recomputed:
     """The release's ε and δ recomputed from its noise draws; CertificateFalse unless its guarantee covers them."""
     guarantee = release.guarantee
-    if release.noise != OPERATING_SYSTEM or guarantee.evidence.refuted or guarantee.epsilon == math.inf:
+    if (
+        release.noise not in (OPERATING_SYSTEM, ELSEWHERE)
+        or guarantee.evidence.refuted
+        or guarantee.epsilon == math.inf
+    ):
         raise CertificateFalse(
             "this release guarantees nothing (ε = ∞)",
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
