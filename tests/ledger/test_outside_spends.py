@@ -28,6 +28,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.outside_spends import DECLARED_STANDING, Budget, Price
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 KEEPS_DELTA = ("charge_fixed_beforehand",)
 DP_SGD = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(2.0)), 100)
@@ -182,6 +184,37 @@ def test_a_receipt_states_its_standing_and_is_a_certificate(url):
         assert price.by_price == ("declared by CALLER",)
         assert DECLARED_STANDING in receipt.guarantee.in_words()
         assert (receipt.value["tool"], receipt.value["version"]) == ("opacus", "1.6")
+
+
+def test_dpbo_opendp_and_an_opacus_training_share_one_cap(url):
+    import opendp.prelude as opendp
+
+    budget = clinic(url, epsilon=3.0, relation=NeighboringRelation.REPLACE_ONE)
+    study = {
+        "study": {"name": "first", "method": "private_grid"},
+        "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        "data": {"source": "breast_cancer"},
+        "model": {"estimator": "logistic", "score": "accuracy"},
+        "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 2}},
+    }
+    run_study(StudySpec.from_dict(study), ledger=PrivacyLedger(url))
+    opendp.enable_features("contrib")
+    domain = opendp.atom_domain(T=int), opendp.absolute_distance(T=int)
+    count = opendp.m.make_laplace(*domain, scale=2.0)
+    with budget.spending(epsilon=count.map(1), what="beds", tool="opendp") as spend:
+        count(217)
+    assert spend.epsilon == pytest.approx(0.5)
+    history = [(1.0, 0.25, 40)]  # of opacus.accountants: noise multiplier, sampling rate, steps
+    events = [
+        dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
+        for noise, rate, steps in history
+    ]
+    with (
+        pytest.raises(BudgetExceeded),
+        budget.spending(event=dp.ComposedDpEvent(events), what="model", tool="opacus", replaced_moves=2.0),
+    ):
+        raise AssertionError("the block ran")
+    assert [entry.method for entry in entries(url)] == ["private_grid", "declared"]
 
 
 # Kills
