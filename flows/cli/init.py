@@ -337,7 +337,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
 def _protected(privacy: PrivacySection, data: DataSection) -> str:
     if data.person_count is not None:
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation_file)}"
-        return f"{who}: {data.person_count:,} of them, on your word, and each counts once"
+        return f"{who}: {data.person_count:,}, as you state; each counts once"
     n, file, k = f"{data.n_scored:,}", named(data.validation_file), privacy.max_records_per_person
     if privacy.person is None:
         return f"each of the {n} records of {file}"

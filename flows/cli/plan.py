@@ -303,7 +303,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
         screen.say(f'If you need only the choice, write method = "{choice.kind}"{settings}, or method = "auto".')
         return
     screen.say(
-        f'[bold]{choice.kind}[/] is the one to choose: method = "{choice.kind}"{settings}, or method = "auto"; '
+        f'[bold]{choice.kind}[/] is recommended: write method = "{choice.kind}"{settings}, or method = "auto"; '
         f'the study says "{spec.method}".'
     )
 

@@ -2,7 +2,8 @@
 
 `registry_entry` drafts an entry for the registry of differential privacy deployments. Its fields are those of the
 registry's schema, by the authors of arXiv 2509.13509 (`deployments-schema.yaml` of
-opendp/deployments-registry-data). What a release does not say stands there as `OPEN`, for its owner to write.
+opendp/deployments-registry-data). What a release does not say stands there as `CURATOR_TODO`, for its owner to
+write.
 """
 
 import math

@@ -61,8 +61,8 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
     code, out, _ = dpbo("plan", file)
     assert code == 0
     words = " ".join(out.split())
-    assert "lipschitz: its answer would be noise" in words
-    assert 'is the one to choose: method = "private_' in words
+    assert "lipschitz: its answer would be mostly noise" in words
+    assert 'is recommended: write method = "private_' in words
     assert len(out.split("\n\n")[0].splitlines()) <= 6  # the title, then five lines
     code, out, _ = dpbo("plan", file, "--all")
     assert code == 0
@@ -73,11 +73,11 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
 def test_a_study_that_is_asked_for_a_score_alone_is_told_of_its_own_first(dpbo, study):
     """`lipschitz` chooses nothing: what chooses is one line below, and "Next:" runs what is spoken of first."""
     code, out, _ = dpbo("plan", study(study__method="lipschitz"))
-    first = " ".join(out.split()).partition("study lipschitz: error 0.004 (score from 0 to 1) price")
-    assert (code, "error" in first[0]) == (0, False)
-    assert " or private_grid, if you need a choice: " in first[2]
+    first = " ".join(out.split()).partition("study lipschitz: reported score ±0.004 (score from 0 to 1) price")
+    assert (code, "reported" in first[0]) == (0, False)
+    assert " instead private_grid, if you need a choice: " in first[2]
     assert "lipschitz releases one score and no hyperparameters, as the study asks." in first[2]
-    assert "the one to choose" not in out
+    assert "is recommended" not in out
     assert "Next: dpbo tune STUDY.toml." in out
     own = json.loads(dpbo("plan", study(study__method="lipschitz"), "--json")[1])
     assert own["recommended"] == "private_grid"  # of the kinds that choose

@@ -219,7 +219,7 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
     assert (code, err) == (0, "")
     spec = read_study("study.toml")
     assert (spec.privacy.person, spec.data.n_persons, spec.data.ignore) == ("patient", 3, None)
-    said = "people in column patient of b.csv: 3 of them, on your word, and each counts once"
+    said = "people in column patient of b.csv: 3, as you state; each counts once"
     assert said in " ".join(out.split())
     assert "80" not in out + Path("study.toml").read_text()
     assert "people   " not in out.replace("people in", "")  # the hint is for those who named no column

@@ -41,20 +41,13 @@ REPLACED = {
     r"\bin the place of\b": "instead of",
     r"\bbut that\b|\bbeside that\b": "except",
 }
-PRINTED = re.compile(
-    r"```(?:console|text)\n.*?^```$|<!-- list: .*?<!-- end of the list -->", re.DOTALL | re.MULTILINE
-)
 
 
 def refused_phrases(text: str) -> dict[str, str]:
-    """Return the refused phrases of a text, each with what to write instead.
-
-    What a command prints and lists that come from the code are left out: the code is changed first.
-    """
-    prose = PRINTED.sub("", text)
+    """Return the refused phrases of a text, each with what to write instead."""
     found = {}
     for phrase, instead in REPLACED.items():
-        match = re.search(phrase.replace(" ", r"\s+"), prose, re.IGNORECASE | re.MULTILINE)
+        match = re.search(phrase.replace(" ", r"\s+"), text, re.IGNORECASE | re.MULTILINE)
         if match is not None:
             found[match[0]] = instead
     return found

@@ -8,7 +8,7 @@ in one small value that every entry of the history about the dataset carries:
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
 | `filter` | of the reservations' draws, at the order that the cap's row fixed |
-| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDIES` |
+| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDY_FACTS` |
 
 An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
 the tables, so that what somebody changed there is never sealed.
