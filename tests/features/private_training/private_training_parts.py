@@ -168,7 +168,7 @@ def best_of(epsilon, c, C):
     gamma, e = 1.0 / N_STEPS, math.exp(epsilon)
     g_kink = (1.0 - c) / (C - c) if c < C else 1.0
     places = [0.0, 1.0, 1.0 / (1.0 + e), max(g_kink / e, 1.0 - e * (1.0 - g_kink))]
-    if C > c:
+    if c < C:
         places.append((C - 1.0) / (C - c))
     worst = 0.0
     for r in places:
