@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import tomli_w
 import typer
 
+from dpbo.flows.cli.batch import plan_together
 from dpbo.flows.cli.evaluate import expected_json
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Study
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
@@ -40,8 +41,22 @@ Rehearse = Annotated[
 EveryMethod = Annotated[bool, typer.Option("--all", help="Show every method with its numbers and the reasons.")]
 
 
-def plan(study: Study, every_method: EveryMethod = False, rehearse: Rehearse = False) -> None:
+def plan(
+    studies: Annotated[
+        list[Path], typer.Argument(metavar="STUDY.toml", help="The study file; several are priced together.")
+    ],
+    every_method: EveryMethod = False,
+    rehearse: Rehearse = False,
+    event: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Price a dp_accounting event too, on the first study's dataset."),
+    ] = None,
+) -> None:
     """Estimate each method's accuracy and privacy cost. Opens no sensitive file and charges nothing."""
+    if len(studies) > 1 or event is not None:
+        plan_together(studies, event)
+        return
+    (study,) = studies
     own = feature_study(study)
     if own is not None:
         own.plan(rehearse=rehearse)

@@ -18,7 +18,7 @@ from typing import Any
 
 from dpbo_core.errors import BudgetExceeded, StudyChanged
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Totals
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry, Totals
 from dpbo_core.ledger.accounting.composition import Draw, compose, compose_all
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
@@ -81,6 +81,28 @@ class Price:
         totals = Totals(charges=len(account.entries), spent=account.spent, filter=account.filtered)
         request = admission.Request(cost, self._draws, guarantee, OPERATING_SYSTEM)
         return admission.exceeded_error(account.budget, totals, request, lambda: self._drawn)
+
+    def account_after(self) -> Account | None:
+        """Return the account as it would be once this is charged: the same if it was, or if there is no room."""
+        account = self.account
+        if account is None or self.paid or self.refusal is not None:
+            return account
+        plans = tuple(self.parts.values())
+        cost, guarantee = compose(spend for plan in plans for spend in plan.spends), plans[0].guarantee
+        entry = Entry(
+            *("", "", "", self.epsilon, self.delta, from_units(cost.rho_units), guarantee.assumptions, ""),
+            released_at=None,
+            release_id=None,
+            cost=cost,
+            draws=self._draws,
+        )
+        return replace(
+            account,
+            spent=account.spent + cost,
+            entries=(*account.entries, entry),
+            unit=guarantee.unit,
+            filtered=account.filtered.after(self._draws, cost),
+        )
 
     @property
     def change(self) -> StudyChanged | None:
