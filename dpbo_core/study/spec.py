@@ -19,6 +19,7 @@ from dpbo_core.data.content import json_form
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.certified import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
+from dpbo_core.privacy.named_parts import declared
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study.data_section import DataSection
@@ -185,6 +186,12 @@ class StudySpec(StudyHead):
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """Return the study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
+        own = [name for name in tables if name in declared("dpbo.sections")]
+        require(
+            not own,
+            f"a study with {own} can be planned, tuned and shown, and nothing else",
+            remedy="use dpbo plan, dpbo tune or dpbo show",
+        )
         refuse_unknown(tables, ("study", *SECTION_NAMES, "method"), "the study")
         check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
