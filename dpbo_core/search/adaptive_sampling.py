@@ -51,9 +51,7 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """The weights exp(βs)/Σexp(βs) of scores s, (N,); Algorithm 3 multiplies them by its prior, and projects the
-    product before it draws a trial.
-    """
+    """The weights exp(βs)/Σexp(βs) of scores s, (N,): what Algorithm 3 projects where its prior is uniform."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
@@ -73,7 +71,12 @@ class UniformSampler:
 
 
 class GaussianProcessSampler:
-    """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected."""
+    """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected.
+
+    The softmax is multiplied by the prior π₀, which is ours: the paper projects the softmax alone, the same where
+    π₀ is uniform. So equal scores leave the prior as it is. The proof is unchanged: Theorems 1 and 2 use only that
+    c ≤ π̃/π₀ ≤ C, which the projection of any target keeps.
+    """
 
     def __init__(
         self,
