@@ -133,7 +133,7 @@ def test_theorem_5_is_not_of_the_search_that_a_choice_needs(calibration, cap):
 
 
 def test_theorem_3_as_printed_runs_as_far_as_it_is_proved():
-    """Under the prior, at the ε that it states; beyond that it is refused; and where the range caps it, standard."""
+    """Under the prior, at the ε that it states; beyond that it is refused; capped by the range it is standard."""
     short, long = (problem(delta=0.1, steps=steps) for steps in (20, 2000))
     method = NoisyGP(cap_at_range=False, outputs="score", calibration="published")
     guarantee = method.plan(short).guarantee
