@@ -8,7 +8,7 @@
 
 Record i (from 0) is a validation record exactly if ⌈(i+1)·s⌉ > ⌈i·s⌉, in rational arithmetic: the halves
 interleave, so that a set sorted by class gives two halves of the same kind. Those of "two_scanners" are of two
-kinds: it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
+kinds: it is the digits, and whatever scanned the validation half saw `FADED_INK_SHARE` of the ink.
 
 "screening" is simulated, by a generator whose numbers NumPy keeps for ever: blood tests of `MARKERS` markers, of
 which the first `TELLING` speak for a disease. The others are noise, so a model of few records needs the right

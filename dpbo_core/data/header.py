@@ -118,7 +118,7 @@ def check_record_count(
     """
     if count != stated:
         raise StudyInvalid(
-            f"{shown_as} holds {count} records, the study says {key} = {stated}",
+            f"{shown_as} holds {count} records, the study has {key} = {stated}",
             cause="the file changed after the study was written",
             remedy=f"correct {key}; it is public, and every score is divided by it",
         )

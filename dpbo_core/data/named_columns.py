@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | d | — | columns but the target | scalar |
-| — | `NamedColumn.cell` | a raw cell (`raw_cells`) as it is held; `CANNOT` where it cannot be | scalar |
+| — | `NamedColumn.cell` | a raw cell (`raw_cells`) as it is held; `UNCONVERTIBLE` where it cannot be | scalar |
 | X | `data_frame(columns, rows)` | objects (r, d) of such cells as a pandas.DataFrame | (r, d) |
 
 A column is a number (float64, gaps are NaN), a truth value (bool; a number where the training table has gaps), a
@@ -71,8 +71,8 @@ class NamedColumn:
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """Return a raw cell as this column's type, or `CANNOT` if it does not convert; a gap becomes NaN, in a
-        column of truth values `CANNOT`.
+        """Return a raw cell as this column's type, or `UNCONVERTIBLE` if it does not convert; a gap becomes NaN, in
+        a column of truth values `UNCONVERTIBLE`.
         """
         if raw is None:
             return UNCONVERTIBLE if self.kind == "truth" else GAP_VALUE
@@ -91,7 +91,9 @@ class NamedColumn:
         )
 
     def _time_cell(self, raw: object) -> object:
-        """Return a time, or its text, as microseconds since 1970; `CANNOT` where it does not fit the column."""
+        """Return a time, or its text, as microseconds since 1970; `UNCONVERTIBLE` where it does not fit the
+        column.
+        """
         moment = time_of_text(raw) if type(raw) is str else raw
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return UNCONVERTIBLE
@@ -120,7 +122,7 @@ class NamedColumn:
 
 
 def _number_cell(raw: object) -> object:
-    """Return a value as a number that single precision holds; `CANNOT` where it is none."""
+    """Return a value as a number that single precision holds; `UNCONVERTIBLE` where it is none."""
     number = canonical_text(raw)
     if (
         not isinstance(number, float) or abs(number) > MAX_FLOAT32
@@ -130,7 +132,7 @@ def _number_cell(raw: object) -> object:
 
 
 def _text_cell(raw: object) -> object:
-    """Return a value as a text; `CANNOT` where it has none that can be encoded."""
+    """Return a value as a text; `UNCONVERTIBLE` where it has none that can be encoded."""
     if isinstance(raw, bool):
         return str(raw)
     if isinstance(raw, float):
@@ -225,7 +227,7 @@ def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
 
 
 def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table) -> None:
-    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` (m,) is `CANNOT`; says where.
+    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` (m,) is `UNCONVERTIBLE`; says where.
 
     Raises:
         StudyInvalid: one is.

@@ -12,7 +12,7 @@ otherwise present, in the same places. Whatever the new records hold, at most k 
 at most k of the new one do, and nobody else's places change, so a score with range G moves the sum by at most kG.
 
 A record whose person cannot be read scores the constant too; a text that R or pandas writes or reads as a missing
-value ("NA", "null", `values.NO_VALUE`) names nobody, as the empty one. Were such records taken for one
+value ("NA", "null", `values.GAP_TEXTS`) names nobody, as the empty one. Were such records taken for one
 person's, or for a person each, then replacing somebody's readable records by a mixture could change up to 2k
 counted places, or all.
 """

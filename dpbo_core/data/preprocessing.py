@@ -212,7 +212,7 @@ class Preprocessing:
 
     def transform(self, table: Table) -> Encoded:
         """Return the encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
-        `CANNOT` in named columns). Raises on its column names only.
+        `UNCONVERTIBLE` in named columns). Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.

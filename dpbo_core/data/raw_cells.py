@@ -6,7 +6,7 @@
 | float, bool, str | a number, a truth value, a text as it stands |
 | `numpy.datetime64` in microseconds | a time without a zone |
 | `datetime` in UTC | a time with a zone |
-| `UNREADABLE` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
+| `UNREADABLE_CELL` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
 
 Nothing here raises, and no code of a value's own class runs. What a column in memory can hold is asked of its TYPE,
 which is public. Its values are taken out together, and one by one where that fails: one that cannot be taken out
@@ -87,7 +87,7 @@ def text_cell(text: str) -> object:
 
 def cell_of(value: Any) -> object:
     """Return a value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and
-    NaT too), `UNREADABLE` for all else.
+    NaT too), `UNREADABLE_CELL` for all else.
     """
     kind = type(value)
     if value is None or kind is str or kind is bool:
@@ -118,7 +118,9 @@ def cell_of(value: Any) -> object:
 
 
 def _time(value: Any) -> object:
-    """A date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE` for a zone of a foreign class."""
+    """A date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE_CELL` for a zone of a foreign
+    class.
+    """
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
@@ -151,7 +153,9 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 
 
 def times(array: NDArray[Any]) -> Cells:
-    """numpy.datetime64s as times in microseconds, (m,); None for NaT, `UNREADABLE` beyond the years 1 to 9999."""
+    """numpy.datetime64s as times in microseconds, (m,); None for NaT, `UNREADABLE_CELL` beyond the years 1 to
+    9999.
+    """
     unit = np.datetime_data(array.dtype)
     return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unreadable_cells(len(array))
 
@@ -269,7 +273,7 @@ def _time_cells(native: Any) -> Cells:
 
 
 def arrow_times(values: Any) -> Cells:
-    """Return the times of an Arrow array by its integers, (m,); `UNREADABLE` for one beyond Python's range."""
+    """Return the times of an Arrow array by its integers, (m,); `UNREADABLE_CELL` for one beyond Python's range."""
     import pyarrow as pa
 
     kind = values.type

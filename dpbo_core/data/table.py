@@ -10,7 +10,8 @@
 | | `labels` | class index into `Preprocessing.classes`, −1 for a broken record or an unknown label | (m,) |
 | y | `signs` | +1 for class 1 and for replaced records, −1 for class 0 | (m,) |
 
-Where the estimator takes the table's own columns (`named_columns`), X holds objects, and `CANNOT` in replaced rows.
+Where the estimator takes the table's own columns (`named_columns`), X holds objects, and `UNCONVERTIBLE` in
+replaced rows.
 """
 
 import hashlib

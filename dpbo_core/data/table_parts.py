@@ -198,7 +198,7 @@ def _file_state(path: Path, shown_as: str) -> _State:
         status = path.stat()
     except OSError:
         raise StudyInvalid(
-            f"{shown_as} is not there any more, or cannot be read",
+            f"{shown_as} no longer exists, or cannot be read",
             cause="another program removed it, or its permissions",
             remedy="put it back, or run again with the files that are there: another study",
         ) from None

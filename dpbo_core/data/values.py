@@ -9,7 +9,7 @@
 A column of a PUBLIC table has one type, and the sensitive table's column has the same (`texts` names the columns of
 text). In a column of numbers 1, "1", 1.0, "1.0", True and "true" agree. In a column of texts each value is the text
 as it was written, so "10", "1E1" and "INF" are three. The meaning of a value depends on that type and on that value
-alone. Text that stands for a missing value (`NO_VALUE`) is a gap in both.
+alone. Text that stands for a missing value (`GAP_TEXTS`) is a gap in both.
 """
 
 import math
@@ -130,13 +130,13 @@ def written_text(value: object) -> Value:
 
 
 def value_column(values: Sequence[object]) -> Column:
-    """Return values as one column (m,) of numbers and texts, each by `canonical`."""
+    """Return values as one column (m,) of numbers and texts, each by `canonical_text`."""
     return _as_column([canonical_text(value) for value in values])
 
 
 def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
-    """Texts as one column (m,) of numbers and texts, each by `canonical`, or of texts alone, each by `written`;
-    float64 where none is left a text.
+    """Texts as one column (m,) of numbers and texts, each by `canonical_text`, or of texts alone, each by
+    `written`; float64 where none is left a text.
     """
     if not as_written and "_" not in "".join(texts):
         try:

@@ -216,7 +216,8 @@ class PrivacyLedger(OwnersLedger):
                 raise StudyInvalid(
                     "this study edition was reserved with another plan",
                     cause="another version of dpbo, or another noise source, started it",
-                    remedy="give the study a new edition (a new spend), or finish it with the version that started "
+                    remedy="give the study a new edition, which spends budget again, or finish it with the "
+                    "version that started "
                     "it",
                 )
             policy.check_same_sources(writer.connection, charge.sources, dataset)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import AlreadySpent, StudyInvalid, no_budget
-from dpbo_core.ledger.accounting.account import DECLARED, NOT_CHECKED
+from dpbo_core.ledger.accounting.account import DECLARED_METHOD, DECLARED_STANDING
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.address import ledger_url
@@ -33,7 +33,7 @@ from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules, Worth
 from dpbo_core.privacy.guarantee import (
     CHARGE_FIXED_BEFOREHAND,
-    ELSEWHERE,
+    OTHER_TOOLS_NOISE,
     Evidence,
     NeighboringRelation,
     PrivacyGuarantee,
@@ -46,11 +46,11 @@ from dpbo_core.theorems import events
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import proposition_12_epsilon
 from dpbo_core.theorems.loss_profile import LossProfile, renyi_rho
 
-KIND, MECHANISM = DECLARED, "declared by CALLER"
+KIND, MECHANISM = DECLARED_METHOD, "declared by CALLER"
 NEIGHBOURS = {"replace_one": "replace_one", "add_or_remove_one": "add_or_remove", "zero_out": "zero_out"}
-LEVELS = 100  # the cap's δ over that of a spend which states none
-SHOWN_DELTA = 1e-6  # at which ρ is stated as an ε where the cap has no δ
-LONGEST = 200  # characters of a name
+N_LEVELS = 100  # the cap's δ over that of a spend which states none
+STATED_DELTA = 1e-6  # at which ρ is stated as an ε where the cap has no δ
+MAX_TEXT_LENGTH = 200  # characters of a name
 
 WORTH = {
     MECHANISM: Worth(
@@ -120,7 +120,7 @@ class Price:
 
     def spends(self, budget: PrivacyBudget, unit: PrivacyUnit) -> tuple[Spend, ...]:
         """The spends that the ledger adds up, rounded up; StudyInvalid for a price that this cap cannot hold."""
-        level = self.delta or from_units(budget.delta_units // LEVELS)
+        level = self.delta or from_units(budget.delta_units // N_LEVELS)
         try:
             parts = self._parts(budget.relation, level, pairs=unit is PrivacyUnit.TRAINING_RECORD)
         except (ValueError, KeyError, TypeError) as error:
@@ -237,9 +237,10 @@ class Budget:
         price = Price(epsilon, delta, rho, renyi, event, replaced_moves)
         form = price.to_json()
         for label, text in (("what", what), ("name", name), ("tool", tool), ("version", version)):
-            if len(text) > LONGEST or not text.isprintable() or (label == "what" and not text.strip()):
+            if len(text) > MAX_TEXT_LENGTH or not text.isprintable() or (label == "what" and not text.strip()):
                 raise StudyInvalid(
-                    f"{label} is {text[:LONGEST]!r}", remedy=f"use 1 to {LONGEST} printable characters"
+                    f"{label} is {text[:MAX_TEXT_LENGTH]!r}",
+                    remedy=f"use 1 to {MAX_TEXT_LENGTH} printable characters",
                 )
         ledger = PrivacyLedger(ledger_url(self._url))
         accounts = ledger.accounts(self.dataset)
@@ -261,7 +262,7 @@ class Budget:
             resolved={KIND: stated},
         )
         receipt = Release(
-            {**stated, "standing": NOT_CHECKED},
+            {**stated, "standing": DECLARED_STANDING},
             guarantee,
             spends,
             what,
@@ -269,7 +270,7 @@ class Budget:
             KIND,
             self.dataset,
             {"version": library_version(), "booked_at": utc_now()},
-            ELSEWHERE,
+            OTHER_TOOLS_NOISE,
         )
         booked, new = ledger.book(charge, receipt, beyond_cap=already_happened)
         (account,) = ledger.accounts(self.dataset)
@@ -306,10 +307,10 @@ def _guarantee(
 ) -> PrivacyGuarantee:
     """Return what the receipt states: (ε, δ) of the spends together, by the caller's word."""
     total = compose(spends)
-    epsilon, delta = total.epsilon(budget.conversion_for(unit) or SHOWN_DELTA)
+    epsilon, delta = total.epsilon(budget.conversion_for(unit) or STATED_DELTA)
     needed = already_happened or (total.delta_units > 0 and unit is not PrivacyUnit.TRAINING_RECORD)
     assumptions = (CHARGE_FIXED_BEFOREHAND.name,) if needed else ()
-    evidence = Evidence(Standing.DECLARED, NOT_CHECKED)
+    evidence = Evidence(Standing.DECLARED, DECLARED_STANDING)
     return PrivacyGuarantee(epsilon, delta, unit, budget.relation, assumptions, evidence, person)
 
 

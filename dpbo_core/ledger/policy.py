@@ -188,7 +188,7 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -
         raise PolicyRefused(
             f"{source} is scored as dataset {other!r}, and this study calls it {dataset!r}",
             cause="a second name for the same records would be a second budget for the same people",
-            remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
+            remedy=f"set dataset = {other!r}; or, if its people are to pay both: "
             f"{_command(dataset, source)} --as shared",
         )
 
@@ -234,7 +234,7 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
             f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
             cause="with another share rows change sides: those of a smaller one's public half were protected, and "
             "those that a larger one protects were public",
-            remedy=f"say validation_size = {other:g}",
+            remedy=f"set validation_size = {other:g}",
         )
     most = max((int(division["rows"]) for division in earlier), default=0)
     if n_rows < most:

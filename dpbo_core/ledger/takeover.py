@@ -1,8 +1,9 @@
 """A corrected study takes over the budget of an unfinished one, under which no sensitive byte was opened.
 
-    mark        a study that marks its opening says so in its charge (`MARKS`); no other charge is ever taken over
-    opened      written durably before the first sensitive byte is opened; refused once the charge was taken over
-    taken over  written in the transaction that charges the corrected study; refused once the charge was opened
+    mark        a study that marks its opening says so in its charge (`MARKS_OPENING`); no other charge is ever
+    taken over opened      written durably before the first sensitive byte is opened; refused once the charge was
+    taken over taken over  written in the transaction that charges the corrected study; refused once the charge was
+    opened
 
 Both are made under the writers' lock, so one excludes the other, whichever process asks. The corrected study has
 the same name and edition on the same dataset, and its guarantee the same unit, relation, persons and assumptions.
@@ -70,7 +71,7 @@ def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
         raise StudyInvalid(
             f"the charge of {key.study!r} (edition {key.edition}) was taken over by a corrected study",
             cause="this study was charged and opened nothing, and the study file was changed and run since",
-            remedy="run the corrected study, or give this one a new edition, which is a new spend",
+            remedy="run the corrected study, or give this one a new edition, which spends budget again",
         )
 
 

@@ -76,7 +76,7 @@ class PrivateSelection:
         """Check the price `spend`: a function that privately chooses the index of a large one among sensitive
         utilities, its time hidden by a wait.
 
-        The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
+        The draw cannot be made before the utilities, so choosing takes a whole number of `SELECTION_PAUSE_S`s.
         """
         flip = self.kind == PERMUTE_AND_FLIP
         planned = spend.epsilon_units if flip else spend.rho_units

@@ -27,7 +27,7 @@ from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems import selection_price, wang_2023
-from dpbo_core.theorems.trial_counts import Capped, Fixed, TrialCount, TruncatedNegativeBinomial
+from dpbo_core.theorems.trial_counts import CappedCount, Fixed, TrialCount, TruncatedNegativeBinomial
 
 Procedure = Callable[[NoiseSource], Any]
 _ORDER_STEP = 6  # of the orders, where each asks for a supremum over all cells
@@ -138,7 +138,7 @@ class RepeatAndSelect:
 
     def price(self) -> float:
         """The ε of the whole choice among K trials by the theorems; min(K, cap) of them count where all run."""
-        trials: TrialCount = self.stopping if self.cap is None else Capped(self.stopping, self.cap)
+        trials: TrialCount = self.stopping if self.cap is None else CappedCount(self.stopping, self.cap)
         return selection_epsilon(
             trials,
             self.trial,

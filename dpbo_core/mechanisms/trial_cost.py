@@ -20,8 +20,8 @@ from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.theorems.loss_profile import LossProfile
 
 TAU, VECTOR_TAU = 1.5, 3.0  # for one coordinate, and for as many as memory holds
-_CELLS = 1000  # of the grid of losses, in a standard deviation of the loss
-_FINEST, _COARSEST = 1e-4, 1e-3  # steps of the grid where a sampled step is composed with itself
+_N_CELLS = 1000  # of the grid of losses, in a standard deviation of the loss
+_MIN_STEP, _MAX_STEP = 1e-4, 1e-3  # steps of the grid where a sampled step is composed with itself
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ def gaussian_cost(*, rho: float, sensitivity: float, scale: float, tau: float = 
 def _profile(cost: TrialCost) -> LossProfile:
     import dp_accounting
 
-    parts, step = [], _COARSEST
+    parts, step = [], _MAX_STEP
     if cost.curve.epsilon > 0.0:
         parts.append(LossProfile.of_epsilon_delta(cost.curve.epsilon))
     if cost.gaussian > 0.0:
         mu = math.sqrt(cost.gaussian)
-        event, step = dp_accounting.GaussianDpEvent(1.0 / mu), min(step, mu / _CELLS)
+        event, step = dp_accounting.GaussianDpEvent(1.0 / mu), min(step, mu / _N_CELLS)
         parts.append(LossProfile.of_event(event, step=step))
     if cost.zcdp > 0.0:
         parts.append(LossProfile.of_zcdp(cost.zcdp))
     if cost.sampled is not None:
         sigma, rate, steps = cost.sampled
         deviation = 2.0 * rate * math.sqrt(steps * math.expm1(min(20.0, 1.0 / sigma**2)))
-        step = max(_FINEST, min(step, deviation / _CELLS))
+        step = max(_MIN_STEP, min(step, deviation / _N_CELLS))
         sampled = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
         event = dp_accounting.SelfComposedDpEvent(sampled, steps)
         parts.append(LossProfile.of_event(event, neighbours="replace_one", replaced_moves=2.0, step=step))

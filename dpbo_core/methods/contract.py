@@ -129,7 +129,7 @@ class Method(ABC):
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may say lengthscale = "fit": True for a method that fits its kernel or has none."""
+        """Whether a study may set lengthscale = "fit": True for a method that fits its kernel or has none."""
         return False
 
     @property

@@ -100,13 +100,13 @@ class Lipschitz(Method):
             raise StudyInvalid(
                 'method.evaluate = "all" with calibration = "published"',
                 cause="the paper has no such form",
-                remedy='leave one of them out, or say evaluate = "path"',
+                remedy='leave one of them out, or set evaluate = "path"',
             )
         if self.train == "step" and self.scores_all:
             raise StudyInvalid(
                 'method.train = "step" where all of Λ is scored',
                 cause="the order is then public, and each step trains its share in any case",
-                remedy='leave it out, or say evaluate = "path"',
+                remedy='leave it out, or set evaluate = "path"',
             )
 
     @property

@@ -6,7 +6,7 @@
 | B̂ | `draw` | B = C₂ − ⌊rD⌋ with noise | (…,) |
 | r | `beside` | the PUBLIC score that AUCs are counted from | scalar |
 | T | `least_shown` | the least D̂ of which an AUC is stated | scalar |
-| η | `UNSEEN` | a chance so small that an error as rare is allowed among all runs | scalar |
+| η | `UNSEEN_CHANCE` | a chance so small that an error as rare is allowed among all runs | scalar |
 | S(x) | `NoiseTail.above` | chance that the noise is x or more | scalar |
 
 An AUC is r + B/D. Its interval is that of the ends of B/D over a box: D's interval times B's, clipped to [0, 1].

@@ -260,7 +260,7 @@ class PrivateTrajectory(Method):
         """The zCDP budget in 10⁻¹², split: steps' scores, final choice, fresh look, pairs; refused at δ = 0."""
         if problem.delta == 0.0:
             raise StudyInvalid(
-                "private_trajectory needs δ > 0, and the study says delta = 0",
+                "private_trajectory needs δ > 0, and the study has delta = 0",
                 cause="Gaussian noise has no pure ε",
                 remedy="set delta = 1e-6 in [privacy], or use a method that needs none (dpbo plan says which)",
             )

@@ -44,7 +44,7 @@ DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference change
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     """Cross-validate R = `trials` candidates, or all of Λ, half spread evenly, half by a search; or the problem's
-    own results, where they are of this search and as many. Each costs `cross_validation.FOLDS` trainings.
+    own results, where they are of this search and as many. Each costs `cross_validation.N_FOLDS` trainings.
     """
     n_tried, earlier = min(len(problem.candidates), trials), problem.public_search
     if earlier is not None and earlier.search == problem.search and len(earlier.tried) == n_tried:
@@ -85,9 +85,9 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
     """Return indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
 
-    The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
-    errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where p
-    is sharp it gathers about the maximum. The first place is p's own maximum.
+    The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT_ERRORS`
+    standard errors, once for each place on the list. Where p is flat or known from few records the list spreads
+    out; where p is sharp it gathers about the maximum. The first place is p's own maximum.
     """
     N = len(problem.candidates)
     if n_chosen >= N:

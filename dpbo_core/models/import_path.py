@@ -64,7 +64,7 @@ def check_verbs(estimator_class: Any, path: str) -> None:
         raise StudyInvalid(
             f"{path!r} predicts nothing: it transforms columns",
             cause="it has no predict: a scaler or an encoder was named in the model's place",
-            remedy="name the model; numbers are scaled before it unless [model] says standardize = false",
+            remedy="name the model; numbers are scaled before it unless [model] has standardize = false",
         )
     if missing:
         raise StudyInvalid(

@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| B | `PLACES` | rows of every batch | scalar |
+| B | `BATCH_PLACES` | rows of every batch | scalar |
 | h | `_batch_places` | a row's place in its batch: a hash of the row and its truth | (r,) in [0, B) |
 | x₀ | `stand_in` | fills the places that no row has | (d,) |
 

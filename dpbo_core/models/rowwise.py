@@ -37,7 +37,8 @@ def check_rowwise(
         model: fitted on public rows.
         X_public: (n, d) rows; the first 64 are tried.
         needs: what the score asks of the model.
-        rows_alone: how many rows are tried alone, and every other with six more. `ROWS_OF_ANOTHER` are enough where
+        rows_alone: how many rows are tried alone, and every other with six more. `N_ROWS_OF_SIMILAR_MODEL` are
+        enough where
             another model of this trainer stood all of them alone: they tell a batch's statistics and its size too.
 
     Returns:

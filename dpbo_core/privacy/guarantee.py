@@ -159,7 +159,7 @@ CALLER_ASSUMPTIONS = {
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
-ELSEWHERE = "elsewhere"  # by another tool, whose spend was declared
+OTHER_TOOLS_NOISE = "elsewhere"  # by another tool, whose spend was declared
 INJECTED_NOISE = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
 
 

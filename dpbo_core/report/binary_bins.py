@@ -13,7 +13,7 @@
 | P_b, N_b | — | positives and negatives in bin b | (B,) |
 | c | `AucTies.ranked` | share of the pairs within a bin that are ranked right, ties half | scalar |
 | υ | `AucTies.untied` | variance of such a share, over that if no two values were equal | scalar in [0, 1] |
-| K | `STEPS` | steps of a bin, for average precision (`PublicSteps`) | scalar |
+| K | `N_STEPS` | steps of a bin, for average precision (`PublicSteps`) | scalar |
 | v | `variance` | Σ_b P_b N_b (P_b + N_b + 1)/12, of the number of pairs ranked right within bins | scalar |
 
 The edges are quantiles of the public values, each class weighing one half, and the model's own threshold. More bins

@@ -15,7 +15,7 @@ Where each person counts once, however many records that person has:
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| W | `WEIGHT` | of one person, 2²⁴ | integer |
+| W | `PERSON_WEIGHT` | of one person, 2²⁴ | integer |
 | c_p | — | records of person p, those that cannot be read among them | integer ≥ 1 |
 | (p, j, n_pj) | `PersonCells` | person p's records in cell j, and their number | integers |
 | n_p | `n_persons` | public, as the caller states | scalar ≥ 1 |

@@ -314,8 +314,8 @@ FEW_RECORDS_FACTOR = 3.0  # times what shows that there are any records
 def least_clear(n_cells: int, n_all: int, scale: float) -> float:
     """Return the least sum of `n_cells` noised cells that shows that there are any records there at all.
 
-    Its noise reaches that with a chance of at most `ABSENT`: Chernoff's bound, by the moments of the Laplace law,
-    which are above those of the discrete one.
+    Its noise reaches that with a chance of at most `ABSENT_CLASS_CHANCE`: Chernoff's bound, by the moments of the
+    Laplace law, which are above those of the discrete one.
     """
     inside, outside = _parts(n_cells, n_all)
     t = np.linspace(0.002, 0.998, 499) / (scale * max(inside, outside))
@@ -325,7 +325,9 @@ def least_clear(n_cells: int, n_all: int, scale: float) -> float:
 
 
 def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all: int) -> Interval:
-    """Return the ends of A, (…), where P is less than `FEW` times what shows that it is not 0; NaN elsewhere."""
+    """Return the ends of A, (…), where P is less than `FEW_RECORDS_FACTOR` times what shows that it is not 0; NaN
+    elsewhere.
+    """
     n_cells = n_summed * cells.shape[-1]
     inside, outside = _parts(n_cells, n_all)
     of_whole = NoiseTail(

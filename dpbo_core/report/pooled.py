@@ -10,9 +10,9 @@
 | v_ic | `variances` | p_c(1 − p_c)/m_i + 2b_i²/m_i²: of site i's share of cell c, sampling and noise | (S, C) |
 | T | `_distance` | Σ_ic (t̃_ic/m_i − μ_c)²/v_ic, with μ_c the mean over sites weighed by 1/v_ic | scalar |
 
-The sites disagree where T is among the `FALSE_ALARMS` largest of tables simulated as if all had the shares p: m_i
-records drawn from p, and noise of site i's own law. So equal sites are called different that often at most (3.9% of
-1,000 runs), and what the noise alone can do is no disagreement. The simulation has a fixed seed.
+The sites disagree where T is among the `FALSE_ALARM_RATE` largest of tables simulated as if all had the shares p:
+m_i records drawn from p, and noise of site i's own law. So equal sites are called different that often at most
+(3.9% of 1,000 runs), and what the noise alone can do is no disagreement. The simulation has a fixed seed.
 """
 
 import math

@@ -201,7 +201,7 @@ class EvaluationQuery:
         texts = sorted({value for value in listed if isinstance(value, str)})
         if not listed or len(numbers) + len(texts) != len(listed) or OTHER_GROUP in texts:
             raise StudyInvalid(
-                f"nothing public says what the groups of {column!r} are",
+                f"the groups of {column!r} are not stated by public data",
                 cause="the column is no text of the public training set, or groups lists one twice, "
                 f"or {OTHER_GROUP!r}",
                 remedy='add groups = ["a", "b"]: its categories, each once; every other value is the group other',
@@ -313,7 +313,7 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
     return StudyInvalid(
         f"the study {name} was released with {then or 'another public training set'}",
         cause=f"{', '.join(changed) or 'that set'} was changed after the release",
-        remedy="change it back; or give the study a new edition, and tune that, which is a new spend",
+        remedy="change it back; or give the study a new edition, and tune that, which spends budget again",
     )
 
 

@@ -63,7 +63,7 @@ class AveragedSearch:
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`; `ALWAYS` and `GROWTH` say when the kernel is fitted again."""
+        """Add the value observed at `index`; `REFIT_UNTIL` and `GROWTH` say when the kernel is fitted again."""
         self._observations.append((index, value))
         t = len(self._observations)
         if t > REFIT_UNTIL and t < GROWTH * self._fitted_at:

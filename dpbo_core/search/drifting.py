@@ -9,7 +9,7 @@
 | ℓ, s², a | — | of the kernel, and the trust in the guess, as in `mixture` | scalars |
 | q | `DRIFTS` | drift: two editions n apart correlate by e^(−qn) | scalar > 0 |
 | b | `changes` | a change: editions of age b and more have nothing to do with younger ones | integer ≥ 2 |
-| τ², υ² | `offset_deviation`, `LEVEL` | of a level that all editions share, and of each edition's own | scalars |
+| τ², υ² | `offset_deviation`, `LEVEL_DEVIATION` | of the shared level, and of each edition | scalars |
 | A | — | s²·R_ℓ·e^(−q·abs(e − e′))·[no change between] + τ²11ᵀ + υ²[e = e′] + diag(S) | (u, u) |
 | w | `weights` | posterior probability of each (ℓ, s², a, q, b) | (C,) |
 

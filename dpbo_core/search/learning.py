@@ -6,7 +6,7 @@
 | — | `past` | what earlier editions saw, each value with its own noise | `drifting.Observations` |
 | w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
 | p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
-| π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |
+| π | `FRESH_SHARE` | prior probability that the past says nothing of the present | scalar |
 
 Every component weighs as it foretold what this edition saw: π·p(y) in all for the fresh ones, (1 − π)·w·p(y given
 past) for each of the others. The path follows the mean and the deviation of all that matter, so that an edition
@@ -116,7 +116,9 @@ class LearningSearch:
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """The newest scores of earlier runs (editions), at most `MOST_PAST`, one for each candidate of a run."""
+        """The newest scores of earlier runs (editions), at most `MAX_PAST_OBSERVATIONS`, one for each candidate of
+        a run.
+        """
         editions: list[Observations] = []
         left = MAX_PAST_OBSERVATIONS
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):

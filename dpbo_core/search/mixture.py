@@ -264,7 +264,9 @@ def correlations(
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
-    """`STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is fixed."""
+    """`N_GRID_STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is
+    fixed.
+    """
     if spread == 0.0:
         return np.array([median])
     return median * np.exp(spread * np.linspace(-2.0, 2.0, N_GRID_STEPS))

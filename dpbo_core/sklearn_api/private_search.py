@@ -49,7 +49,7 @@ from dpbo_core.study.run import Run
 UNTRAINED_BEST = (
     "the chosen candidate, {}, cannot be trained on these public records; it scored as one answer for all. The "
     "release, best_params_ and best_score_ stand, and there is no best_estimator_. Take such candidates out of the "
-    "space, and give a new edition, which is a new spend."
+    "space, and give a new edition, which spends budget again."
 )
 ABSENT_VALUE = object()  # a hyperparameter that a point does not have
 

@@ -107,7 +107,7 @@ def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
             cause="a person's records may lie in several parts, and each part is scored by itself",
-            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
+            remedy="give one file; or data.n_persons instead of n_validation, which counts each person once",
         )
     n_records = 0
     for path in parts or (place,):

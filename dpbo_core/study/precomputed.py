@@ -8,8 +8,9 @@ What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
-train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `Anew` where it does
-try out          else one training a structure (`trained_models`), so that what cannot be trained costs nothing
+train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `RetrainingTrainer`
+where it does try out          else one training a structure (`trained_models`), so that what cannot be trained
+costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
@@ -364,6 +365,6 @@ class PublicWork:
 
 
 def chunks(indices: Sequence[int]) -> Chunks:
-    """Return the indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
+    """Return the indices in their order, cut into at most 32 (`MAX_CHUNKS`) pieces; none for none."""
     parts = np.array_split(np.array(indices, dtype=np.int64), min(MAX_CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

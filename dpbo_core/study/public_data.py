@@ -130,7 +130,7 @@ class PersonFiles(TwoFiles):
             privacy.person is not None,
             f"data.n_persons = {self.n_persons} without privacy.person",
             cause="each person's mean counts once, and no column says whose a record is",
-            remedy='add person = "column" to [privacy], or give n_validation in the place of n_persons',
+            remedy='add person = "column" to [privacy], or give n_validation instead of n_persons',
         )
         require(
             privacy.max_records_per_person == 1,

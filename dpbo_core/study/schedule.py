@@ -51,7 +51,7 @@ def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
-    """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
+    """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MAX_COUNTED_EDITIONS`)."""
     price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
     draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], ZERO_TOTAL

@@ -43,7 +43,7 @@ def _cells(ratio: float) -> Floats:
     return np.concatenate([[0.0], near_zero, near_one[1:], [1.0]])
 
 
-_COARSE = _cells(1.008)
+_CELL_ENDS = _cells(1.008)
 
 
 def _check(density_low: float, density_high: float, delta: float = 1.0) -> None:
@@ -119,8 +119,8 @@ def _selection(profile: LossProfile, trials: TrialCount, low: float, high: float
 
 def _envelope(opposite: LossLaw, trials: TrialCount, low: float, high: float) -> tuple[Floats, Floats, Floats]:
     """Return Ψ as the upper envelope of lines a − b·u, u = e^ε·s: a and b by rising b, and the breaks between."""
-    g = opposite.largest_chance(_COARSE)
-    a = high * trials.slope(_most_below(_COARSE[:-1], low, high))
+    g = opposite.largest_chance(_CELL_ENDS)
+    a = high * trials.slope(_most_below(_CELL_ENDS[:-1], low, high))
     b = low * trials.slope(_least_below(g[1:], low, high))
     hull = [(0.0, 0.0)]
     for point in sorted(zip(b.tolist(), a.tolist(), strict=True)):
@@ -211,9 +211,9 @@ def renyi_selection_cost(
     """
     _check(density_low, density_high)
     low, high = density_low, density_high
-    g = _renyi_most(_COARSE, orders, costs, pure)
+    g = _renyi_most(_CELL_ENDS, orders, costs, pure)
     with np.errstate(divide="ignore", invalid="ignore"):
-        first = np.log(trials.slope(_most_below(_COARSE[:-1], low, high)))
+        first = np.log(trials.slope(_most_below(_CELL_ENDS[:-1], low, high)))
         second = np.log(trials.slope(_least_below(g[1:], low, high)))
         terms = np.where(np.isneginf(first), -math.inf, alpha * first + (1.0 - alpha) * second)
     densities = alpha * math.log(high) + (1.0 - alpha) * math.log(low)
@@ -269,8 +269,8 @@ def threshold_delta(
     low, high = density_low, density_high
     worst = 0.0
     for law, opposite in ((profile.removed, profile.added), (profile.added, profile.removed)):
-        success, default = _success(_most_below(_COARSE[:-1], low, high), stop, limit)
-        below = _least_below(opposite.largest_chance(_COARSE)[1:], low, high)
+        success, default = _success(_most_below(_CELL_ENDS[:-1], low, high), stop, limit)
+        below = _least_below(opposite.largest_chance(_CELL_ENDS)[1:], low, high)
         least_success, least_default = _success(below, stop, limit)
         success, least_success = high * success, low * least_success
         total = success * law.hockey_stick(math.exp(epsilon) * least_success / success)
@@ -354,8 +354,8 @@ def renyi_threshold_cost(
     _check(density_low, density_high)
     _check_threshold(stop, limit)
     low, high = density_low, density_high
-    success, default = _success(_most_below(_COARSE[:-1], low, high), stop, limit)
-    below = _least_below(_renyi_most(_COARSE, orders, costs, pure)[1:], low, high)
+    success, default = _success(_most_below(_CELL_ENDS[:-1], low, high), stop, limit)
+    below = _least_below(_renyi_most(_CELL_ENDS, orders, costs, pure)[1:], low, high)
     least_success, least_default = _success(below, stop, limit)
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = (alpha - 1.0) * cost + alpha * np.log(high * success) + (1.0 - alpha) * np.log(low * least_success)

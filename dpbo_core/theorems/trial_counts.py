@@ -183,7 +183,7 @@ class Fixed(TrialCount):
 
 
 @dataclass(frozen=True)
-class Capped(TrialCount):
+class CappedCount(TrialCount):
     """min(K, n) trials count, for K of any law. Running n trials always hides the number that count, at no δ."""
 
     law: TrialCount

@@ -37,7 +37,9 @@ class Probe:
     """Predicts 1 where nothing prevented it."""
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Try what a child must not do, the `ATTEMPTS` entry that the row names; then the label 1, shape (1,)."""
+        """Try what a child must not do, the `FORBIDDEN_CALLS` entry that the row names; then the label 1, shape
+        (1,).
+        """
         FORBIDDEN_CALLS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 

@@ -140,7 +140,7 @@ class ObjectivePrice:
             raise StudyInvalid(
                 "scores for a search of your own need δ > 0, and delta = 0",
                 cause="their noise is Gaussian, which has no pure ε",
-                remedy="say delta = 1e-6",
+                remedy="set delta = 1e-6",
             )
         return largest_rho(self.problem.epsilon, self.problem.delta)
 

@@ -50,7 +50,7 @@ from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, 
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD
 from dpbo_core.theorems.selection_price import pure_selection_epsilon
-from dpbo_core.theorems.trial_counts import Capped
+from dpbo_core.theorems.trial_counts import CappedCount
 from dpbo_core.theorems.wang_2023 import Calibration
 
 SELECTION_EVIDENCE = Evidence(
@@ -312,7 +312,7 @@ class DpHypo(Method):
         cap = math.ceil(HIDDEN_RUNS * problem.search.n_steps) if hidden else None
         terms = Terms(
             self.base,
-            law if cap is None else Capped(law, cap),
+            law if cap is None else CappedCount(law, cap),
             lower,
             upper,
             from_units(epsilon_units),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpbo.features.private_training import trial_child
+from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.trial_families import Declared, Family
 from dpbo.features.private_training.trial_plan import TrialsPlan, TrialsRelease
 from dpbo.features.private_training.trial_price import BestTrial, TrialPrice, TrialTerms
@@ -23,6 +24,7 @@ from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MEMORY_SOURCE, Source, file_source
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.privacy.guarantee import (
     CONTAINED_ELSEWHERE,
     DECLARED_COST,
@@ -41,7 +43,7 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import check_accepted
 from dpbo_core.study.query import PrivateQuery, fingerprint_of, replay
 
-KIND = "dp_hypo"
+KIND = DpHypo.kind
 EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Papernot and Steinke 2022 (a hidden number of trials, every one alike), priced by privacy profiles",
@@ -150,7 +152,7 @@ class PrivateTrials:
                 'write "disjoint", or leave it out',
             ),
             (self.run is None or self.run >= 1, f"run = {self.run}", "run at least one training"),
-            (self.trials > 1 or self.run == 1, f"trials = {self.trials}", "expect more than 1, or say run = 1"),
+            (self.trials > 1 or self.run == 1, f"trials = {self.trials}", "expect more than 1, or set run = 1"),
             (self.workers >= 1, f"workers = {self.workers}", "use at least 1"),
             (self.timeout is None or self.timeout > 0, f"timeout = {self.timeout}", "give seconds above 0"),
             (0.0 < self.validation_share < 1.0, "validation_share is no share", "choose one between 0 and 1"),
@@ -188,14 +190,14 @@ class PrivateTrials:
                 cause="it was ended, or ended its process" if trained is None else trained[0]["error"],
                 remedy="correct it; in a search such a training would score worst, and nothing would say so",
             )
-        told, expected = trained[0], jobs.expected(0)
-        if told["spent"] is not None and not agrees(expected, told["spent"]):
+        report, expected = trained[0], jobs.expected(0)
+        if report["spent"] is not None and not agrees(expected, report["spent"]):
             raise StudyInvalid(
-                f"the training reported {told['spent']}, and {expected} was priced",
+                f"the training reported {report['spent']}, and {expected} was priced",
                 cause="another batch size, number of steps or noise than the declared one",
                 remedy="correct the training, or what `training` declares",
             )
-        if any(0 <= seed < CONSTANT_SEEDS or seed == trial_child.UNSEEDED_TORCH for seed in told["seeds"]):
+        if any(0 <= seed < CONSTANT_SEEDS or seed == trial_child.UNSEEDED_TORCH for seed in report["seeds"]):
             raise StudyInvalid(
                 "the training sets a random state to a constant, so that its noise would be no secret",
                 cause="a call like torch.manual_seed(0), or torch imported inside the function and never seeded",
@@ -209,7 +211,7 @@ class PrivateTrials:
                 remedy="correct the score, or what the training returns",
             )
         steps = np.frombuffer(scored[1], dtype=np.int64)
-        return {"score": float(steps.mean()) / GRID, "spent": told["spent"]}
+        return {"score": float(steps.mean()) / GRID, "spent": report["spent"]}
 
     def plan(self) -> TrialsPlan:
         """Return the price, the noise of the trainings and the assumptions; opens nothing and charges nothing.
@@ -315,8 +317,8 @@ class PrivateTrials:
         if not 0 < m < n:
             raise StudyInvalid(f"{n} records cannot be divided", remedy="give validation_data, or another share")
         order = np.random.default_rng(SPLIT_SEED).permutation(n)
-        held_out, kept = np.sort(order[:m]), np.sort(order[m:])
-        return trial_child.rows_of(train_data, kept), trial_child.rows_of(train_data, held_out), True
+        held_out, rest = np.sort(order[:m]), np.sort(order[m:])
+        return trial_child.rows_of(train_data, rest), trial_child.rows_of(train_data, held_out), True
 
     def _sizes_of(self, training: Any, validation: Any) -> tuple[int, int]:
         n = self.n_training if isinstance(training, str | Path) else _n_records(training)
@@ -372,7 +374,7 @@ class PrivateTrials:
     def _jobs(self, price: TrialPrice, training: Any, validation: Any, *, rehearsal: bool) -> TrialJobs:
         import cloudpickle
 
-        score = trial_child.accuracy if self.score == "accuracy" else self.score
+        score = trial_child.accuracy if self.score == OF_CLASSES else self.score
         hidden = stores_to_hide((state_folder(), STATE_FOLDER.resolve()), ledger_url(self.ledger))
         confinement = Confinement(hidden, namespaces_available(), self.timeout, rehearsal)
         train, scored, *records = map(cloudpickle.dumps, (self.train, score, training, validation))

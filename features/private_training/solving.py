@@ -9,7 +9,7 @@
 
 τ is a part of the sensitivity, so it is a function of public numbers alone: 10⁻⁴ of 1/(nλ), and never below twice
 what doubles are sure to certify for EVERY data set of that size. Where not even τ = 1/(nλ), half the sensitivity,
-can be had, or where the descent that never fails would take more than `MOST_STEPS`, the study is refused.
+can be had, or where the descent that never fails would take more than `MAX_STEPS`, the study is refused.
 
 Discrete Laplace noise on the weights of a linear model, for the algorithms that are pure.
 

@@ -104,9 +104,9 @@ def _tuned(study: "TrialStudy", flow: PrivateFlow, useless: IfUseless, released:
 
     with is_alive(flow.stores.running), Progress(study.name, int(study.trials.run or 1), "trainings") as progress:
         study.trials.progress = lambda _: progress.show(None)
-        found = train_all(study, replace(flow.context, if_useless=useless))
-    if isinstance(found, BudgetRefused):
-        raise found
-    released.append(found)
-    tracked = publish_release(flow, cast("StudySpec", study), found.release)
-    return Tuned(StudyResult(found.release, found.replayed), tracked, tuple(flow.warnings.lines))
+        outcome = train_all(study, replace(flow.context, if_useless=useless))
+    if isinstance(outcome, BudgetRefused):
+        raise outcome
+    released.append(outcome)
+    tracked = publish_release(flow, cast("StudySpec", study), outcome.release)
+    return Tuned(StudyResult(outcome.release, outcome.replayed), tracked, tuple(flow.warnings.lines))

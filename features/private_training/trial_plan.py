@@ -100,7 +100,7 @@ class TrialsRelease:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The released hyperparameters."""
+        """The hyperparameters that were released, by name."""
         return dict(self.release.value["hyperparameters"])
 
     @property
@@ -116,7 +116,7 @@ class TrialsRelease:
 
     @property
     def guarantee(self) -> PrivacyGuarantee:
-        """The guarantee."""
+        """The guarantee of the whole search."""
         return self.release.guarantee
 
     @property

@@ -27,7 +27,7 @@ from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
-from dpbo_core.mechanisms.repeat_and_select import Procedure
+from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules
@@ -36,7 +36,7 @@ from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.loss_profile import LossProfile
 from dpbo_core.theorems.selection_price import SMALLEST_DELTA, pure_selection_epsilon, selection_epsilon
-from dpbo_core.theorems.trial_counts import Capped, Fixed, TrialCount, TruncatedNegativeBinomial
+from dpbo_core.theorems.trial_counts import CappedCount, Fixed, TrialCount, TruncatedNegativeBinomial
 
 PURE_SHAPE, SHAPE = 1.0, 2.0  # η of a pure base, and of all others
 SCORE_SHARE = 0.25  # of a training's level (of a pure trial: of its ε), for a score that is composed with it
@@ -87,7 +87,9 @@ class TrialTerms:
     @property
     def count(self) -> TrialCount:
         """Return the law of the number of trials that count, min(K, n)."""
-        return Fixed(1) if self.run == 1 else Capped(TruncatedNegativeBinomial(self.shape, self.trials), self.run)
+        return (
+            Fixed(1) if self.run == 1 else CappedCount(TruncatedNegativeBinomial(self.shape, self.trials), self.run)
+        )
 
     @property
     def keys(self) -> tuple[Hashable, ...]:
@@ -235,9 +237,9 @@ class _Solver:
             return 1.0, self._tried(key, 1.0)[1]
         target, log_noise = math.log(level), 0.0
         for _ in range(60):
-            found = self._tried(key, math.exp(log_noise))
-            if abs(found[0] - target) <= RELATIVE_PRECISION:
-                return math.exp(log_noise), found[1]
+            trial = self._tried(key, math.exp(log_noise))
+            if abs(trial[0] - target) <= RELATIVE_PRECISION:
+                return math.exp(log_noise), trial[1]
             log_noise = _next(self.tried[key], target)
         raise StudyInvalid(
             "the noise of one training cannot be solved for",
@@ -275,7 +277,7 @@ def _gaussian_profile(score: DiscreteLaplace | DiscreteGaussian, neighbours: str
 
 def _next(tried: Mapping[float, tuple[float, Any]], target: float) -> float:
     """Return the log noise to try next for log ε = `target`, by the secant through the two nearest tried."""
-    points = sorted(((x, found[0]) for x, found in tried.items()), key=lambda point: abs(point[1] - target))
+    points = sorted(((x, trial[0]) for x, trial in tried.items()), key=lambda point: abs(point[1] - target))
     (x0, y0), *others = points
     slope = -1.0
     if others and others[0][1] != y0:
@@ -334,7 +336,7 @@ class BestTrial:
 
     price: TrialPrice
 
-    NAME: ClassVar[str] = "best of private trials"
+    NAME: ClassVar[str] = next(iter(RepeatAndSelect.WORTH))
 
     def spend(self, what: str) -> Spend:
         """Return the price (ε, δ) of the whole; its ρ = ε²/2 is only ever used together with its δ."""

@@ -96,10 +96,10 @@ class TrialJobs:
         steps = np.zeros(0, dtype=np.int64) if scored is None else np.frombuffer(scored[1], dtype=np.int64)
         whole = len(steps) == self.price.terms.n_validation
         total = Sensitive(int(np.clip(steps, 0, GRID).sum()) if whole else 0)
-        score, told = self.price.score, trained[0]
+        score, report = self.price.score, trained[0]
         quality = int(score.prepare(score.spend("quality"), source)(total))
-        seeds = tuple(seed for seed in told["seeds"] if isinstance(seed, int))
-        return FinishedTrial(quality, told["spent"], seeds, hashlib.sha256(model).hexdigest()), model
+        seeds = tuple(seed for seed in report["seeds"] if isinstance(seed, int))
+        return FinishedTrial(quality, report["spent"], seeds, hashlib.sha256(model).hexdigest()), model
 
 
 def agrees(expected: Any, reported: Any) -> bool:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from dpbo.features.private_training.private_trials import PrivateTrials
+from dpbo.features.private_training.dp_sgd import DP_SGD
+from dpbo.features.private_training.private_trials import KIND, PrivateTrials
 from dpbo.features.private_training.trial_families import Declared, DpSgd, Event, Family, PureDp, Zcdp
 from dpbo.features.private_training.trial_plan import TrialsRelease
 from dpbo_core import data
@@ -25,12 +26,14 @@ from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
+from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.section import Section, limited, refuse_unknown, require
+from dpbo_core.study.section import Section, limited, one_of, refuse_unknown, require
 from dpbo_core.study.sections import BudgetSection, PrivacySection, SearchSection
 from dpbo_core.study.spec import StudyHead, StudySpec, candidates_of, read_axes
 
 Count = Annotated[int, limited("give the number of records, at least 1", ge=1)]
+MECHANISMS = (DP_SGD.name, "pure", "zcdp", "event", "declared")
 MEAN_TRIALS = 10  # where [search] gives no steps
 
 
@@ -76,7 +79,7 @@ class TrialSection(Section):
     """[trial]: the declared cost of one training; a setting is a number, or the name of an axis."""
 
     heading: ClassVar[str] = "trial"
-    mechanism: Literal["dp_sgd", "pure", "zcdp", "event", "declared"]
+    mechanism: str
     batch_size: float | str | None = None
     sampling_probability: float | str | None = None
     epochs: float | str | None = None
@@ -84,11 +87,15 @@ class TrialSection(Section):
     event: str | None = None
     epsilon: float | str | None = None
     delta: float = 0.0
-    score: str = "accuracy"
+    score: str = OF_CLASSES
+
+    def check(self) -> None:
+        """Refuse a mechanism that is none of the declared costs."""
+        one_of("trial.mechanism", self.mechanism, MECHANISMS)
 
     def family(self) -> Family:
         """Return the declared cost; the function of `event` is imported."""
-        if self.mechanism == "dp_sgd":
+        if self.mechanism == DP_SGD.name:
             return DpSgd(self.batch_size, self.sampling_probability, self.epochs, self.steps)
         if self.mechanism == "declared":
             require(self.epsilon is not None, '[trial] mechanism = "declared" needs epsilon')
@@ -118,17 +125,17 @@ class TrialStudy:
     """
 
     def __init__(self, tables: Mapping[str, Any], folder: Path) -> None:
-        known = ("study", "privacy", "budget", "data", "method", "trial", "space", "search")
-        refuse_unknown(tables, known, "a study with [trial]")
+        sections = ("study", "privacy", "budget", "data", "method", "trial", "space", "search")
+        refuse_unknown(tables, sections, "a study with [trial]")
         for name in ("study", "privacy", "data", "method", "space"):
             require(
                 isinstance(tables.get(name), Mapping), f"the study has no [{name}] table", remedy=f"add [{name}]"
             )
         self.head, self.privacy = StudyHead.read(tables["study"]), PrivacySection.read(tables["privacy"])
         require(
-            self.head.method == "dp_hypo",
+            self.head.method == KIND,
             f"study.method = {self.head.method!r} with a [trial]",
-            remedy='write method = "dp_hypo"',
+            remedy=f'write method = "{KIND}"',
         )
         self.budget = BudgetSection.read(tables["budget"]) if "budget" in tables else None
         self.data, self.method = TrialData.read(tables["data"]), TrialMethod.read(tables["method"])
@@ -138,14 +145,14 @@ class TrialStudy:
 
     @property
     def name(self) -> str:
-        """The study's name."""
+        """The study's name in the ledger."""
         return self.head.name
 
     @property
     def code(self) -> tuple[Code, ...]:
         """The import paths that the study names."""
         paths = {"method.base": self.method.base, "trial.score": self.trial.score, "trial.event": self.trial.event}
-        return tuple(Code(key, path) for key, path in paths.items() if path is not None and path != "accuracy")
+        return tuple(Code(key, path) for key, path in paths.items() if path is not None and path != OF_CLASSES)
 
     def check_code(self, ledger: PrivacyLedger | None) -> None:
         """Refuse code that the dataset's owner did not allow; nothing is imported.

@@ -123,7 +123,7 @@ def refusal_after_alarm(alarmed: str, name: str) -> WatchOver:
     return WatchOver(
         f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
         cause="its price pays for all looks up to and including the first alarm, and for none after it",
-        remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
+        remedy="tune again, or open another watch: a new edition in [watch], which spends budget again",
     )
 
 

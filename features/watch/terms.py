@@ -258,7 +258,8 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
             raise StudyInvalid(
                 f"this watch was opened with {name} = {fixed:g}, and {asked:g} is asked for",
                 cause="its terms were fixed with its secret threshold, before its first look",
-                remedy="leave it as it was, or open another watch: a new edition in [watch], which is a new spend",
+                remedy="leave it as it was, or open another watch: a new edition in [watch], which spends "
+                "budget again",
             )
 
 

@@ -105,7 +105,7 @@ def _pool(
     names = tables_of(section, folder)
     if not names or section.pool is None:
         raise StudyInvalid(
-            f"the last {terms.pool} tables are read as one, and no file is named as they are",
+            f"the last {terms.pool} tables are read as one, but no file name holds a date",
             cause="a pool is the newest files whose names hold the time: day-{date}.csv; or none is there yet",
             remedy=f'give --pool {terms.pool} --table "day-{{date}}.csv", or the same under [watch]',
         )

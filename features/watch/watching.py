@@ -286,7 +286,7 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
         return None
     if not -REFERENCE_TOLERANCE * top <= reference <= top * (1.0 + REFERENCE_TOLERANCE):
         raise StudyInvalid(
-            f"watch.reference = {section.reference:g} is no value of this score",
+            f"watch.reference = {section.reference:g} is not a value of this score",
             cause="it is in the metric's own unit, and not in per cent",
             remedy="give it as dpbo show has the score, or leave it out: the released score",
         )

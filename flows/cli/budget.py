@@ -13,7 +13,7 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, NOT_CHECKED, Account, Entry
+from dpbo_core.ledger.accounting.account import DECLARED_STANDING, MAX_COUNTED_ROOM, Account, Entry
 from dpbo_core.ledger.accounting.edition_price import SHOWN_TOLERANCE, room_text
 from dpbo_core.ledger.accounting.forecast import Forecast, Stream
 from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
@@ -129,7 +129,7 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
                 "released_at": entry.released_at,
                 "release_id": entry.release_id,
                 "asked_by": entry.asked_by,
-                "standing": NOT_CHECKED if entry.declared else "",
+                "standing": DECLARED_STANDING if entry.declared else "",
             }
             | ({} if (n := n_looks(entry)) is None else {"looks": n})
             for entry in account.entries
@@ -160,7 +160,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
             for line in _unfinished(entries):
                 screen.say(f"  {line}")
             if n_declared := sum(entry.declared for entry in entries):
-                screen.say(f"  {n_declared:,} of them {NOT_CHECKED}")
+                screen.say(f"  {n_declared:,} of them {DECLARED_STANDING}")
             for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
                 screen.say(f"  {count:,} charged by {named(asker)}")
         else:

@@ -20,7 +20,7 @@ from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
-from dpbo_core.ledger.accounting.account import NOT_CHECKED, Entry
+from dpbo_core.ledger.accounting.account import DECLARED_STANDING, Entry
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.operators import Code
@@ -341,7 +341,7 @@ def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
     rows = []
     for dataset, entry in newest(accounts):
         what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
-        what += f", {NOT_CHECKED}" * entry.declared
+        what += f", {DECLARED_STANDING}" * entry.declared
         rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")

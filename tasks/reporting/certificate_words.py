@@ -2,7 +2,8 @@
 
 `registry_entry` drafts an entry for the registry of differential privacy deployments. Its fields are those of the
 registry's schema, by the authors of arXiv 2509.13509 (`deployments-schema.yaml` of
-opendp/deployments-registry-data). What a release does not say stands there as `OPEN`, for its owner to write.
+opendp/deployments-registry-data). What a release does not say stands there as `CURATOR_TODO`, for its owner to
+write.
 """
 
 import math
@@ -15,8 +16,8 @@ from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import (
     CALLER_ASSUMPTIONS,
-    ELSEWHERE,
     OPERATING_SYSTEM,
+    OTHER_TOOLS_NOISE,
     PUBLIC_QUESTIONS,
     NeighboringRelation,
     PrivacyGuarantee,
@@ -166,7 +167,7 @@ def noise_in_words(release: Release) -> str:
     scored = "" if top is None or is_report(release) else f" on a score between 0 and {top:.3g}"
     if COUNTS in release.facts and NO_SCORE in release.value:
         scored = " of as many pairs of the two classes as halves would make"
-    if release.noise == ELSEWHERE:
+    if release.noise == OTHER_TOOLS_NOISE:
         return "drawn by another tool, and not checked"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"

@@ -2,7 +2,7 @@
 
 | part | what it holds |
 |---|---|
-| statement | subject: SHA-256 of release.json; predicate: what `SIGNED` names of it, word for word |
+| statement | subject: SHA-256 of release.json; predicate: what `SIGNED_FIELDS` names of it, word for word |
 | envelope | `TYPE`, the statement in base64, and signatures of "DSSEv1 len(TYPE) TYPE len(statement) statement" |
 | keyid | SHA-256 of the 32 bytes of the public key: a hint, on which nothing rests |
 

@@ -245,7 +245,7 @@ def test_the_number_of_rows_is_as_stated(here, tables, database):
     study = study_of(tables, here, address("select * from visits"), n=39)
     in_table(engine, here)
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    with pytest.raises(StudyInvalid, match=r"holds 40 records, the study says n_validation = 39"):
+    with pytest.raises(StudyInvalid, match=r"holds 40 records, the study has n_validation = 39"):
         run_study(study, ledger=ledger, folder=here)
     assert ledger.accounts() == ()
 

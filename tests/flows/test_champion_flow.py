@@ -6,7 +6,7 @@ from pathlib import Path
 import mlflow
 import pytest
 import tomli_w
-from test_comparison import clinic, weak
+from test_paired_difference import clinic, weak
 
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo.tasks.reporting.release_document import release_document

@@ -25,7 +25,7 @@ from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.outside_spends import NOT_CHECKED, Budget, Price
+from dpbo_core.ledger.outside_spends import DECLARED_STANDING, Budget, Price
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 
@@ -180,7 +180,7 @@ def test_a_receipt_states_its_standing_and_is_a_certificate(url):
         price = recompute(read, CERTIFIED)
         assert price.epsilon <= receipt.guarantee.epsilon
         assert price.by_price == ("declared by CALLER",)
-        assert NOT_CHECKED in receipt.guarantee.in_words()
+        assert DECLARED_STANDING in receipt.guarantee.in_words()
         assert (receipt.value["tool"], receipt.value["version"]) == ("opacus", "1.6")
 
 
@@ -301,15 +301,15 @@ def test_the_command_books_refuses_and_replays(dpbo):
         json.dump({"class_name": "GaussianDpEvent", "noise_multiplier": 5.0}, file)
     code, out, _ = dpbo("budget", "charge", "clinic", "--event", "event.json", "--what", "table", "--id", "g")
     assert code == 0
-    assert NOT_CHECKED in " ".join(out.split())
+    assert DECLARED_STANDING in " ".join(out.split())
     for bad in ('{"class_name": "os.system", "command": "true"}', "[]", "{"):
         with open("event.json", "w") as file:  # noqa: PTH123
             file.write(bad)
         assert dpbo("budget", "charge", "clinic", "--event", "event.json", "--what", "table")[0] == 2
-    assert NOT_CHECKED in " ".join(dpbo("budget")[1].split())
-    assert NOT_CHECKED in " ".join(dpbo("budget", "status")[1].split())
+    assert DECLARED_STANDING in " ".join(dpbo("budget")[1].split())
+    assert DECLARED_STANDING in " ".join(dpbo("budget", "status")[1].split())
     shown = json.loads(dpbo("budget", "--json")[1])["datasets"][0]["entries"]
-    assert [entry["standing"] for entry in shown] == [NOT_CHECKED] * 2
+    assert [entry["standing"] for entry in shown] == [DECLARED_STANDING] * 2
     dpbo("show", "weekly counts", "--out", "receipt.json")
     code, out, _ = dpbo("verify", "receipt.json")
     assert code == 0

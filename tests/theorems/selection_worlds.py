@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbo_core.theorems.loss_profile import LossLaw, LossProfile
-from dpbo_core.theorems.trial_counts import Binomial, Capped, Fixed, Poisson, TrialCount, TruncatedNegativeBinomial
+from dpbo_core.theorems.trial_counts import (
+    Binomial,
+    CappedCount,
+    Fixed,
+    Poisson,
+    TrialCount,
+    TruncatedNegativeBinomial,
+)
 
 
 def law_of_pair(p, q):
@@ -41,7 +48,7 @@ def random_law(rng) -> TrialCount:
     if made == 2:
         return Binomial(int(rng.integers(1, 12)), float(rng.uniform(0.05, 1.0)))
     law = TruncatedNegativeBinomial(float(rng.choice([-0.5, 0.0, 1.0, 2.0, 5.0])), float(rng.uniform(1.05, 20.0)))
-    return law if made < 5 else Capped(law, int(rng.integers(1, 25)))
+    return law if made < 5 else CappedCount(law, int(rng.integers(1, 25)))
 
 
 def winner(p, trials):

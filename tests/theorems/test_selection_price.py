@@ -23,7 +23,7 @@ from dpbo_core.theorems.selection_price import (
     threshold_delta,
     threshold_epsilon,
 )
-from dpbo_core.theorems.trial_counts import Binomial, Capped, Fixed, Poisson, TruncatedNegativeBinomial
+from dpbo_core.theorems.trial_counts import Binomial, CappedCount, Fixed, Poisson, TruncatedNegativeBinomial
 
 GEOMETRIC = TruncatedNegativeBinomial(1.0, 10.0)
 # Noise multiplier, sampling rate, steps, E[K] and δ, with the ε of a geometric number under add-or-remove.
@@ -139,7 +139,7 @@ def _adaptive_worlds(count):
             seed=seed,
         )
         # a single trial shows the bounds on the densities alone
-        law = Capped(Fixed(1) if seed % 3 else Poisson(float(rng.uniform(0.2, 2.0))), 3)
+        law = CappedCount(Fixed(1) if seed % 3 else Poisson(float(rng.uniform(0.2, 2.0))), 3)
         masses, epsilon = law.probabilities(4), float(rng.choice([0.0, 0.3, 1.0]))
         pair = world.winner(0, masses), world.winner(1, masses)
         exact = max(worlds.delta_of(*pair, epsilon), worlds.delta_of(*pair[::-1], epsilon))
@@ -205,7 +205,7 @@ def test_the_pure_price_of_a_threshold_is_approached(limit):
 
 
 def test_a_profile_of_a_pure_trial_costs_no_more_than_the_pure_price():
-    for law in (GEOMETRIC, Poisson(4.0), Fixed(3), Binomial(6, 0.4), Capped(GEOMETRIC, 25)):
+    for law in (GEOMETRIC, Poisson(4.0), Fixed(3), Binomial(6, 0.4), CappedCount(GEOMETRIC, 25)):
         for low, high in ((1.0, 1.0), (0.8, 1.25)):
             pure = pure_selection_epsilon(1.0, law, low, high)
             profile = LossProfile.of_epsilon_delta(1.0)
@@ -251,7 +251,7 @@ def test_a_known_threshold_costs_less_than_the_best_of_many():
 def test_always_running_thirty_trainings_hides_their_number_for_one_percent():
     profile = LossProfile.of_event(dp.GaussianDpEvent(1.0 / 0.3))
     assert selection_epsilon(profile, GEOMETRIC, 1e-6) == pytest.approx(1.897, abs=0.002)
-    assert selection_epsilon(profile, Capped(GEOMETRIC, 30), 1e-6) == pytest.approx(1.903, abs=0.002)
+    assert selection_epsilon(profile, CappedCount(GEOMETRIC, 30), 1e-6) == pytest.approx(1.903, abs=0.002)
 
 
 def test_the_numbers_of_three_public_threads():
@@ -289,7 +289,7 @@ def test_laws_of_the_number_of_trials_by_summing_their_series():
         Poisson(4.0),
         Binomial(9, 0.3),
         Fixed(4),
-        Capped(TruncatedNegativeBinomial(2.0, 4.0), 6),
+        CappedCount(TruncatedNegativeBinomial(2.0, 4.0), 6),
     ):
         masses, k = law.probabilities(400), np.arange(400)
         assert masses.sum() == pytest.approx(1.0, abs=1e-12)
@@ -306,7 +306,7 @@ def test_what_no_profile_supports_is_refused():
         lambda: selection_epsilon(profile, GEOMETRIC, 1e-11),
         lambda: selection_epsilon(profile, GEOMETRIC, 1e-6, 0.0, 2.0),
         lambda: threshold_epsilon(profile, 0.0, 1e-6),
-        lambda: Capped(GEOMETRIC, 0),
+        lambda: CappedCount(GEOMETRIC, 0),
         lambda: TruncatedNegativeBinomial(-1.0, 10.0),
     ):
         with pytest.raises(ValueError, match=r"δ|c|γ|η|cap"):

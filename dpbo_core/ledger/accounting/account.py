@@ -8,7 +8,7 @@ in one small value that every entry of the history about the dataset carries:
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
 | `filter` | of the reservations' draws, at the order that the cap's row fixed |
-| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDIES` |
+| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDY_FACTS` |
 
 An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
 the tables, so that what somebody changed there is never sealed.
@@ -40,9 +40,9 @@ MAX_COUNTED_ROOM = 10_000  # studies: more room than that is not counted
 CAP_FIELDS = ("accepts", "delta_units", "epsilon_units", "public", "relation")
 LEARNED, ASKED_FACT, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
 STUDY_FACTS = (LEARNED, ASKED_FACT, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
-DECLARED = "declared"  # the method of a spend that was made elsewhere
-NOT_CHECKED = "as declared by CALLER, not checked by dpbo"
 LEDGER_ENTRY = ""  # of an entry about the ledger itself
+DECLARED_METHOD = "declared"  # the method of a spend that was made elsewhere
+DECLARED_STANDING = "as declared by CALLER, not checked by dpbo"
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Entry:
     @property
     def declared(self) -> bool:
         """Whether it is a spend of another tool, at the price that its caller declared."""
-        return self.method == DECLARED
+        return self.method == DECLARED_METHOD
 
     @property
     def moment(self) -> datetime:

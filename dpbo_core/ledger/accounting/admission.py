@@ -79,8 +79,8 @@ def admit(
     if guarantee.evidence.refuted:
         raise EvidenceRefuted(
             f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
-            cause="the published calibration or transform was asked for, where the paper is wrong",
-            remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
+            cause="the published calibration or transform was requested, which the paper states wrongly",
+            remedy='leave it out, or set calibration = "corrected"; to reproduce the paper, use a dataset declared '
             "public (dpbo budget set NAME --public)",
         )
     if request.noise != OPERATING_SYSTEM:
@@ -120,10 +120,10 @@ def admit(
     if guarantee.unit is not PrivacyUnit.PERSON and fixed and k != fixed[-1]:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
-            f"says max_records_per_person = {k}",
+            f"has max_records_per_person = {k}",
             cause="the first study of a dataset fixes max_records_per_person, or the account would say less than "
             "the person with the most records pays",
-            remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
+            remedy=f"set max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
         )
 
 

@@ -23,7 +23,7 @@ from typing import Any
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.privacy.certified import Declared
-from dpbo_core.privacy.guarantee import ELSEWHERE, OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, OTHER_TOOLS_NOISE
 from dpbo_core.privacy.release import Release, Spend
 
 _SCALE_TOLERANCE = (
@@ -86,7 +86,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
     """The release's ε and δ recomputed from its noise draws; CertificateFalse unless its guarantee covers them."""
     guarantee = release.guarantee
     if (
-        release.noise not in (OPERATING_SYSTEM, ELSEWHERE)
+        release.noise not in (OPERATING_SYSTEM, OTHER_TOOLS_NOISE)
         or guarantee.evidence.refuted
         or guarantee.epsilon == math.inf
     ):

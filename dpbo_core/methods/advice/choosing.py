@@ -64,9 +64,9 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
     """Return the variants of methods that can run and are not drowned in noise, best first; none for a sensitive
     training set.
 
-    A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
-    first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
-    pays for that in regret, comes last: who wants it asks for it.
+    A pure one that expects at most `TIE_RATIO` times the least regret, which is all that the simulation can tell,
+    comes first; among those the smaller score error, then the order of METHODS. What is chosen for all that it
+    shows, and pays for that in regret, comes last: who wants it asks for it.
     """
     if problem.training is not None:
         return []  # their models are trained without noise

@@ -66,7 +66,9 @@ def answers_of_all(
     remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: Any) -> None:
-        """Take parts for one process until none is left, putting its answers into `done`; `LOST` if it ends."""
+        """Take parts for one process until none is left, putting its answers into `done`; `LOST_ANSWER` if it
+        ends.
+        """
         part = None
         try:
             while not process.ready(START_POLL_INTERVAL_S):
@@ -184,7 +186,7 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """The work on a file (part): its bytes × (1 + each model's weight); `LEAST_EFFORT` for a store's object."""
+    """The work on a file (part): its bytes × (1 + each model's weight); `MIN_EFFORT_BYTES` for a store's object."""
     if isinstance(part, ObjectAddress):
         return MIN_EFFORT_BYTES
     path = part if isinstance(part, Path) else part.path

@@ -133,7 +133,7 @@ def test_whatever_the_bytes_there_are_n_records_and_a_release(tmp_path, capfd):
 def test_a_training_file_of_another_size_is_refused(tmp_path):
     tables = study(tmp_path)
     tables["data"]["n_training"] = 79
-    with pytest.raises(StudyInvalid, match="holds 80 records, the study says n_training = 79"):
+    with pytest.raises(StudyInvalid, match="holds 80 records, the study has n_training = 79"):
         run_it(tables, tmp_path)
 
 
