@@ -118,8 +118,8 @@ def cell_of(value: Any) -> object:
 
 
 def _time(value: Any) -> object:
-    """A date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE_CELL` for a zone of a foreign
-    class.
+    """Return a date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE_CELL` for a zone of a
+    foreign class.
     """
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))

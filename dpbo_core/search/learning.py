@@ -116,8 +116,8 @@ class LearningSearch:
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """The newest scores of earlier runs (editions), at most `MAX_PAST_OBSERVATIONS`, one for each candidate of
-        a run.
+        """Return the newest scores of earlier runs (editions), at most `MAX_PAST_OBSERVATIONS`, one for each
+        candidate of a run.
         """
         editions: list[Observations] = []
         left = MAX_PAST_OBSERVATIONS

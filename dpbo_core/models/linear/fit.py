@@ -107,8 +107,8 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """The number of records to score in one block, so that about `SCORES_PER_BLOCK` scores are in memory at
-        once.
+        """Return the number of records to score in one block, so that about `SCORES_PER_BLOCK` scores are in memory
+        at once.
         """
         return max(MIN_BLOCK_RECORDS, SCORES_PER_BLOCK // len(models))
 
