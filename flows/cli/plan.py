@@ -88,8 +88,8 @@ def plan(
     if public is not None and spec.asks_for_evaluation and not compares(spec):
         report = planned(*of_a_candidate(resolve(spec, folder), public), account)
     with suppress(DpboError):  # the method's own line says why it cannot run
-        price = price_of(resolve(spec, folder), ledger_here())
-    refusal = None if price is None else price.refusal
+        price = price_of(resolve(spec, folder), ledger_here(), folder)
+    refusal = None if price is None else price.change or price.refusal
 
     def document() -> dict[str, Any]:
         evaluation = {} if report is None else {"evaluation": expected_json(report)}
@@ -219,9 +219,9 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 def _outcome(line: MethodAdvice) -> str:
     error = f"reported score ±{line.expected_error:.1g}"
     if line.regret_caption == UNKNOWN_AGREEMENT:
-        return f"{error}; how close its choice is to the best candidate is unknown"
+        return f"{error}; the distance of its choice from the best is unknown"
     return (
-        f"the choice should score within {line.regret_caption.removeprefix('≤')} of the best; {error}"
+        f"a choice within {line.regret_caption.removeprefix('≤')} of the best; {error}"
         if line.regret_caption
         else error
     )
@@ -234,6 +234,11 @@ def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tup
         verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
         text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
+    if price is not None and price.change is not None:
+        yield (
+            "change",
+            f"[red]refused as it is[/]: {named(price.change.what)}. To change: {named(price.change.remedy)}",
+        )
     refusal = None if price is None else price.refusal
     if refusal is not None:
         yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
