@@ -6,6 +6,7 @@ set that is public, or predictions that were made elsewhere (`public_data`), or 
 """
 
 import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, Field, PlainValidator, SerializeAsAny
 
+from dpbo_core.data.content import json_form
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.certified import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
@@ -277,6 +279,16 @@ def study_digest(path: str | Path) -> str:
     """SHA-256 of a study file, in hex; refused unless it reads as a study."""
     read_study(path)
     return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
+
+
+def changed_settings(released: Mapping[str, Any], spec: StudySpec) -> str:
+    """Return the settings of a released study that the study `spec` changed, as text; "" if there are none."""
+    before, now = (
+        {f"{section}.{key}": json.dumps(value) for section, keys in tables.items() for key, value in keys.items()}
+        for tables in (released, json_form(spec.tuned.to_dict()))
+    )
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return ", ".join(f"{key} = {before.get(key, 'not set')}" for key in changed)
 
 
 def changed_study(shown: str) -> PolicyRefused:
