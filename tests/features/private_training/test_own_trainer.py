@@ -293,11 +293,14 @@ def test_a_record_that_cannot_be_scored_scores_nothing(monkeypatch):
 
 def test_one_table_is_divided_so_that_each_record_pays_once(monkeypatch):
     in_this_process(monkeypatch)
-    found = search().fit(records(100))
+    found = search(epsilon=2.0).fit(records(100))
     facts = found.release.facts
     assert (facts["n_training"], facts["n_validation"]) == (75, 25)
     assert "disjoint_people" not in found.guarantee.assumptions
     assert "disjoint_people" not in facts["options"]["people"]
+    both_pay = search(epsilon=2.0, edition="3").fit(TRAINING, VALIDATION)
+    assert both_pay.release.facts["options"]["people"] == "any"
+    assert "disjoint_people" not in both_pay.guarantee.assumptions
     with pytest.raises(AssumptionNotAccepted, match="disjoint_people"):
         search(people="disjoint", edition="2").fit(TRAINING, VALIDATION)
     alone, both = (search()._price(60, 40, disjoint=disjoint) for disjoint in (True, False))
