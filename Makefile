@@ -11,7 +11,8 @@
 # make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
-# make docs-run  run what the site shows and takes minutes, and its notebooks
+# make docs-run  run what the site shows and takes minutes, and its notebooks; required before a release
+# make docs-write PAGES="README.md docs/…"  run pages whole, and write what they print today into them
 # make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
 # make demo    three hospitals, eight vendors, one search and one cheater, exact and private; its page of pictures goes to
 #              docs/pictures/demo.png (five minutes on two idle cores, no network)
@@ -33,7 +34,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run frameworks without format \
+.PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run docs-write frameworks without format \
 	algorithms algorithm-1 algorithm-2 algorithm-3 lock clean
 
 setup: $(STAMP)
@@ -156,6 +157,10 @@ docs: $(VENV)/.docs
 
 docs-run: $(VENV)/.docs
 	@$(BIN)/python -m pytest -m slow tests/house/test_docs.py tests/house/test_notebooks.py
+	@echo "All pages were run with $$($(BIN)/python -m pip list 2>/dev/null | sed -n 's/^dpbo  */dpbo /p' | cut -d' ' -f1,2)." > docs/tables/docs_run.txt
+
+docs-write: $(VENV)/.docs
+	@$(BIN)/python tests/write_pages.py $(PAGES)
 
 $(VENV)/.frameworks: $(STAMP) pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups

@@ -29,7 +29,13 @@ import numpy as np
 
 from benchmarks.compare.rivals import run_on
 from benchmarks.compare.tasks import ScoreTable, on_table
-from dpbo_core.methods.advice.expected_loss import DEGREES, RECORDS, TABLE, UNITS, rows
+from dpbo_core.methods.advice.expected_loss import (
+    AGREEMENT_DEGREES,
+    TABLE_FILE,
+    TABLE_RECORDS,
+    UNITS_PER_RANGE,
+    rows,
+)
 from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem
@@ -43,7 +49,7 @@ from dpbo_core.study import EstimatorSection, SearchSection
 
 N, SIZES = 256, (16, 64, 256, 1_024)  # SIZES: of Λ, where all of it is scored
 UNSHARED, USUAL = 0.5, 500
-OFF_BY = dict(zip(DEGREES, (0.0, 0.5, 1.5), strict=True))  # of its own amplitude
+OFF_BY = dict(zip(AGREEMENT_DEGREES, (0.0, 0.5, 1.5), strict=True))  # of its own amplitude
 ROUGH, WARPED = 1 / 2, 0.5
 DIMENSIONS, STEPS = (1, 2, 4), (10, 20, 40)
 PUBLIC = (50, 500, 5_000)
@@ -98,7 +104,7 @@ def row(
 ) -> str:
     """One row of the table: a form, its size, its public half, and its losses by number of records."""
     said = public or USUAL
-    bases = [problem(d, steps, m, n, said) for m in RECORDS]
+    bases = [problem(d, steps, m, n, said) for m in TABLE_RECORDS]
     landscapes = drawn(bases[0], count, said, degree or "alike")
     regret, error = [], []
     for base in bases:
@@ -108,8 +114,8 @@ def row(
             found = run_on(method, *on_table(base, table), seed=i)
             regrets.append(float(score.max() - score[found.index]))
             errors.append(abs(found.score - float(score[found.index])))
-        regret.append(round(float(np.mean(regrets)) * UNITS))
-        error.append(round(float(np.mean(errors)) * UNITS))
+        regret.append(round(float(np.mean(regrets)) * UNITS_PER_RANGE))
+        error.append(round(float(np.mean(errors)) * UNITS_PER_RANGE))
     text = ",".join(map(str, (form, d, method.n_steps(bases[0]), public, degree, *regret, *error)))
     print(text, flush=True)
     return text
@@ -120,11 +126,11 @@ def rows_in(d: int, count: int) -> list[str]:
     few = max(2, round(FEW * count))
     rows = [row("private_grid/all", ALL, d, 10, count, n) for n in SIZES]
     rows += [row("private_grid/sobol", SOBOL, d, T, count) for T in STEPS]
-    for public, degree in product(PUBLIC, DEGREES):
+    for public, degree in product(PUBLIC, AGREEMENT_DEGREES):
         rows.append(row("public", Public(), d, 20, count, N, public, degree))
         rows += [row("private_grid/base_measure", BASE, d, 20, count, n, public, degree) for n in SIZES[:3]]
     for T in STEPS:
-        for degree in DEGREES:
+        for degree in AGREEMENT_DEGREES:
             rows.append(row("private_grid/public_shortlist", SHORTLIST, d, T, few, N, USUAL, degree))
             rows.append(row("private_trajectory/public", PRIOR, d, T, few, N, USUAL, degree))
         rows.append(row("private_trajectory/flat", FLAT, d, T, few))
@@ -142,15 +148,19 @@ def main(count: int) -> None:
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         jobs = [pool.submit(rows_in, d, count) for d in DIMENSIONS]
         lines = [text for job in jobs for text in job.result()]
-    losses = (f"{letter}{m}" for letter in "re" for m in RECORDS)
+    losses = (f"{letter}{m}" for letter in "re" for m in TABLE_RECORDS)
     header = ",".join(("form", "dimensions", "trainings", "public", "degree", *losses))
-    TABLE.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    TABLE_FILE.write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
 
 
 def page() -> str:
     """docs/tables/calibration.txt: what each form loses at each size, and what is simulated."""
     head = (
-        "| form | trainings | public set | " + " | ".join(f"m = {m:,}" for m in RECORDS) + " |\n" + "|---" * 9 + "|"
+        "| form | trainings | public set | "
+        + " | ".join(f"m = {m:,}" for m in TABLE_RECORDS)
+        + " |\n"
+        + "|---" * 9
+        + "|"
     )
     parts = []
     for d in DIMENSIONS:

@@ -28,7 +28,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.search.candidates import EarlierEdition
 from dpbo_core.search.kernels import Matern52
 from dpbo_core.study import StudySpec
-from dpbo_core.study.learning import MOST, edition_of, places_in
+from dpbo_core.study.learning import MAX_EDITIONS, edition_of, places_in
 from dpbo_core.study.resolve import problem_of
 
 EDITIONS, CHANGED, REPETITIONS = 12, 7, 24
@@ -81,7 +81,7 @@ def series(dimensions: int, kind: str, seed: int, *, learning: bool) -> list[flo
     places = places_in(problem)
     for number, truth in enumerate(truths):
         world, scorer = on_landscape(problem, truth)
-        world = replace(world, earlier=tuple(earlier[-MOST:]) if learning else None, edition=str(number))
+        world = replace(world, earlier=tuple(earlier[-MAX_EDITIONS:]) if learning else None, edition=str(number))
         release = released(world, scorer, seed=(seed, number))
         earlier.append(edition_of(release, places))
         lost.append(float(truth.max() - truth[problem.candidates.points.index(release.value["hyperparameters"])]))

@@ -71,14 +71,14 @@ def rows() -> Iterator[Row]:
 def scoring(estimator: Any) -> Callable[[], Any]:
     """Scores the records once."""
     from dpbo.features.isolation.child import model_bytes
-    from dpbo.features.isolation.enforced_model import Alone, alone
+    from dpbo.features.isolation.enforced_model import EnforcedModel, alone
     from dpbo.features.isolation.engine import Engine
     from dpbo_core.models.scores.accuracy import Correct
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 20))
     y = (X[:, 0] > 0.0).astype(np.int64)
-    found: Alone = alone(estimator.fit(X, y), X, y, Correct(), needed_by={})
+    found: EnforcedModel = alone(estimator.fit(X, y), X, y, Correct(), needed_by={})
     whole = model_bytes(found.pickled, pickle.dumps(Correct()))
     images = Engine(found.modules, found.named, found.limits)
     V, w = rng.normal(size=(RECORDS, 20)), np.zeros(RECORDS, dtype=np.int64)

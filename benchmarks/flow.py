@@ -43,10 +43,10 @@ def rows() -> Iterator[Row]:
 def measured() -> Iterator[Row]:
     from prefect.testing.utilities import prefect_test_harness
 
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.settings import disable_heartbeat
 
     write_tables()
-    with prefect_test_harness(server_startup_timeout=90), without_heartbeat():
+    with prefect_test_harness(server_startup_timeout=90), disable_heartbeat():
         number = itertools.count()
         runs = [partial(run, number, steps) for run in (through_prefect, plainly) for steps in (1, STEPS)]
         flow_1, flow_all, study_1, study_all = in_turn(runs, REPETITIONS, time.perf_counter)

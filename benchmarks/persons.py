@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import Spread, in_turn
 from dpbo_core.data import Encoded
-from dpbo_core.data.people import uncounted
+from dpbo_core.data.people import surplus_mask
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Accuracy
@@ -104,7 +104,7 @@ MODEL = LinearModel(np.ones(1), 1.0, 0.0)
 
 def by_slots(right: NDArray[np.float64], people: list[str], k: int) -> Fraction:
     """The exact score, at most k records of each."""
-    objective = Objective(Sensitive(table(right, uncounted(people, k))), Accuracy())
+    objective = Objective(Sensitive(table(right, surplus_mask(people, k))), Accuracy())
     return Fraction(objective.evaluate(MODEL).expose(), len(right) * GRID)
 
 

@@ -21,7 +21,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dpbo_core.data.bundled import FADED
+from dpbo_core.data.bundled import FADED_INK_SHARE
 from dpbo_core.report.binary import Binary
 from dpbo_core.report.histogram_cells import class_bins
 from dpbo_core.report.noised_table import simulated_noise
@@ -69,7 +69,7 @@ def two_scanners(rng: np.random.Generator) -> tuple[Labelled, Labelled]:
     X, y = load_digits(return_X_y=True)
     del rng
     public = np.arange(len(y)) % 4 == 0
-    return (X[public], (y[public] >= 5).astype(int)), (FADED * X[~public], (y[~public] >= 5).astype(int))
+    return (X[public], (y[public] >= 5).astype(int)), (FADED_INK_SHARE * X[~public], (y[~public] >= 5).astype(int))
 
 
 def randhie(rng: np.random.Generator) -> tuple[Labelled, Labelled]:

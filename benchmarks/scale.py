@@ -40,7 +40,7 @@ from benchmarks.startup import resource_unit
 from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing, table_of
-from dpbo_core.data.addresses import parts_of
+from dpbo_core.data.addresses import list_parts
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel
@@ -117,7 +117,7 @@ def written(folder: Path, n: int, d: int = FEATURES) -> tuple[Path, ...]:
         columns = {f"x{i}": X[:, i] for i in range(d)}
         columns["y"] = (X @ w + 3.0 * rng.normal(size=len(X)) > 0.0).astype(np.int64)
         pq.write_table(pa.table(columns), folder / f"{j:04d}.parquet")
-    return parts_of(folder)
+    return list_parts(folder)
 
 
 def decoded(parts: tuple[Path, ...]) -> int:
@@ -216,7 +216,7 @@ def peak_of(folder: Path, n: int, count: int, limit: float | None) -> float:
     """
     import resource
 
-    parts = parts_of(folder)
+    parts = list_parts(folder)
     if limit is None:
         objective(parts, n).evaluate_all(models(count))
     else:

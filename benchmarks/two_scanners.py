@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import matplotlib as mpl
 
-from dpbo_core.data.bundled import FADED
+from dpbo_core.data.bundled import FADED_INK_SHARE
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 from dpbo_core.study.spec import read_study
@@ -36,7 +36,7 @@ def draw(releases: dict[str, Release], path: Path) -> None:
     scan = load_digits().images[DIGIT]
     figure = plt.figure(figsize=(8.0, 3.4), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(1, 4.2))
-    for row, (title, ink) in enumerate((("public scans", 1.0), ("sensitive scans", FADED))):
+    for row, (title, ink) in enumerate((("public scans", 1.0), ("sensitive scans", FADED_INK_SHARE))):
         panel = figure.add_subplot(grid[row, 0])
         panel.imshow(16.0 - ink * scan, cmap="gray", vmin=0.0, vmax=16.0)
         panel.set(xticks=[], yticks=[])

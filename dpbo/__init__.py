@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from dpbo.features.objective.private_objective import PrivateObjective as PrivateObjective
     from dpbo.features.outsourced.flow import Outsourcing as Outsourcing
     from dpbo.features.outsourced.flow import outsource as outsource
+    from dpbo.features.private_training.private_trials import PrivateTrials as PrivateTrials
+    from dpbo.features.private_training.trial_families import Declared as Declared
+    from dpbo.features.private_training.trial_families import DpSgd as DpSgd
+    from dpbo.features.private_training.trial_families import Event as Event
+    from dpbo.features.private_training.trial_families import PureDp as PureDp
+    from dpbo.features.private_training.trial_families import Zcdp as Zcdp
     from dpbo.features.watch.flow import Watched as Watched
     from dpbo.features.watch.flow import watch_privately as watch_privately
     from dpbo.features.watch.looks import look_once as look_once
@@ -29,7 +35,9 @@ if TYPE_CHECKING:
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_file as tune_file
     from dpbo.flows.tune import tune_privately as tune_privately
+    from dpbo_core import AlreadySpent as AlreadySpent
     from dpbo_core import AssumptionNotAccepted as AssumptionNotAccepted
+    from dpbo_core import Budget as Budget
     from dpbo_core import BudgetExceeded as BudgetExceeded
     from dpbo_core import BudgetRefused as BudgetRefused
     from dpbo_core import Categorical as Categorical
@@ -52,10 +60,12 @@ if TYPE_CHECKING:
     from dpbo_core import StudySpec as StudySpec
     from dpbo_core import WatchSection as WatchSection
     from dpbo_core import advise_study as advise_study
+    from dpbo_core import calibrate as calibrate
     from dpbo_core import evaluate_study as evaluate_study
     from dpbo_core import open_study as open_study
     from dpbo_core import plan_evaluation as plan_evaluation
     from dpbo_core import plan_study as plan_study
+    from dpbo_core import price as price
     from dpbo_core import read_study as read_study
     from dpbo_core import run_and_evaluate as run_and_evaluate
     from dpbo_core import run_study as run_study

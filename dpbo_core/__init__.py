@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpbo_core.errors import AlreadySpent as AlreadySpent
     from dpbo_core.errors import AssumptionNotAccepted as AssumptionNotAccepted
     from dpbo_core.errors import BudgetExceeded as BudgetExceeded
     from dpbo_core.errors import BudgetRefused as BudgetRefused
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dpbo_core.errors import StudyInvalid as StudyInvalid
     from dpbo_core.ledger.accounting.budget import PrivacyBudget as PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger as PrivacyLedger
+    from dpbo_core.ledger.outside_spends import Budget as Budget
     from dpbo_core.privacy.release import Release as Release
     from dpbo_core.privacy.release import StudyResult as StudyResult
     from dpbo_core.report.evaluation import EvaluationResult as EvaluationResult
@@ -38,9 +40,13 @@ if TYPE_CHECKING:
     from dpbo_core.study.spec import read_study as read_study
     from dpbo_core.study.tuning import open_study as open_study
     from dpbo_core.study.tuning import run_study as run_study
+    from dpbo_core.theorems.event_price import calibrate as calibrate
+    from dpbo_core.theorems.event_price import price as price
 
 _HOME = {
+    "AlreadySpent": "errors",
     "AssumptionNotAccepted": "errors",
+    "Budget": "ledger.outside_spends",
     "BudgetExceeded": "errors",
     "BudgetRefused": "errors",
     "Categorical": "search.search_space",
@@ -63,10 +69,12 @@ _HOME = {
     "StudySpec": "study",
     "WatchSection": "study",
     "advise_study": "study.resolve",
+    "calibrate": "theorems.event_price",
     "evaluate_study": "report.evaluation",
     "open_study": "study.tuning",
     "plan_evaluation": "report.evaluation",
     "plan_study": "study.resolve",
+    "price": "theorems.event_price",
     "read_study": "study.spec",
     "run_and_evaluate": "report.evaluation",
     "run_study": "study.tuning",

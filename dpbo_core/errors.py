@@ -8,6 +8,7 @@
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
+    │   ├── AlreadySpent                   a named spend elsewhere was booked before: its work runs once
     │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
@@ -33,7 +34,7 @@ class DpboError(Exception):
         super().__init__(self.message())
 
     def message(self) -> str:
-        """The error in one line: what happened, the usual cause, what to do."""
+        """Return the error in one line: what happened, the usual cause, what to do."""
         parts = [_sentence(self.what)]
         if self.cause:
             parts.append("Usual cause: " + _sentence(self.cause))
@@ -46,7 +47,7 @@ class DpboError(Exception):
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
-    """The words ", did you mean 'x'?" for the nearest of `valid` to `name`, or "" if none is near."""
+    """Return the words ", did you mean 'x'?" for the nearest of `valid` to `name`, or "" if none is near."""
     near = get_close_matches(str(name).lower(), list(valid), n=1, cutoff=0.5)
     return f", did you mean {near[0]!r}?" if near else ""
 
@@ -57,12 +58,12 @@ def printable(text: str) -> str:
 
 
 def _rebuild(kind: type[DpboError], what: str, cause: str, remedy: str) -> DpboError:
-    """An error made anew from its class and texts, as unpickling does it."""
+    """Return an error made again from its class and texts, as unpickling does it."""
     return kind(what, cause=cause, remedy=remedy)
 
 
 def _sentence(text: str) -> str:
-    """The text without spaces at its ends, and with a full stop unless it ends in a mark."""
+    """Return the text without spaces at its ends, and with a full stop unless it ends in a mark."""
     text = text.strip()
     return text if text.endswith((".", "?", "!")) else text + "."
 
@@ -92,7 +93,7 @@ class NoBudget(BudgetRefused):
 
 
 def no_budget(dataset: str) -> NoBudget:
-    """The error to raise for a dataset without a cap."""
+    """Return the error to raise for a dataset without a cap."""
     return NoBudget(
         f"dataset {dataset!r} has no privacy budget, so nothing may be spent on it",
         cause="this is its first study",
@@ -119,6 +120,10 @@ class SpendUseless(BudgetRefused):
 
 class EvidenceRefuted(BudgetRefused):
     """The proof behind the plan is known to be wrong (ε = ∞); only a dataset declared public may run it."""
+
+
+class AlreadySpent(BudgetRefused):
+    """A named spend made elsewhere was booked before, so its block is not entered again."""
 
 
 class NoScoresLeft(BudgetRefused):

@@ -7,7 +7,6 @@ boards are, with exact accuracies, on the right with private ones. `python examp
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -181,15 +180,14 @@ def cheat(truth, score, submissions=500):
     return rise, int(read)
 
 
-def bare_check(folder, page):
-    """Check a receipt with the twenty lines of the page, in an interpreter without site-packages but for one."""
+def bare_check(folder):
+    """Check a receipt without dpbo, in an interpreter with one package besides the standard library."""
     import cffi
     import cryptography
 
-    (program,) = re.findall(r"```python\n(# check_receipt.py.*?)```", page, re.DOTALL)
     bare, site = folder / "bare", Path(cryptography.__file__).parents[1]
     bare.mkdir(exist_ok=True)
-    (bare / "check_receipt.py").write_text(program)
+    (bare / "check_receipt.py").write_text((ROOT / "examples" / "check_receipt.py").read_text())
     for path in (site / "cryptography", *site.glob("_cffi_backend*"), Path(cffi.__file__).parent):
         (bare / path.name).symlink_to(path)
     start = (
@@ -251,7 +249,7 @@ def the_reports(places, model):
     )
     p = pooled["disagreement"]["p_value"]
     say(f"Three receipts verified, three tables summed. The sites disagree: {p <= 0.05} (p = {p:.3g}).")
-    checked = bare_check(places["b"].folder, (ROOT / "docs/how_to/own_a_budget.md").read_text())
+    checked = bare_check(places["b"].folder)
     if checked.returncode:
         raise SystemExit(checked.stderr)
     say(f"Hospital B's receipt, by twenty lines without dpbo: {checked.stdout.strip()}")

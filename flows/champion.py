@@ -14,7 +14,7 @@ ADDRESSES = ("models:/", "runs:/")
 
 @contextmanager
 def local_champion(study: StudySpec) -> Iterator[StudySpec]:
-    """The study with a folder as its champion, in the place of an address in MLflow; the folder ends with this.
+    """The study with a folder as its champion, instead of an address in MLflow; the folder ends with this.
 
     Raises:
         StudyInvalid: MLflow has no such model.

@@ -6,9 +6,9 @@ from typing import cast
 from dpbo.flows.champion import local_champion
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import name_run, wait_until_recorded, with_message
-from dpbo.flows.prefect_runtime.liveness import alive
+from dpbo.flows.prefect_runtime.liveness import is_alive
 from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.flows.results import Evaluated as Evaluated
@@ -22,13 +22,13 @@ from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import COMPARED
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.report.request import saved
+from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import validation_parts
 from dpbo_core.study.run import Run
 
 
-@policies.private_flow(name="evaluate privately", **policies.FLOW)
+@policies.private_flow(name="evaluate privately", **policies.FLOW_OPTIONS)
 def evaluate_privately(
     study: StudySpec,
     folder: str = ".",
@@ -43,7 +43,7 @@ def evaluate_privately(
     Args:
         study: whose [evaluation] says what is asked (from Prefect's form: the same fields as JSON).
         folder: the folder that the study's data paths are relative to.
-        epsilon: ε of the report, in the place of evaluation.epsilon; charged on top of what the study cost.
+        epsilon: ε of the report, instead of evaluation.epsilon; charged on top of what the study cost.
         model: the folder of a saved, public model; the model that the study released where None.
         register: register the study's model, under the alias `champion`, if it is better than its champion.
 
@@ -60,7 +60,7 @@ def evaluate_privately(
         study = study_of(study)
         flow = PrivateFlow.begin(folder, registers=register)
         with local_champion(study) as asked:
-            run = Run.of(asked, flow.context, *saved(model))
+            run = Run.of(asked, flow.context, *unsaved_cost(model))
             return evaluate_in(flow, run, epsilon=epsilon, model=model)
     except DpboError as error:
         return cast("Evaluated", failed_run(error, study))
@@ -69,9 +69,9 @@ def evaluate_privately(
 def evaluate_run(run: Run, *, epsilon: float | None, model: str | None, register: bool = False) -> Evaluated:
     """Evaluate the study of a `Run` that this process made already: the flow `evaluate privately`."""
 
-    @policies.private_flow(name="evaluate privately", **policies.FLOW)
+    @policies.private_flow(name="evaluate privately", **policies.FLOW_OPTIONS)
     def evaluate_privately(study: StudySpec, folder: str, epsilon: float | None, model: str | None) -> Evaluated:
-        """The same as the flow for whoever has a study."""
+        """Return the same as the flow for whoever has a study."""
         try:
             flow = PrivateFlow.begin(folder, registers=register)
             return evaluate_in(flow, run, epsilon=epsilon, model=model)
@@ -84,8 +84,8 @@ def evaluate_run(run: Run, *, epsilon: float | None, model: str | None, register
 def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
     """Charge, evaluate and publish, or read the recorded report; inside whatever flow runs it."""
     study, warnings = run.spec, flow.warnings
-    warnings.tried(UNNAMED, lambda: name_run(study, "evaluation"))
-    with alive(flow.stores.running), workers(study, str(run.folder)) as counting:
+    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study, "evaluation"))
+    with is_alive(flow.stores.running), workers(study, str(run.folder)) as counting:
         run = run.under(replace(flow.context, workers=counting, if_useless=run.context.if_useless))
         if isinstance(counting, DaskWorkers):
             counting.wait(validation_parts(study, run.folder))
@@ -97,7 +97,7 @@ def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: st
 
 
 def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
-    """How many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
+    """Return how many Prefect tasks `report` ran: one to prepare, one if it drew noise, one if it published."""
     return 1 + (result is not None and not result.replayed) + (tracked is not None)
 
 

@@ -80,7 +80,7 @@ def _parent(run: "FlowRun") -> "FlowRun | None":
 
 
 def at_the_terminal() -> bool:
-    """Whether the owner's own process called this flow."""
+    """Return whether the owner's own process called this flow."""
     return _OWNER.get()
 
 

@@ -5,15 +5,15 @@ import sys
 
 from dpbo_core.errors import printable
 
-PLAIN = "DPBO_PLAIN"
+PLAIN_SETTING = "DPBO_PLAIN"
 
 
 def is_plain() -> bool:
-    """Whether screens are plain words, as for a screen reader: --plain, or DPBO_PLAIN in the environment."""
-    return os.environ.get(PLAIN, "") not in ("", "0")
+    """Return whether screens are plain words, as for a screen reader: --plain, or DPBO_PLAIN in the environment."""
+    return os.environ.get(PLAIN_SETTING, "") not in ("", "0")
 
 
 def announce_stage(name: str, stage: str) -> None:
-    """Write on standard error what begins now, in words that hold public facts alone."""
+    """Write on standard error what begins now, as text that hold public facts alone."""
     sys.stderr.write(f"{printable(name)}: {printable(stage)}\n")
     sys.stderr.flush()

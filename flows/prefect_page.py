@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RELEASED, NEARLY_SPENT, ALARM = "dpbo.release", "dpbo.budget.alert", "dpbo.watch.alarm"  # our events
-ASIDE = " · "
-PATIENCE = 10.0  # seconds; nothing of a study depends on what Prefect recorded
-PAGE = 200  # what Prefect's API returns at once
+SEPARATOR = " · "
+RECORD_TIMEOUT_S = 10.0  # seconds; nothing of a study depends on what Prefect recorded
+PAGE_SIZE = 200  # what Prefect's API returns at once
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
     """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent.
 
-    A release has one event, and one warning: the event's id is made of the release's, and Prefect is asked for it.
+    A release has one event, and one warning: the event's id is made of the release's, and Prefect is requested it.
     """
     if current_flow_run() is None:
         return
@@ -80,8 +80,8 @@ def _facts(release: Release, balance: Balance | None) -> dict[str, Any]:
     }
 
 
-def in_a_line(result: "StudyResult | EvaluationResult") -> str:
-    """The release in a line, for a run's state message: its first figures and strongest answers."""
+def one_line(result: "StudyResult | EvaluationResult") -> str:
+    """Return the release in a line, for a run's state message: its first figures and strongest answers."""
     document = release_document(result.release)
     figures = [f"{row[0]} {row[1]}" for table in document.short_tables[:1] for row in table.rows]
     answers = [f"{fact.name} {fact.strong}" for fact in document.answers if fact.strong]
@@ -95,11 +95,11 @@ def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
         return value
     from prefect.states import Completed
 
-    return cast("T", Completed(data=value, message=in_a_line(result)))
+    return cast("T", Completed(data=value, message=one_line(result)))
 
 
 def slug(name: str) -> str:
-    """A study's name reduced to the letters that Prefect allows in a key."""
+    """Return a study's name reduced to the letters that Prefect allows in a key."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
 
 
@@ -138,7 +138,7 @@ def name_run(study: StudySpec, what: str = "") -> None:
         return
     from prefect.client.orchestration import get_client
 
-    name = ASIDE.join(part for part in (study.name, study.edition, what) if part)
+    name = SEPARATOR.join(part for part in (study.name, study.edition, what) if part)
     tags = dict.fromkeys([*run.tags, f"dataset: {study.privacy.dataset}", f"method: {study.method}"])
     with get_client(sync_client=True) as client:
         client.update_flow_run(run.id, name=name, tags=list(tags))
@@ -156,11 +156,11 @@ def wait_until_recorded(n_tasks: int) -> None:
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
     here = FlowRunFilter(id=FlowRunFilterId(any_=[run.id]))
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + RECORD_TIMEOUT_S
     with get_client(sync_client=True) as client:
         while time.monotonic() < end:
-            runs = client.read_task_runs(flow_run_filter=here, limit=PAGE, offset=max(0, n_tasks - PAGE))
+            runs = client.read_task_runs(flow_run_filter=here, limit=PAGE_SIZE, offset=max(0, n_tasks - PAGE_SIZE))
             done = sum(run.state is not None and run.state.is_final() for run in runs)
-            if done >= min(n_tasks, PAGE):
+            if done >= min(n_tasks, PAGE_SIZE):
                 return
             time.sleep(0.1)

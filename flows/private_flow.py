@@ -23,7 +23,7 @@ from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.query import PrivateQuery, together
 
 T = TypeVar("T")
-AGAIN = (
+RERUN_HINT = (
     "mend it and run the same command again: it publishes, draws nothing and spends nothing; dpbo show prints the "
     "release at any time"
 )
@@ -48,7 +48,7 @@ class Warnings:
         except DpboError as error:
             line = f"{what}. {error.message()}"
         except Exception as error:  # noqa: BLE001  what failed is public work, and the release is recorded
-            line = DpboError(f"{what} ({type(error).__name__})", remedy=AGAIN).message()
+            line = DpboError(f"{what} ({type(error).__name__})", remedy=RERUN_HINT).message()
         self.add(line)
         return None
 
@@ -87,7 +87,7 @@ class PrivateFlow:
         return replace(self, context=replace(self.context, scheduled=True))
 
     def before_charge(self, study: StudySpec, context: QueryContext, *queries: PrivateQuery) -> QueryContext:
-        """What a first charge of some queries waits for: the context in which they may be charged.
+        """Return what a first charge of some queries waits for: the context in which they may be charged.
 
         Nothing is charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
         """

@@ -15,10 +15,10 @@ from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release
 from dpbo_core.search.score_map import NORMAL_90
 
-LINES = 10  # at most, after the first, where standard error is no terminal
+MAX_LINES = 10  # at most, after the first, where standard error is no terminal
 
 Result = TypeVar("Result")
-NARROW = 60  # columns, below which the count has room, and either the name or what was released
+MIN_WIDTH = 60  # columns, below which the count has room, and either the name or what was released
 
 
 class Progress:
@@ -33,7 +33,7 @@ class Progress:
         self._lines = not console.is_terminal and steps > 0
         if console.is_terminal and is_plain():
             sys.stderr.write(f"{steps} {what} to go.\n")
-        narrow = console.width < NARROW
+        narrow = console.width < MIN_WIDTH
         name_and_bar = () if narrow else (TextColumn("{task.description}", markup=False), BarColumn())
         self._bar = Bar(
             *name_and_bar,
@@ -64,7 +64,7 @@ class Progress:
         self._done += n
         if released is not None and not self._bar.disable:
             self._bar.console.print(step_in_words(released, deviation), markup=False, highlight=False)
-        if self._done * LINES // max(self._steps, 1) > (self._done - n) * LINES // max(self._steps, 1):
+        if self._done * MAX_LINES // max(self._steps, 1) > (self._done - n) * MAX_LINES // max(self._steps, 1):
             self._say()
         self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
 
@@ -93,6 +93,6 @@ def step_in_words(released: Released, deviation: float | None) -> str:
 
 
 def in_short(released: Released) -> str:
-    """What a step released, in a few words: hyperparameters and score, where one is stated."""
+    """Return what a step released, in a few words: hyperparameters and score, where one is stated."""
     score = "no score" if released["score"] is None else f"{released['score']:.3f}"
     return printable(f"{point_in_short(released['hyperparameters'])}: {score}")

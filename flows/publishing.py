@@ -4,7 +4,7 @@ Nothing here may keep a release from whoever paid for it, and nothing here draws
 """
 
 from dpbo.flows.prefect_page import announce
-from dpbo.flows.private_flow import AGAIN, PrivateFlow
+from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.tuning import publish, train
@@ -14,7 +14,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.tuning import ReplayedStudy, StudyRun
 
-UNNAMED = "Prefect's page does not name this run"
+UNNAMED_RUN_WARNING = "Prefect's page does not name this run"
 
 
 def publish_release(
@@ -38,7 +38,7 @@ def publish_release(
     tracked = warnings.tried("the release is recorded, but MLflow does not show it", logged)
     if tracked is not None and tracked.missing:
         lacks = ", ".join(tracked.missing)
-        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=AGAIN).message())
+        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=RERUN_HINT).message())
     warnings.tried(
         "Prefect's page does not show the release", lambda: announce(release, account, tracked, stores.mlflow_page)
     )

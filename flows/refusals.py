@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 BUDGET, POLICY = "Refused: budget", "Refused: policy"
 PACKAGE = __name__.rpartition(".")[0]
-RUN_REFUSED = "dpbo.run.refused"  # the event
-RUN_OF_PROCESS = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
+REFUSAL_EVENT = "dpbo.run.refused"  # the event
+FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
 
 
 def state_name(error: DpboError) -> str:
-    """The name of the state in which a run ends that raised this error."""
+    """Return the name of the state in which a run ends that raised this error."""
     if isinstance(error, PolicyRefused):
         return POLICY
     return BUDGET if isinstance(error, BudgetRefused) else "Failed"
@@ -30,20 +30,20 @@ def failed_run(error: DpboError, study: object) -> Any:
 
     Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
     """
-    if not _in_flow_of_ours():
+    if not _is_own_flow():
         raise error
     from prefect.states import Cancelled, Failed
 
     message, bare = error.message(), error.with_traceback(None)
     if isinstance(error, BudgetRefused):
         with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
-            emit(RUN_REFUSED, "study", getattr(study, "name", str(study)), _payload(error, study))
+            emit(REFUSAL_EVENT, "study", getattr(study, "name", str(study)), _payload(error, study))
     run_logger().warning("%s", message)
     name = state_name(error)
     return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
 
 
-def _in_flow_of_ours() -> bool:
+def _is_own_flow() -> bool:
     if current_flow_run() is None:
         return False
     from prefect.context import FlowRunContext
@@ -59,7 +59,7 @@ def ended(state: "State[Any]") -> "State[Any]":
     Prefect would log a stack trace there, of what a state raises that is none of success.
     """
     run = current_flow_run()
-    if run is None or os.environ.get(RUN_OF_PROCESS) != str(run.id):
+    if run is None or os.environ.get(FLOW_RUN_VARIABLE) != str(run.id):
         return state
     from prefect.client.orchestration import get_client
     from prefect.exceptions import Abort

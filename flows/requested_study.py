@@ -17,28 +17,28 @@ from typing import Any
 
 from dpbo.flows.owner import at_the_terminal
 from dpbo_core.errors import PolicyRefused, StudyInvalid, suggestion
-from dpbo_core.ledger.name_patterns import FIELDS, fields_of, filled_at
+from dpbo_core.ledger.name_patterns import TIME_FIELDS, fields_of, filled_at
 from dpbo_core.study import StudySpec
 from dpbo_core.study.schedule import planned_for_schedule
 from dpbo_core.study.spec import changed_study, read_study
 
-HEAD = ("name", "edition", "method", "accepts")
+HEAD_FIELDS = ("name", "edition", "method", "accepts")
 
 
 def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
-    """The study in a flow's parameter: a spec, or tables read as strictly as a file."""
+    """Return the study in a flow's parameter: a spec, or tables read as strictly as a file."""
     if isinstance(form, StudySpec):
         return form
     if isinstance(form.get("study"), Mapping):
         return StudySpec.from_dict(form)
     fields = _without_none(form)
-    tables: dict[str, Any] = {"study": {key: fields.pop(key) for key in HEAD if key in fields}}
+    tables: dict[str, Any] = {"study": {key: fields.pop(key) for key in HEAD_FIELDS if key in fields}}
     tables["method"] = fields.pop("options", {})
     return StudySpec.from_dict(tables | fields)
 
 
 def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
-    """The study in the file that a scheduled run names, refused if its SHA-256 is not `frozen` (None: any).
+    """Return the study in the file that a scheduled run names, refused if its SHA-256 is not `frozen` (None: any).
 
     Args:
         path: a parameter of the run, which whoever may start runs can give.
@@ -70,8 +70,8 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """The study with fields such as {date} filled for `moment` in UTC, in paths too; an edition without a field
-    becomes the time.
+    """Return the study with fields such as {date} filled for `moment` in UTC, in paths too; an edition without a
+    field becomes the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
     """
@@ -90,10 +90,10 @@ def check_fields(spec: StudySpec) -> None:
     """Refuse unknown name fields (other than {date} and the like), or a dataset that changes without its file."""
     dataset, validation = fields_of(spec.privacy.dataset), fields_of(spec.data.validation_file)
     for name in (*fields_of(spec.edition), *dataset, *validation, *fields_of(spec.data.training_file)):
-        if name not in FIELDS:
+        if name not in TIME_FIELDS:
             raise StudyInvalid(
-                f"{{{name}}} is no field of a scheduled study{suggestion(name, FIELDS)}",
-                remedy=f"use {', '.join(f'{{{field}}}' for field in FIELDS)}",
+                f"{{{name}}} is no field of a scheduled study{suggestion(name, TIME_FIELDS)}",
+                remedy=f"use {', '.join(f'{{{field}}}' for field in TIME_FIELDS)}",
             )
     if set(dataset) - set(validation):
         raise StudyInvalid(
@@ -104,9 +104,9 @@ def check_fields(spec: StudySpec) -> None:
 
 
 def refuse_fields(spec: StudySpec) -> None:
-    """Refuse a study run by hand whose edition, dataset or paths hold a schedule's {date} or the like."""
+    """Refuse a study run by hand whose edition, dataset or paths hold a schedule's {date} or similar ones."""
     texts = (spec.edition, spec.privacy.dataset, spec.data.training_file, spec.data.validation_file)
-    names = [name for text in texts for name in fields_of(text) if name in FIELDS]
+    names = [name for text in texts for name in fields_of(text) if name in TIME_FIELDS]
     if names:
         raise StudyInvalid(
             f"the study holds the field {{{names[0]}}}, which a schedule fills",

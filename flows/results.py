@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A study's result and where it is shown: None where MLflow failed, and `warnings` say what to do.
+    """A study's result and where it is shown: None if MLflow failed, and `warnings` state what to do.
 
     `evaluation` and `shown` are the same of its last step, where its [evaluation] states a price.
     """
@@ -26,7 +26,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """A report and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+    """A report and where it is shown: None if MLflow failed, and `warnings` state what to do."""
 
     result: "EvaluationResult"
     tracked: Tracked | None

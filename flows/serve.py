@@ -26,15 +26,15 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
-from dpbo.flows.prefect_page import in_a_line, slug
+from dpbo.flows.prefect_page import one_line, slug
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
 from dpbo.flows.prefect_runtime.prefect_process import answers
-from dpbo.flows.prefect_runtime.schedule_server import PAUSE, ScheduleServer, loopback_server
+from dpbo.flows.prefect_runtime.schedule_server import POLL_INTERVAL_S, ScheduleServer, loopback_server
 from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.refusals import ended, failed_run, state_name
 from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
-from dpbo.flows.stores import FOLDER, Stores
+from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
@@ -52,17 +52,21 @@ from dpbo_core.study.spec import read_study, study_digest
 if TYPE_CHECKING:
     from prefect.settings.legacy import Setting
 
-MISSED = "Skipped: missed"
-GRACE = timedelta(minutes=1)  # how late a run may be although the next one is due
-SERVED_BY = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
-FROZEN = "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
-OUTAGE = "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
-POLL = 2  # seconds between two looks for a run that is due
+MISSED_STATE = "Skipped: missed"
+GRACE_PERIOD = timedelta(minutes=1)  # how late a run may be although the next one is due
+SERVER_VARIABLE = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
+STUDY_DIGEST_VARIABLE = (
+    "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
+)
+OUTAGE_MESSAGE = (
+    "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
+)
+RUN_POLL_INTERVAL_S = 2  # seconds between two looks for a run that is due
 
 
-@policies.private_flow(name="tune on schedule", **policies.FLOW)
+@policies.private_flow(name="tune on schedule", **policies.FLOW_OPTIONS)
 def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
-    """A scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
+    """Return a scheduled tune, as Prefect's state: completed, refused or skipped. A retry gives the same release.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
@@ -72,30 +76,30 @@ def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
         Completed; "Refused: budget", cancelled, or "Refused: policy", failed, where nothing was charged; and
         "Skipped: missed", cancelled, where a later run was due already, so that missed ones never run in a burst.
     """
-    follow(os.environ.get(SERVED_BY))
+    follow(os.environ.get(SERVER_VARIABLE))
     refuse_folder_settings(Path())
     fired = fired_at()
     if overtaken(fired):
         return ended(missed_state())
     path, edition = Path(study), None
     try:
-        edition = edition_at(scheduled_study(path, os.environ.get(FROZEN)), fired)
+        edition = edition_at(scheduled_study(path, os.environ.get(STUDY_DIGEST_VARIABLE)), fired)
         flow = PrivateFlow.begin(path.parent, registers=register).on_schedule()
         result = tune(flow, Run.of(edition, flow.context)).result
     except DpboError as error:
-        return failed_in_a_line(error, edition or study)
-    return Completed(message=print_line(in_a_line(result)))
+        return failure_line(error, edition or study)
+    return Completed(message=print_line(one_line(result)))
 
 
-def failed_in_a_line(error: DpboError, study: StudySpec | str) -> State[Any]:
-    """The state of a scheduled run that an error ended; `dpbo serve` prints its name and message."""
+def failure_line(error: DpboError, study: StudySpec | str) -> State[Any]:
+    """Return the state of a scheduled run that an error ended; `dpbo serve` prints its name and message."""
     print_line(f"{state_name(error)}. {error.message()}")
     state: State[Any] = failed_run(error, study)
     return state
 
 
 def fired_at() -> datetime:
-    """The UTC time at which this run was due by its schedule, or was started by hand."""
+    """Return the UTC time at which this run was due by its schedule, or was started by hand."""
     run = current_flow_run()
     if run is None or run.expected_start_time is None:
         return datetime.now(UTC).replace(microsecond=0)
@@ -117,7 +121,7 @@ def overtaken(fired: datetime) -> bool:
     with get_client(sync_client=True) as client:
         runs = [item for item in client.read_flow_runs(flow_run_filter=later) if item.auto_scheduled]
         due = sorted(runs, key=lambda item: item.expected_start_time or fired)
-        if not due or (due[0].expected_start_time or now) > now - GRACE:
+        if not due or (due[0].expected_start_time or now) > now - GRACE_PERIOD:
             return False
         # a process for each, only to end it, could take as long as the schedule's interval
         for missed in due[:-1]:
@@ -128,7 +132,7 @@ def overtaken(fired: datetime) -> bool:
 
 def missed_state() -> State[Any]:
     """Prefect's state of a run that was skipped, since a later one was due."""
-    return Cancelled(name=MISSED, message="A later run is due; this one spent nothing.")
+    return Cancelled(name=MISSED_STATE, message="A later run is due; this one spent nothing.")
 
 
 def print_line(line: str) -> str:
@@ -195,11 +199,11 @@ def served(
     approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent)
     home = prefect_settings().home
     with (
-        in_environment(FROZEN, frozen),
-        loopback_server(FOLDER.resolve(), port=schedule.port, home=home, trust=schedule.trust) as server,
+        in_environment(STUDY_DIGEST_VARIABLE, frozen),
+        loopback_server(STORES_FOLDER.resolve(), port=schedule.port, home=home, trust=schedule.trust) as server,
         settings.temporary_settings(_settings(server)),
     ):
-        os.environ[SERVED_BY] = str(os.getpid())
+        os.environ[SERVER_VARIABLE] = str(os.getpid())
         interval = timedelta(seconds=schedule.every or 0.0)
         deployment = scheduled.to_deployment(
             name or slug(spec.name),
@@ -215,7 +219,7 @@ def served(
         )
         sys.stdout.flush()
         warnings.filterwarnings("ignore", message="coroutine 'Runner.astop'")  # Prefect's own, when it is stopped
-        without_traces()
+        hide_tracebacks()
         while True:
             try:
                 prefect.serve(deployment, limit=1, print_starting_message=False)
@@ -229,7 +233,7 @@ def served(
                 return
 
 
-def without_traces() -> None:
+def hide_tracebacks() -> None:
     """Silence, in this whole process, what Prefect's runner and asyncio log while no server answers."""
     for name in ("prefect.FlowRunCancellingObserver", "asyncio"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -239,17 +243,17 @@ def without_traces() -> None:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether an error, or one in its group, means that no server answered."""
+    """Return whether an error, or one in its group, means that no server answered."""
     if isinstance(error, BaseExceptionGroup):
         return any(is_outage(part) for part in error.exceptions)
-    return isinstance(error, httpx.TransportError) or OUTAGE in str(error)
+    return isinstance(error, httpx.TransportError) or OUTAGE_MESSAGE in str(error)
 
 
 def wait_for_server(api: str) -> None:
     """Wait until a server answers at `api`; a termination signal ends the process in good order."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
     while not answers(api):
-        time.sleep(PAUSE)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _settings(server: ScheduleServer) -> "dict[Setting, Any]":
@@ -258,7 +262,7 @@ def _settings(server: ScheduleServer) -> "dict[Setting, Any]":
         settings.PREFECT_LOGGING_SETTINGS_PATH: now.logging.config_path,  # as they are now, whatever lies in the
         settings.PREFECT_PROFILES_PATH: now.profiles_path,  # folder when a run starts
         settings.PREFECT_API_URL: server.api,
-        settings.PREFECT_RUNNER_POLL_FREQUENCY: POLL,
+        settings.PREFECT_RUNNER_POLL_FREQUENCY: RUN_POLL_INTERVAL_S,
         settings.PREFECT_RUNNER_SERVER_ENABLE: False,  # a runner's own server would ask nobody for a password
         **({} if server.auth is None else {settings.PREFECT_API_AUTH_STRING: server.auth}),
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.address import STATE, ledger_url, state_folder, team_setting
+from dpbo_core.ledger.address import STATE_FOLDER, ledger_url, state_folder, team_setting
 
-FOLDER = STATE
+STORES_FOLDER = STATE_FOLDER
 MLFLOW_PAGE = "http://127.0.0.1:5000"
 
 
@@ -22,7 +22,7 @@ class Stores:
 
     @cached_property
     def mlflow_tracking_uri(self) -> str | None:
-        """The tracking URI that the user set in MLFLOW_TRACKING_URI; None where none is."""
+        """The tracking URI that the user set in MLFLOW_TRACKING_URI; None if none is."""
         return os.environ.get("MLFLOW_TRACKING_URI")
 
     @cached_property
@@ -38,7 +38,7 @@ class Stores:
             from dpbo.flows.team_database import databases
 
             return databases(team).mlflow
-        return self.mlflow_tracking_uri or f"sqlite:///{FOLDER.resolve() / 'mlflow.db'}"
+        return self.mlflow_tracking_uri or f"sqlite:///{STORES_FOLDER.resolve() / 'mlflow.db'}"
 
     @cached_property
     def mlflow_page(self) -> str:
@@ -60,15 +60,15 @@ class Stores:
         return state_folder() / "curator"
 
     def make_folder(self) -> None:
-        """Make the folder of the stores, for its owner alone; refused where a link or another user's is there."""
+        """Make the folder of the stores, for its owner alone; refused if a link or another user's is there."""
         with suppress(FileExistsError):
-            FOLDER.mkdir(mode=0o700)
-        folder, above = FOLDER.lstat(), Path().stat()
+            STORES_FOLDER.mkdir(mode=0o700)
+        folder, above = STORES_FOLDER.lstat(), Path().stat()
         if not stat.S_ISDIR(folder.st_mode) or folder.st_uid not in (os.geteuid(), above.st_uid):
             raise StudyInvalid(
-                f"./{FOLDER} is a link, a file or another user's folder",
+                f"./{STORES_FOLDER} is a link, a file or another user's folder",
                 cause="somebody else may write here, and would choose where what is kept of a study goes",
                 remedy="run in a folder of your own; to keep the stores elsewhere, set DPBO_LEDGER_URL and "
                 "MLFLOW_TRACKING_URI",
             )
-        FOLDER.chmod(0o700)
+        STORES_FOLDER.chmod(0o700)

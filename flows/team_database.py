@@ -33,11 +33,11 @@ class Databases:
 
 
 def databases(url: str) -> Databases:
-    """The addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`."""
+    """Return the addresses of the ledger's, Prefect's and MLflow's databases on the server of `url`."""
     address = team_address(url)
 
     def beside(driver: str, suffix: str = "") -> str:
-        """The address of the database named as the ledger's with `suffix`, for SQLAlchemy's `driver`."""
+        """Return the address of the database named as the ledger's with `suffix`, for SQLAlchemy's `driver`."""
         named = address.set(drivername=f"postgresql+{driver}", database=f"{address.database}{suffix}")
         return named.render_as_string(hide_password=False)
 

@@ -16,11 +16,11 @@ from dpbo.flows.prefect_page import (
     wait_until_recorded,
     with_message,
 )
-from dpbo.flows.prefect_runtime.liveness import alive, run_logger
+from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.progress import Progress, announce_release, in_short
-from dpbo.flows.publishing import UNNAMED, publish_release
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.results import Tuned as Tuned
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from dpbo_core.report.evaluation import EvaluationResult
 
 ShownReport = tuple["EvaluationResult | None", Tracked | None]
-PIECES = "pieces of public work"
+PIECES_LABEL = "pieces of public work"
 
 
-@policies.private_flow(name="tune privately", **policies.FLOW)
+@policies.private_flow(name="tune privately", **policies.FLOW_OPTIONS)
 def tune_privately(study: StudySpec, folder: str = ".", register: bool = False) -> Tuned:
     """Tune a study's model privately, alone or in your flow, charging its dataset's budget; asked again it is free.
 
@@ -78,9 +78,9 @@ def tune_privately(study: StudySpec, folder: str = ".", register: bool = False) 
 def tune_run(run: Run, *, register: bool = False) -> Tuned:
     """Tune the study of a `Run` that this process made already: the flow `tune privately`, with its parameters."""
 
-    @policies.private_flow(name="tune privately", **policies.FLOW)
+    @policies.private_flow(name="tune privately", **policies.FLOW_OPTIONS)
     def tune_privately(study: StudySpec, folder: str, register: bool) -> Tuned:
-        """The same as the flow for whoever has a study."""
+        """Return the same as the flow for whoever has a study."""
         try:
             tuned = tune(PrivateFlow.begin(folder, registers=register), run)
         except DpboError as error:
@@ -90,7 +90,7 @@ def tune_run(run: Run, *, register: bool = False) -> Tuned:
     return tune_privately(run.spec, str(run.folder), register)
 
 
-@policies.private_flow(name="tune a study file", **policies.FLOW)
+@policies.private_flow(name="tune a study file", **policies.FLOW_OPTIONS)
 def tune_file(study: str) -> Tuned:
     """Tune the study in the file at path `study` privately: the short form of `tune privately`.
 
@@ -113,8 +113,8 @@ def tune_file(study: str) -> Tuned:
 def tune(flow: PrivateFlow, run: Run) -> Tuned:
     """Charge, search and release a study, unless that is recorded; evaluate and publish it, in any Prefect flow."""
     study, warnings = run.spec, flow.warnings
-    warnings.tried(UNNAMED, lambda: name_run(study))
-    with alive(flow.stores.running), workers(study, str(run.folder), run.method) as scoring:
+    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study))
+    with is_alive(flow.stores.running), workers(study, str(run.folder), run.method) as scoring:
         run = run.under(replace(flow.context, workers=scoring, if_useless=run.context.if_useless))
         precomputed, n_prepared = prepared(run, scoring if isinstance(scoring, Processes) else None)
         if isinstance(scoring, DaskWorkers):  # it was joined meanwhile; before anything is charged
@@ -196,7 +196,7 @@ def prepared(run: Run, processes: Processes | None = None) -> tuple[Precomputed 
     pieces += [partial(search_publicly, work)] * work.searches
     pieces += [partial(train_chunk, work, part) for part in work.to_train]
     pieces += [partial(try_out, work, part) for part in work.to_try]
-    with Progress(run.spec.name, len(pieces), PIECES) as progress:
+    with Progress(run.spec.name, len(pieces), PIECES_LABEL) as progress:
         for piece in pieces:
             piece()
             progress.show(None)

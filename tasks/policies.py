@@ -54,9 +54,11 @@ def private_flow(*, name: str, **options: Any) -> "Callable[[Callable[P, R]], Fl
             return function
         from prefect import Flow
 
-        from dpbo.tasks.prefect_classes import Unkept
+        from dpbo.tasks.prefect_classes import EmptySerializer
 
-        return Flow(function, name=name, result_serializer=Unkept(), **options)  # of failures, always persisted
+        return Flow(
+            function, name=name, result_serializer=EmptySerializer(), **options
+        )  # of failures, always persisted
 
     return decorated
 
@@ -67,21 +69,21 @@ def may_pass(_task: Any, _run: Any, state: Any) -> bool:
 
 
 def or_refused(work: Callable[[], T]) -> T | BudgetRefused:
-    """The result of `work`, or the ledger's refusal as a value, so that Prefect logs no traceback of it."""
+    """Return the result of `work`, or the ledger's refusal as a value, so that Prefect logs no traceback of it."""
     try:
         return work()
     except BudgetRefused as refused:
         return refused.with_traceback(None)
 
 
-SENSITIVE_TASK: dict[str, Any] = {
+SENSITIVE_TASK_OPTIONS: dict[str, Any] = {
     "persist_result": False,  # a result file is a copy of what the task returned
     "retries": 0,  # a retried draw is a second draw; a killed study is run again instead
     "log_prints": False,  # prints would reach Prefect's database
     "task_run_name": None,  # a name template would render arguments
 }
 
-PUBLISHING_TASK: dict[str, Any] = {
+PUBLISHING_TASK_OPTIONS: dict[str, Any] = {
     "persist_result": False,
     "retries": 3,  # publishing reads the recorded release and may be tried again
     "retry_delay_seconds": [1, 5, 15],
@@ -90,7 +92,7 @@ PUBLISHING_TASK: dict[str, Any] = {
     "task_run_name": None,
 }
 
-FLOW: dict[str, Any] = {
+FLOW_OPTIONS: dict[str, Any] = {
     "persist_result": False,
     "retries": 0,
     "log_prints": False,

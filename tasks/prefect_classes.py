@@ -10,7 +10,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Unkept(Serializer):  # its own registry takes the bare class alone
+class EmptySerializer(Serializer):  # its own registry takes the bare class alone
     """A serializer that writes nothing: Prefect stores what failed flows raise, whatever `persist_result` is."""
 
     type: str = "dpbo-unkept"

@@ -12,7 +12,7 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.run import Run
 
 
-@private_task(name="prepare evaluation", **policies.SENSITIVE_TASK)
+@private_task(name="prepare evaluation", **policies.SENSITIVE_TASK_OPTIONS)
 def prepare(
     run: Run, model: str | None, epsilon: float | None
 ) -> OpenEvaluation | OpenComparison | EvaluationResult:
@@ -20,7 +20,7 @@ def prepare(
     return open_evaluation(run, model=model, epsilon=epsilon)
 
 
-@private_task(name="evaluate", **policies.SENSITIVE_TASK)
+@private_task(name="evaluate", **policies.SENSITIVE_TASK_OPTIONS)
 def evaluate(opened: OpenEvaluation | OpenComparison, context: QueryContext) -> EvaluationResult | BudgetRefused:
     """Charge, count the records, noise and record the report; a refusal of the ledger is returned, not raised."""
     return policies.or_refused(lambda: opened.finish(context))

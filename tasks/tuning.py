@@ -28,31 +28,31 @@ from dpbo_core.study.query import PrivateQuery
 from dpbo_core.study.tuning import ReadyStudy, ReplayedStudy, StudyRun
 
 
-@private_task(name="cross-validate candidates", **policies.SENSITIVE_TASK)
+@private_task(name="cross-validate candidates", **policies.SENSITIVE_TASK_OPTIONS)
 def cross_validate_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
     """Cross-validate some candidates on public records: the number of scores so far."""
     return work.cross_validate(indices)
 
 
-@private_task(name="search on public data", **policies.SENSITIVE_TASK)
+@private_task(name="search on public data", **policies.SENSITIVE_TASK_OPTIONS)
 def search_publicly(work: PublicWork) -> int:
     """Finish a search on public data, whose trials depend on one another: the number of scores so far."""
     return work.search()
 
 
-@private_task(name="train candidates", **policies.SENSITIVE_TASK)
+@private_task(name="train candidates", **policies.SENSITIVE_TASK_OPTIONS)
 def train_chunk(work: PublicWork, indices: tuple[int, ...]) -> int:
     """Train some candidates before the charge, as the steps may not train: the number of models so far."""
     return work.train(indices)
 
 
-@private_task(name="try out trainings", **policies.SENSITIVE_TASK)
+@private_task(name="try out trainings", **policies.SENSITIVE_TASK_OPTIONS)
 def try_out(work: PublicWork, indices: tuple[int, ...]) -> int:
     """Train some candidates before the charge, so that a failure, which raises, costs nothing: how many."""
     return work.try_out(indices)
 
 
-@private_task(name="reserve the budget", **policies.SENSITIVE_TASK)
+@private_task(name="reserve the budget", **policies.SENSITIVE_TASK_OPTIONS)
 def reserve(
     ready: ReadyStudy, follow_ups: Sequence[PrivateQuery], context: QueryContext
 ) -> StudyRun | BudgetRefused:
@@ -60,7 +60,7 @@ def reserve(
     return policies.or_refused(lambda: ready.charge(*follow_ups, context=context))
 
 
-@private_task(name="search step", **policies.SENSITIVE_TASK)
+@private_task(name="search step", **policies.SENSITIVE_TASK_OPTIONS)
 def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | None]:
     """Run the next len(`steps`) steps (counted from 0), several only if none releases: run, and release or None."""
     return study, _named(study.step(len(steps)), study.n_steps, steps)
@@ -76,13 +76,13 @@ def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Rel
     return released
 
 
-@private_task(name="draw the release", **policies.SENSITIVE_TASK)
+@private_task(name="draw the release", **policies.SENSITIVE_TASK_OPTIONS)
 def finish(study: StudyRun | ReplayedStudy) -> StudyResult:
-    """The release of a study: its remaining draws made once and recorded, or all of it read back."""
+    """Return the release of a study: its remaining draws made once and recorded, or all of it read back."""
     return study.finish()
 
 
-@private_task(name="train the final model", **policies.SENSITIVE_TASK)
+@private_task(name="train the final model", **policies.SENSITIVE_TASK_OPTIONS)
 def train(
     study: StudySpec, folder: str | Path, release: Release, opened: StudyRun | ReplayedStudy | None = None
 ) -> FinalModel | None:
@@ -90,7 +90,7 @@ def train(
     return FinalModel.of_release(study, folder, release, None if opened is None else opened.public)
 
 
-@private_task(name="show the release", **policies.PUBLISHING_TASK)
+@private_task(name="show the release", **policies.PUBLISHING_TASK_OPTIONS)
 def publish(
     release: Release,
     account: Account,

@@ -165,7 +165,7 @@ def few_draws():
     A report's intervals come of 500 simulated tables, and not of 4,000, in the short run.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 1e-6)
+        patch.setattr("dpbo_core.mechanisms.exponential.SELECTION_PAUSE_S", 1e-6)
         if "DPBO_AT_LENGTH" not in os.environ:
             patch.setattr("dpbo_core.report.noised_table.PAIRS", 250)
         yield

@@ -80,8 +80,8 @@ class Databases:
         """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
-        from dpbo.flows.prefect_runtime.prefect_process import EPHEMERAL
-        from dpbo.flows.prefect_runtime.settings import without_heartbeat
+        from dpbo.flows.prefect_runtime.prefect_process import EPHEMERAL_SETTINGS
+        from dpbo.flows.prefect_runtime.settings import disable_heartbeat
 
         def folder():
             made = tempfile.mkdtemp()
@@ -91,10 +91,10 @@ class Databases:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(utilities, "mkdtemp", folder)
             patch.setenv("PREFECT_API_DATABASE_MIGRATE_ON_START", "0")  # they are taken
-            for name, value in EPHEMERAL.items():
+            for name, value in EPHEMERAL_SETTINGS.items():
                 patch.setenv(name, value)
             patch.setattr(utilities, "SubprocessASGIServer", self._standing(utilities.SubprocessASGIServer))
-            with utilities.prefect_test_harness(server_startup_timeout=300), without_heartbeat():
+            with utilities.prefect_test_harness(server_startup_timeout=300), disable_heartbeat():
                 patch.undo()
                 yield
 

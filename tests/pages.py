@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "pyproject.toml").is_file())
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+SNIPPET = re.compile(r'--8<-- "(\w+\.py)"\n')
 FENCE = re.compile(
     r"(?:<!-- (file|not run|slow|frameworks): ([^\n]+?) -->\n)?(?<!`)```([\w-]*)[^\n]*\n(.*?)^```$",
     re.DOTALL | re.MULTILINE,
@@ -45,6 +46,12 @@ def blocks(text: str) -> list[Block]:
         )
         for found in FENCE.finditer(text)
     ]
+
+
+def code_of(block: Block) -> str:
+    """Return a block's code; a block that includes a file of docs/adding is that file."""
+    included = SNIPPET.fullmatch(block.body)
+    return (ROOT / "docs" / "adding" / included[1]).read_text() if included else block.body
 
 
 def commands(body: str) -> list[tuple[str, str]]:

@@ -101,6 +101,10 @@ def delete_pages(folder, feature):
     for path in gone:
         site.write_text(re.sub(rf"^.* {path.relative_to(docs)}\n", "", site.read_text(), flags=re.MULTILINE))
         path.unlink()
+    pages_left = "".join(path.read_text() for path in docs.rglob("*.md"))
+    for part in (docs / "adding").glob("*.py"):
+        if part.name not in pages_left:  # no page includes it any more
+            part.unlink()
     scripts = [path for part in ("benchmarks", "tasks", "examples") for path in (folder / part).rglob("*.py")]
     left = "".join(path.read_text() for path in (*scripts, *(folder / "tests" / "audit").glob("*.py")))
     for picture in docs.rglob("*.png"):

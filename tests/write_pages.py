@@ -5,6 +5,7 @@ calibration,intervals,repair}.txt, have commands of their own (Makefile).
 """
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -15,12 +16,14 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the benchmarks
 import lists
+import notebooks
+import page_runs
 import reading
 from pages import PAGES, ROOT, blocks, commands
 
 from benchmarks.compare.cell_runs import Cell
 from benchmarks.compare.page import markdown
-from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, READ, TRANSFORMERS, Listed
+from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, REVIEWED_VERSIONS, TRANSFORMERS, AllowlistEntry
 
 
 def comparison() -> str:
@@ -33,12 +36,13 @@ def comparison() -> str:
 def _versions() -> str:
     """The packages with the versions that were read."""
     said = [
-        f"{name} {'.'.join(map(str, first))} to {'.'.join(map(str, last))}" for name, (first, last) in READ.items()
+        f"{name} {'.'.join(map(str, first))} to {'.'.join(map(str, last))}"
+        for name, (first, last) in REVIEWED_VERSIONS.items()
     ]
     return ", ".join(said[:-1]) + f" and {said[-1]}"
 
 
-def section(title: str, entries: dict[str, Listed]) -> str:
+def section(title: str, entries: dict[str, AllowlistEntry]) -> str:
     """A table a title: names beside the reason that they share."""
     grouped: dict[tuple[str, str], set[str]] = {}
     for path, entry in entries.items():
@@ -49,7 +53,7 @@ def section(title: str, entries: dict[str, Listed]) -> str:
     return "".join(lines)
 
 
-def _limits(entry: Listed) -> str:
+def _limits(entry: AllowlistEntry) -> str:
     return "; ".join(
         f"`{name}` is {' or '.join(f'`{value!r}`' for value in values)}" for name, values in entry.only.items()
     )
@@ -65,8 +69,8 @@ def estimators() -> str:
     )
 
 
-def renewed(text: str, folder: Path) -> str:
-    """A page whose plans are today's."""
+def with_plans(text: str, folder: Path) -> str:
+    """Return a page whose plans are today's."""
     (folder / "examples").symlink_to(ROOT / "examples")
     new = text
     for block in blocks(text):
@@ -84,7 +88,7 @@ def renewed(text: str, folder: Path) -> str:
 def plans(page: Path) -> str:
     """A page of the documentation whose plans are today's, run in a folder of their own."""
     with TemporaryDirectory() as name:
-        return renewed(page.read_text(), Path(name))
+        return with_plans(page.read_text(), Path(name))
 
 
 WRITERS: Mapping[str, Callable[[], str]] = {
@@ -107,10 +111,23 @@ def main() -> None:
         (ROOT / name).write_text(written())
     for page in PAGES:
         page.write_text(plans(page))
+    notebooks.write()
     for page, text in before.items():
         if page.read_text() != text:
             print(f"written: {page.relative_to(ROOT)}")
 
 
+def run_pages(names: list[str]) -> None:
+    """Run the named pages whole, and write what they print today into them: `make docs-write PAGES=…`."""
+    for name in names:
+        page = ROOT / name
+        with TemporaryDirectory() as place:
+            (Path(place) / "examples").symlink_to(ROOT / "examples")
+            os.chdir(place)
+            page.write_text(page_runs.renewed(name, page.read_text(), Path(place)))
+        print(f"written: {name}")
+    notebooks.write()
+
+
 if __name__ == "__main__":
-    main()
+    run_pages(sys.argv[1:]) if sys.argv[1:] else main()

@@ -22,7 +22,7 @@ from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen
 from dpbo.flows.progress import Progress
 from dpbo_core.errors import DpboError, StudyInvalid
-from dpbo_core.ledger.sources import PUBLIC, file_source
+from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 
 TABLES = Path("build", "comparison_tables")  # the candidates' scores, which are trained once
 
@@ -75,7 +75,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if asked.task is not None:
             if asked.only:
                 raise StudyInvalid("--task and --only together", remedy="give one of them")
-            check_public_here((file_source(asked.task, PUBLIC),))
+            check_public_here((file_source(asked.task, PUBLIC_ROLE),))
             read_task(asked.task)
         names = () if asked.task else names_of(tuple(asked.only))
         cells = measured(names, epsilons_of(tuple(asked.epsilon)), asked.repetitions, asked.task)

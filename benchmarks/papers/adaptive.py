@@ -8,6 +8,7 @@ from benchmarks.papers import wang
 from benchmarks.papers.cells import ROOT, Results
 
 PAGE, PICTURE = ROOT / "docs" / "tables" / "adaptive.txt", ROOT / "docs" / "pictures" / "dp_hypo.png"
+PRICES = ROOT / "docs" / "tables" / "wang_prices.txt"
 PAPER = "c = 0.75, C = 2, β = 1"
 WHITE_BOX = """## One ε for everything: the white box
 
@@ -30,6 +31,7 @@ FIXED = """The same at a fixed number of trials T (200 runs):
 def write(results: Results) -> None:
     """The page and its plot."""
     PAGE.write_text(page(results))
+    PRICES.write_text(wang.prices())
     plot(results)
 
 

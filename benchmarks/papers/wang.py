@@ -20,11 +20,14 @@ from scipy.optimize import brentq
 from benchmarks.papers.cells import Cell
 from benchmarks.papers.digits import EPOCHS, GRIDS, black_box, cifar, landscape, sampling_rate
 from dpbo.features.private_training.dp_sgd import DpSgd
-from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.posterior import Posterior
+from dpbo_core.theorems import wang_2023
+from dpbo_core.theorems.event_price import least_noise
+from dpbo_core.theorems.trial_counts import TruncatedNegativeBinomial
 
 RUNS, MORE, ORACLE = 200, 1000, 0.1
 DELTA, GAMMAS = 1e-5, (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.025, 0.03)
@@ -67,16 +70,65 @@ PRINTED_2 = {
 @lru_cache(maxsize=64)
 def sigma_of(bounds: tuple[float, float], gamma: float) -> float:
     """The noise multiplier that ε leaves at γ."""
-    law, rate = NegativeBinomialStopping(1.0, 1.0 / gamma), sampling_rate()
-
-    def trial(cost: float) -> DpSgd:
-        return DpSgd("softmax", 1.0 / math.sqrt(cost), rate, EPOCHS)
 
     def excess(log_cost: float) -> float:
-        curve = trial(math.exp(log_cost)).curve
-        return selection_epsilon(law, curve, lower=bounds[0], upper=bounds[1], delta=DELTA) - EPSILON
+        return renyi_epsilon(trained(math.exp(-0.5 * log_cost)), bounds, gamma, "corrected") - EPSILON
 
-    return trial(math.exp(brentq(excess, math.log(0.1), math.log(10.0)))).noise_multiplier
+    return math.exp(-0.5 * brentq(excess, math.log(0.1), math.log(10.0)))
+
+
+def trained(noise_multiplier: float) -> TrialCost:
+    """What one training costs at a noise multiplier."""
+    return DpSgd("softmax", noise_multiplier, sampling_rate(), EPOCHS).cost
+
+
+def renyi_epsilon(
+    cost: TrialCost, bounds: tuple[float, float], gamma: float, calibration: wang_2023.Calibration
+) -> float:
+    """ε at DELTA of a geometric number of trials by Theorem 1, as printed or tightened."""
+    stated = {"bounds": bounds, "calibration": calibration}
+    others = min(
+        wang_2023.terms_in_alpha_hat(
+            alpha_hat=alpha, base_epsilon_hat=cost.curve.at(alpha), shape=1.0, gamma=gamma, **stated
+        )
+        for alpha in cost.curve.orders
+    )
+    return wang_2023.best_epsilon(
+        lambda alpha: (
+            others
+            + wang_2023.terms_in_alpha(
+                alpha=alpha, base_epsilon=cost.curve.at(alpha), log_mean=-math.log(gamma), **stated
+            )
+        ),
+        cost.curve.orders,
+        delta=DELTA,
+    )
+
+
+def prices() -> str:
+    """The table of ε of both arms at the noise that Theorem 1 as printed leaves of ε = 15, priced in three ways."""
+    columns = ("γ", "arm", "noise", "as printed", "tightened, Rényi", "by profile", "noise by profile")
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for gamma in GAMMAS:
+        for arm, bounds in (("uniform", UNIFORM), ("Gaussian process", ADAPTIVE)):
+            ways = [
+                partial(_renyi_at, bounds, gamma, "published"),
+                partial(_renyi_at, bounds, gamma, "corrected"),
+                partial(_profile_at, bounds, gamma),
+            ]
+            sigma, least = least_noise(ways[0], EPSILON), least_noise(ways[2], EPSILON)
+            costs = " | ".join(f"{way(sigma):.2f}" for way in ways)
+            rows.append(f"| {gamma:g} | {arm} | {sigma:.3f} | {costs} | {least:.3f} |")
+    return "\n".join(rows) + "\n"
+
+
+def _renyi_at(bounds: tuple[float, float], gamma: float, calibration: wang_2023.Calibration, sigma: float) -> float:
+    return renyi_epsilon(trained(sigma), bounds, gamma, calibration)
+
+
+def _profile_at(bounds: tuple[float, float], gamma: float, sigma: float) -> float:
+    law = TruncatedNegativeBinomial(1.0, 1.0 / gamma)
+    return selection_epsilon(law, (trained(sigma),), lower=bounds[0], upper=bounds[1], delta=DELTA)
 
 
 def sigma(arm: str, gamma: float, mode: str) -> float:

@@ -13,7 +13,7 @@ A query lists columns of ONE table or view:
 
 A cast, a function or a join could fail on one record, or make a row of several; a condition would tell before any
 charge how many records meet it. Where a view does one of these, that is for its maker to know. Names are folded to
-lower case unless they stand in double quotes, as PostgreSQL does. What is sent is written anew from what was read
+lower case unless they stand in double quotes, as PostgreSQL does. What is sent is written again from what was read
 here. What identifies the records, for the owner's policy, is the table and not the query.
 """
 
@@ -24,34 +24,34 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Literal, NoReturn
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from dpbo_core.data.file_formats import NEITHER, format_of
+from dpbo_core.data.file_formats import NEITHER_FORMAT, format_of
 from dpbo_core.errors import StudyInvalid
 
 S3, POSTGRESQL = "s3", "postgresql"
 SCHEMES = (S3, POSTGRESQL)
-SETTINGS = ("region", "endpoint_override", "scheme")
-QUERY = "?query="
-PUBLIC = "public"  # the schema of a table without one
-PORT = 5432
-ODD_HOST = re.compile(r"\s|\.$")  # read by some as the host without it
-WORDS = ("select", "from", "order", "by", "asc", "desc")
-NAME = re.compile(r'[^\W\d]\w*|"(?:[^"\x00]|"")+"')
-KEY = re.compile(rf"({NAME.pattern})(?:\s+(asc|desc)\b)?", re.IGNORECASE)
-_N = f"(?:{NAME.pattern})"
-_K = rf"{_N}(?:\s+(?:asc|desc)\b)?"
-SELECT = re.compile(
-    rf"\s*select\b\s*(?P<columns>\*|{_N}(?:\s*,\s*{_N})*)\s*\bfrom\b\s*(?:(?P<schema>{_N})\s*\.\s*)?(?P<table>{_N})"
-    rf"(?:\s*\border\s+by\b\s*(?P<keys>{_K}(?:\s*,\s*{_K})*))?\s*;?\s*",
+STORE_SETTINGS = ("region", "endpoint_override", "scheme")
+QUERY_PREFIX = "?query="
+DEFAULT_SCHEMA = "public"  # the schema of a table without one
+DEFAULT_PORT = 5432
+ODD_HOST_PATTERN = re.compile(r"\s|\.$")  # read by some as the host without it
+SQL_KEYWORDS = ("select", "from", "order", "by", "asc", "desc")
+SQL_NAME_PATTERN = re.compile(r'[^\W\d]\w*|"(?:[^"\x00]|"")+"')
+ORDER_KEY_PATTERN = re.compile(rf"({SQL_NAME_PATTERN.pattern})(?:\s+(asc|desc)\b)?", re.IGNORECASE)
+_NAME = f"(?:{SQL_NAME_PATTERN.pattern})"
+_ORDER_KEY = rf"{_NAME}(?:\s+(?:asc|desc)\b)?"
+SELECT_PATTERN = re.compile(
+    rf"\s*select\b\s*(?P<columns>\*|{_NAME}(?:\s*,\s*{_NAME})*)\s*\bfrom\b\s*(?:(?P<schema>{_NAME})\s*\.\s*)?(?P<table>{_NAME})"
+    rf"(?:\s*\border\s+by\b\s*(?P<keys>{_ORDER_KEY}(?:\s*,\s*{_ORDER_KEY})*))?\s*;?\s*",
     re.IGNORECASE,
 )
-SHAPES = (
+ADDRESS_FORMS = (
     "write s3://bucket/path/v.parquet, s3://bucket/path/ of Parquet objects, "
     "or postgresql://host/database?query=SELECT age, sex FROM visits"
 )
 
 
 @dataclass(frozen=True)
-class _InStore:
+class _StoreLocation:
     """What lies in an object store.
 
     Attributes:
@@ -72,11 +72,11 @@ class _InStore:
         return f"{S3}://{self.bucket}/{self.key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
 
 
-class ObjectAddress(_InStore):
+class ObjectAddress(_StoreLocation):
     """A CSV or Parquet object."""
 
 
-class FolderAddress(_InStore):
+class FolderAddress(_StoreLocation):
     """The Parquet objects right under a prefix."""
 
 
@@ -99,7 +99,7 @@ class Select:
     @property
     def table_name(self) -> str:
         """The table's schema and name, quoted for SQL."""
-        return f"{_quoted(self.schema)}.{_quoted(self.table)}"
+        return f"{_quote_name(self.schema)}.{_quote_name(self.table)}"
 
     @property
     def source(self) -> str:
@@ -107,36 +107,38 @@ class Select:
         return f"FROM {self.table_name}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
-        """The SQL that selects `columns`, each cast to text."""
-        return f"SELECT {', '.join(f'{_quoted(name)}::text' for name in columns)} {self.source}"
+        """Return the SQL that selects `columns`, each cast to text."""
+        return f"SELECT {', '.join(f'{_quote_name(name)}::text' for name in columns)} {self.source}"
 
     def names(self) -> str:
-        """The SQL that selects no row, to learn the columns' names."""
-        listed = ", ".join(map(_quoted, self.columns)) or "*"
+        """Return the SQL that selects no row, to learn the columns' names."""
+        listed = ", ".join(map(_quote_name, self.columns)) or "*"
         return f"SELECT {listed} FROM {self.table_name} LIMIT 0"  # noqa: S608  quoted
 
     def count(self) -> str:
-        """The SQL that counts the rows."""
+        """Return the SQL that counts the rows."""
         return f"SELECT count(*) FROM (SELECT {self.source}) AS selected"  # noqa: S608  as above
 
 
-def _quoted(name: str) -> str:
-    """A name quoted for PostgreSQL, whatever characters it holds."""
+def _quote_name(name: str) -> str:
+    """Return a name quoted for PostgreSQL, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def _select(query: str, shown_as: str) -> Select:
+def _parse_select(query: str, shown_as: str) -> Select:
     """Parse a query into its columns, table and order; one of any other shape is refused.
 
     Raises:
         StudyInvalid: it is of another shape.
     """
-    parts = SELECT.fullmatch(query)
+    parts = SELECT_PATTERN.fullmatch(query)
     if parts is not None:
-        columns, keys = NAME.findall(parts["columns"]), KEY.findall(parts["keys"] or "")
-        names = [parts["schema"] or PUBLIC, parts["table"], *columns, *(column for column, _ in keys)]
-        if not any(name.lower() in WORDS for name in names):
-            order = ", ".join(f"{_quoted(_unquoted_name(column))} {way.upper()}".rstrip() for column, way in keys)
+        columns, keys = SQL_NAME_PATTERN.findall(parts["columns"]), ORDER_KEY_PATTERN.findall(parts["keys"] or "")
+        names = [parts["schema"] or DEFAULT_SCHEMA, parts["table"], *columns, *(column for column, _ in keys)]
+        if not any(name.lower() in SQL_KEYWORDS for name in names):
+            order = ", ".join(
+                f"{_quote_name(_unquoted_name(column))} {way.upper()}".rstrip() for column, way in keys
+            )
             schema, table, *listed = map(_unquoted_name, names[: 2 + len(columns)])
             return Select(schema, table, tuple(listed), f" ORDER BY {order}" if order else "")
     raise StudyInvalid(
@@ -148,7 +150,7 @@ def _select(query: str, shown_as: str) -> Select:
 
 
 def _unquoted_name(text: str) -> str:
-    """The name that a quoted or unquoted SQL identifier stands for."""
+    """Return the name that a quoted or unquoted SQL identifier stands for."""
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
@@ -171,7 +173,7 @@ class QueryAddress:
     @property
     def identity(self) -> str:
         """The server and table by which the ledger compares sources: all queries of one table have one identity."""
-        port = "" if self.port == PORT else f":{self.port}"
+        port = "" if self.port == DEFAULT_PORT else f":{self.port}"
         return f"{POSTGRESQL}://{self.host}{port}/{self.database}#{self.select.schema}.{self.select.table}"
 
 
@@ -184,11 +186,11 @@ class RowGroup:
     suffix: ClassVar[str] = ".parquet"
 
     def resolve(self) -> "RowGroup":
-        """The same row group of the Parquet file, its path without symbolic links."""
+        """Return the same row group of the Parquet file, its path without symbolic links."""
         return RowGroup(self.path.resolve(), self.index)
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
-        """The bytes of the whole Parquet file that the row group is in, as a stream."""
+        """Return the bytes of the whole Parquet file that the row group is in, as a stream."""
         return self.path.open(mode)
 
 
@@ -198,26 +200,26 @@ Part = Path | RowGroup | ObjectAddress  # one file of several
 
 
 def is_address(text: str) -> bool:
-    """Whether the text is a URL and not a file's path."""
+    """Return whether the text is a URL and not a file's path."""
     return "://" in text
 
 
-def place_of(folder: str | Path, text: str) -> Place:
+def parse_place(folder: str | Path, text: str) -> Place:
     """Where a table of a study lies: its path, in `folder` unless absolute, or its address, refused if malformed.
 
     Raises:
         StudyInvalid: it is an address that cannot be read.
     """
-    return address_of(text) if is_address(text) else Path(folder) / text
+    return parse_address(text) if is_address(text) else Path(folder) / text
 
 
-def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
+def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
     """Parse a URL into an address; an error repeats nothing of it, since it may hold a password by mistake.
 
     Raises:
         StudyInvalid: of another kind, with a user or a password, or with a query that is not as above.
     """
-    url, separator, query = text.partition(QUERY)
+    url, separator, query = text.partition(QUERY_PREFIX)
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -236,7 +238,7 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
     if parts.scheme == S3:
         if separator:
             _refuse_address(shown_as, "asks an object store for a query")
-        return _object_address(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
+        return _parse_object_address(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
     host, database = unquote(parts.netloc.rpartition(":")[0] if port else parts.netloc), parts.path.lstrip("/")
     if (
         not separator
@@ -249,55 +251,57 @@ def address_of(text: str, *, shown_as: str = "data.validation") -> Address:
         _refuse_address(shown_as, "lacks a server, a database or a query, or says more than these")
     if "," in host:
         _refuse_address(shown_as, "names several servers")
-    if ODD_HOST.search(host):
+    if ODD_HOST_PATTERN.search(host):
         _refuse_address(shown_as, "names its server with white space, or with a dot at its end")
     return QueryAddress(
         host.rstrip(":").lower() if not host.startswith("/") else host,
-        port or PORT,
+        port or DEFAULT_PORT,
         unquote(database),
-        _select(query, shown_as),
+        _parse_select(query, shown_as),
     )
 
 
-def _object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
-    """The address of an object or, with a key that ends in "/", of a folder of objects; refused where malformed."""
+def _parse_object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
+    """The address of an object or, with a key that ends in "/", of a folder of objects; refused if malformed."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = [name for name in settings if name not in SETTINGS]
+    unknown = [name for name in settings if name not in STORE_SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
-        _refuse_address(shown_as, f"lacks a bucket or an object, or says more than {', '.join(SETTINGS)}")
-    if ODD_HOST.search(re.sub(r"(:\d*)?/*$", "", settings.get("endpoint_override", ""))):
+        _refuse_address(shown_as, f"lacks a bucket or an object, or says more than {', '.join(STORE_SETTINGS)}")
+    if ODD_HOST_PATTERN.search(re.sub(r"(:\d*)?/*$", "", settings.get("endpoint_override", ""))):
         _refuse_address(shown_as, "names its store with white space, or with a dot at its end")
     if {"", ".", ".."} & set(key.removesuffix("/").split("/")):
         _refuse_address(shown_as, "goes by a folder without a name, or by . or ..")
     if key.endswith("/"):
         return FolderAddress(bucket, key, tuple(sorted(settings.items())))
     if format_of(key) is None:
-        _refuse_address(shown_as, f"names an object that is {NEITHER}")
+        _refuse_address(shown_as, f"names an object that is {NEITHER_FORMAT}")
     return ObjectAddress(bucket, key, tuple(sorted(settings.items())))
 
 
 def _refuse_address(shown_as: str, what: str) -> NoReturn:
     """Raise the error for a URL of a table; `what` says what is wrong with it."""
     raise StudyInvalid(
-        f"{shown_as} {what}", cause="a table is a file, objects of a store, or rows of one table", remedy=SHAPES
+        f"{shown_as} {what}",
+        cause="a table is a file, objects of a store, or rows of one table",
+        remedy=ADDRESS_FORMS,
     )
 
 
-def parts_of(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
+def list_parts(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
     """The Parquet files of a folder, or objects of a prefix as its store lists them; empty for a single table.
 
     Raises:
         StudyInvalid: the store of such a prefix could not be asked.
     """
     if not isinstance(path, FolderAddress):
-        return files_of(path)
+        return list_parquet_files(path)
     from dpbo_core.data.fetched import parts_in
 
     return parts_in(path, shown_as=shown_as)
 
 
-def files_of(path: Place) -> tuple[Path, ...]:
-    """The Parquet files of a local folder, sorted; empty for a single table."""
+def list_parquet_files(path: Place) -> tuple[Path, ...]:
+    """Return the Parquet files of a local folder, sorted; empty for a single table."""
     if not isinstance(path, Path):
         return ()
     try:

@@ -3,7 +3,7 @@
 Which objects a call was given, and where in memory they lie, are facts about the call, as which file a study names
 is a fact about the study (one file named twice is refused, by a hard link too): the same for all neighbours. WHAT
 the objects hold is not, so it is never compared. A refusal is an output. "V equals X" would be said of V = X with
-certainty and of none of its neighbours; "nearly equal" only moves the place where two neighbours are told apart,
+certainty and of none of its neighbours; "nearly equal" only moves the place where two neighbours are distinguished,
 and no ε prices it.
 
 For the same reason rows and cells are not compared as objects: Python and its libraries may keep equal numbers,
@@ -17,14 +17,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-WORK = 100_000  # tries at an exact answer for two strided arrays; "shared" where it is not had
-INSIDE = ("_ndarray", "_data", "_pa_array", "_codes")  # where pandas' own arrays hold their values
+MAX_OVERLAP_TRIES = 100_000  # tries at an exact answer for two strided arrays; "shared" where it is not had
+VALUE_ATTRIBUTES = ("_ndarray", "_data", "_pa_array", "_codes")  # where pandas' own arrays hold their values
 
 Memory = NDArray[Any]
 
 
 def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
-    """Whether public and sensitive tables or targets share an object or memory; equal values do not count.
+    """Return whether public and sensitive tables or targets share an object or memory; equal values do not count.
 
     Slices that share no element are two tables, as the two parts of a split are. Tables of pandas, polars, Arrow
     and NumPy are looked through; those of other libraries are compared as objects only. (Truth values of Arrow and
@@ -34,11 +34,11 @@ def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
     if {id(one) for one in ours} & {id(one) for one in theirs}:
         return True
     memory = ([array for table in tables for array in _memory_of_table(table)] for tables in (ours, theirs))
-    return _overlap(*memory)
+    return _arrays_overlap(*memory)
 
 
 def _memory_of_table(table: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of a table (data frame, series or array) lie."""
+    """Yield the memory ranges in which the values of a table (data frame, series or array) lie."""
     arrow = nw.dependencies.get_pyarrow()
     try:
         frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -58,7 +58,7 @@ def _memory_of_table(table: Any) -> Iterator[Memory]:
 
 
 def _memory_of_column(column: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of one column of pandas, polars or Arrow lie."""
+    """Yield the memory ranges in which the values of one column of pandas, polars or Arrow lie."""
     arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
     if isinstance(column, np.ndarray):
         yield np.asarray(column)
@@ -69,7 +69,7 @@ def _memory_of_column(column: Any) -> Iterator[Memory]:
             yield from _memory_of_chunk(chunk)
     else:
         own = getattr(column, "array", column)  # of a series or an index
-        for held in (getattr(own, name, None) for name in INSIDE):
+        for held in (getattr(own, name, None) for name in VALUE_ATTRIBUTES):
             if isinstance(held, np.ndarray):
                 yield np.asarray(held)
             elif arrow is not None and isinstance(held, arrow.ChunkedArray):
@@ -77,7 +77,7 @@ def _memory_of_column(column: Any) -> Iterator[Memory]:
 
 
 def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
-    """The memory ranges in which the values of a polars column lie; none for a kind that would be copied."""
+    """Yield the memory ranges in which the values of a polars column lie; none for a kind that would be copied."""
     physical = column.to_physical()  # of dates and categories, their numbers; else itself
     kind = physical.dtype
     if kind.is_numeric() or kind in (polars.Boolean, polars.String, polars.Binary):  # what is handed over uncopied
@@ -86,7 +86,7 @@ def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
 
 
 def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
-    """The memory range of an Arrow array's own values: a slice keeps the buffers of the whole."""
+    """Yield the memory range of an Arrow array's own values: a slice keeps the buffers of the whole."""
     import pyarrow as pa
 
     if isinstance(chunk.type, pa.BaseExtensionType):
@@ -96,13 +96,13 @@ def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
     buffers = chunk.buffers()
     if len(buffers) < 2 or buffers[1] is None:
         return
-    bits = _bits(chunk.type)
+    bits = _bits_per_record(chunk.type)
     # Whole bytes inside: two neighbouring slices of truth values may have one byte in common.
     start, stop = -(-chunk.offset * bits // 8), (chunk.offset + len(chunk)) * bits // 8
     yield np.frombuffer(buffers[1], dtype=np.uint8)[start:stop]
 
 
-def _bits(kind: Any) -> int:
+def _bits_per_record(kind: Any) -> int:
     """How many bits a record of this Arrow type takes in the array's second buffer: value, view or offset."""
     import pyarrow as pa
 
@@ -116,8 +116,8 @@ def _bits(kind: Any) -> int:
         return 32
 
 
-def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
-    """Whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
+def _arrays_overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
+    """Return whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
     ends = sorted(
         (*np.lib.array_utils.byte_bounds(array), side, number)
         for side, arrays in enumerate((ours, theirs))
@@ -136,8 +136,8 @@ def _overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
 
 
 def _share_an_element(one: Memory, other: Memory) -> bool:
-    """Whether two arrays share an element of memory; True where that is too hard to tell."""
-    work: Any = WORK  # NumPy's annotation knows two of the numbers it takes
+    """Return whether two arrays share an element of memory; True if that is too hard to tell."""
+    work: Any = MAX_OVERLAP_TRIES  # NumPy's annotation knows two of the numbers it takes
     try:
         return bool(np.shares_memory(one, other, max_work=work))
     except (np.exceptions.TooHardError, OverflowError):

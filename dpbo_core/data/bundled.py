@@ -8,7 +8,7 @@
 
 Record i (from 0) is a validation record exactly if ⌈(i+1)·s⌉ > ⌈i·s⌉, in rational arithmetic: the halves
 interleave, so that a set sorted by class gives two halves of the same kind. Those of "two_scanners" are of two
-kinds: it is the digits, and whatever scanned the validation half saw `FADED` of the ink.
+kinds: it is the digits, and whatever scanned the validation half saw `FADED_INK_SHARE` of the ink.
 
 "screening" is simulated, by a generator whose numbers NumPy keeps for ever: blood tests of `MARKERS` markers, of
 which the first `TELLING` speak for a disease. The others are noise, so a model of few records needs the right
@@ -28,7 +28,7 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid, suggestion
 
 TARGET = "target"
-SIZES = (
+SET_SIZES = (
     ("breast_cancer", 569),
     ("digits", 1797),
     ("iris", 150),
@@ -36,31 +36,34 @@ SIZES = (
     ("two_scanners", 1797),
     ("wine", 178),
 )
-FADED = 0.4
+FADED_INK_SHARE = 0.4
 MARKERS, TELLING, SEED = 80, 12, 9
-INK = {"digits": (0.0, 16.0), "two_scanners": (0.0, 16.0)}  # bounds of every column, where they are documented
+PIXEL_BOUNDS = {
+    "digits": (0.0, 16.0),
+    "two_scanners": (0.0, 16.0),
+}  # bounds of every column, where they are documented
 
 
-MEASURED = (
+CELL_MEASUREMENTS = (
     "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
     "symmetry", "fractal dimension",
 )  # fmt: skip
-FILES = {
+CSV_FILES = {
     "breast_cancer": "breast_cancer.csv",
     "digits": "digits.csv.gz",
     "iris": "iris.csv",
     "two_scanners": "digits.csv.gz",
     "wine": "wine_data.csv",
 }
-PIXELS = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
-FEATURES = {
+PIXEL_COLUMNS = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
+FEATURE_COLUMNS = {
     "breast_cancer": (
-        *(f"mean {what}" for what in MEASURED),
-        *(f"{what} error" for what in MEASURED),
-        *(f"worst {what}" for what in MEASURED),
+        *(f"mean {what}" for what in CELL_MEASUREMENTS),
+        *(f"{what} error" for what in CELL_MEASUREMENTS),
+        *(f"worst {what}" for what in CELL_MEASUREMENTS),
     ),
-    "digits": PIXELS,
-    "two_scanners": PIXELS,
+    "digits": PIXEL_COLUMNS,
+    "two_scanners": PIXEL_COLUMNS,
     "screening": tuple(f"marker_{j}" for j in range(MARKERS)),
     "iris": ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"),
     "wine": (
@@ -72,12 +75,12 @@ FEATURES = {
 
 
 def n_records(name: str) -> int:
-    """The number of records of the bundled data set `name`; any other name is refused.
+    """Return the number of records of the bundled data set `name`; any other name is refused.
 
     Raises:
         StudyInvalid: there is no such set; names the nearest.
     """
-    sizes = dict(SIZES)
+    sizes = dict(SET_SIZES)
     if name not in sizes:
         raise StudyInvalid(
             f"there is no bundled data set {name!r}{suggestion(name, sizes)}",
@@ -88,20 +91,20 @@ def n_records(name: str) -> int:
 
 
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
-    """The class labels of a bundled data set, and under "*" the bounds of all its columns, if documented."""
+    """Return the class labels of a bundled data set, and under "*" the bounds of all its columns, if documented."""
     n_records(name)
     classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "screening": 2, "two_scanners": 10, "wine": 3}[name]
-    return tuple(map(float, range(classes))), {"*": INK[name]} if name in INK else {}
+    return tuple(map(float, range(classes))), {"*": PIXEL_BOUNDS[name]} if name in PIXEL_BOUNDS else {}
 
 
 def validation_size(name: str, share: float) -> int:
-    """The number of validation records m = ⌈n·s⌉ of a bundled set split at share s; refused where a half is empty.
+    """The number of validation records m = ⌈n·s⌉ of a bundled set split at share s; refused if a half is empty.
 
     Raises:
         StudyInvalid: no such set, or a half would be empty.
     """
     n = n_records(name)
-    size = math.ceil(n * _exact(share)) if math.isfinite(share) else 0
+    size = math.ceil(n * _exact_fraction(share)) if math.isfinite(share) else 0
     if not 0 < size < n:
         raise StudyInvalid(
             f"validation_share = {share:g} leaves one half of {name} empty",
@@ -121,8 +124,8 @@ def load(name: str, share: float) -> tuple[Table, Table]:
     values = _values_of(name)
     chosen = _validation_records(len(values), share)
     if name == "two_scanners":
-        values[chosen, :-1] *= FADED
-    columns = {feature: values[:, j] for j, feature in enumerate((*FEATURES[name], TARGET))}
+        values[chosen, :-1] *= FADED_INK_SHARE
+    columns = {feature: values[:, j] for j, feature in enumerate((*FEATURE_COLUMNS[name], TARGET))}
     training, validation = (
         table_of({column: array[half] for column, array in columns.items()}, source=name)
         for half in (~chosen, chosen)
@@ -131,27 +134,27 @@ def load(name: str, share: float) -> tuple[Table, Table]:
 
 
 def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
-    """A mask (n,), True for the records that go to the validation half."""
-    p, q = _exact(share).as_integer_ratio()
+    """Return a mask (n,), True for the records that go to the validation half."""
+    p, q = _exact_fraction(share).as_integer_ratio()
     steps = [-(-i * p // q) for i in range(n + 1)]  # ⌈i·s⌉
     return np.diff(np.array(steps)) > 0
 
 
-def _exact(share: float) -> Fraction:
-    """The exact fraction of a share's decimal text."""
+def _exact_fraction(share: float) -> Fraction:
+    """Return the exact fraction of a share's decimal text."""
     return Fraction(repr(float(share)))
 
 
 def _values_of(name: str) -> NDArray[np.float64]:
-    """The features and then the class of each record of a bundled data set, (n, d + 1).
+    """Return the features and then the class of each record of a bundled data set, (n, d + 1).
 
     Raises:
         StudyInvalid: scikit-learn is not installed with its data.
     """
     if name == "screening":
-        return _screening()
+        return _simulate_screening()
     spec = find_spec("sklearn")
-    place = Path((spec and spec.origin) or "").parent / "datasets" / "data" / FILES[name]
+    place = Path((spec and spec.origin) or "").parent / "datasets" / "data" / CSV_FILES[name]
     try:
         return np.loadtxt(place, delimiter=",", skiprows=int(place.suffix == ".csv"))  # the digits have no header
     except OSError:
@@ -163,8 +166,8 @@ def _values_of(name: str) -> NDArray[np.float64]:
     )
 
 
-def _screening() -> NDArray[np.float64]:
-    """The simulated records, (n, d + 1): standard normal markers; their first twelve sum to the log-odds."""
+def _simulate_screening() -> NDArray[np.float64]:
+    """Return the simulated records, (n, d + 1): standard normal markers; their first twelve sum to the log-odds."""
     drawn = np.random.RandomState(SEED)
     markers = drawn.normal(size=(n_records("screening"), MARKERS)).round(3)
     odds = np.exp(markers[:, :TELLING].sum(axis=1))

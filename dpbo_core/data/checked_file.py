@@ -28,7 +28,7 @@ class CheckedFile:
         return self.path.suffix
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
-        """The open file, compared by its own descriptor, so that no name can be changed in between.
+        """Return the open file, compared by its own descriptor, so that no name can be changed in between.
 
         Raises:
             StudyInvalid: another file was put in its place. OSError: it cannot be opened.

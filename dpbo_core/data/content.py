@@ -25,39 +25,44 @@ import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 
-LONGEST_TEXT = 60  # characters of a value's short text
-PLAIN = (str, int, float, bool)
-INSTALLED = ("dpbo_core", "dpbo_beside_study_")  # ours; a module beside a study has a hash of its text in its name
-SCALARS = (np.bool_, np.integer, np.floating, np.complexfloating, np.str_, np.bytes_)
-RANDOM = (np.random.RandomState, np.random.Generator, np.random.BitGenerator, random.Random)
+MAX_TEXT_LENGTH = 60  # characters of a value's short text
+PLAIN_TYPES = (str, int, float, bool)
+OWN_PACKAGES = (
+    "dpbo_core",
+    "dpbo_beside_study_",
+)  # ours; a module beside a study has a hash of its text in its name
+NUMPY_SCALAR_TYPES = (np.bool_, np.integer, np.floating, np.complexfloating, np.str_, np.bytes_)
+GENERATOR_TYPES = (np.random.RandomState, np.random.Generator, np.random.BitGenerator, random.Random)
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a text, a truth value or a finite number of Python's own, as JSON has it."""
-    return type(value) in PLAIN and (type(value) is not float or math.isfinite(value))
+    """Return whether a value is a text, a truth value or a finite number of Python's own, as JSON has it."""
+    return type(value) in PLAIN_TYPES and (type(value) is not float or math.isfinite(value))
 
 
-def unwrapped(value: Any) -> Any:
-    """A number, truth value or text of NumPy as the Python value that it holds; anything else as it is."""
-    return value.item() if isinstance(value, SCALARS) and not isinstance(value, np.timedelta64) else value
+def unwrap_numpy(value: Any) -> Any:
+    """Return a number, truth value or text of NumPy as the Python value that it holds; anything else as it is."""
+    return (
+        value.item() if isinstance(value, NUMPY_SCALAR_TYPES) and not isinstance(value, np.timedelta64) else value
+    )
 
 
-def key_of(value: Any) -> str:
-    """The key of a value: a text that says its type and its content, the same in every process.
+def content_key(value: Any) -> str:
+    """Return the key of a value: a text that says its type and its content, the same in every process.
 
     An estimator's is that of its unfitted copy, which is what is trained.
 
     Raises:
         StudyInvalid: the value has no content of its own.
     """
-    value = unwrapped(value)
-    if type(value) in PLAIN or value is None:
+    value = unwrap_numpy(value)
+    if type(value) in PLAIN_TYPES or value is None:
         return f"{type(value).__name__} {value!r}"
-    return content_of(copied(value))[0]
+    return content_digest(copy_value(value))[0]
 
 
-def copied(value: Any) -> Any:
-    """A copy of a value by scikit-learn's own rule, so that no training changes what was given.
+def copy_value(value: Any) -> Any:
+    """Return a copy of a value by scikit-learn's own rule, so that no training changes what was given.
 
     Raises:
         StudyInvalid: it cannot be copied.
@@ -65,21 +70,21 @@ def copied(value: Any) -> Any:
     from sklearn.base import clone
 
     if type(value) is dict:
-        return {name: copied(item) for name, item in value.items()}
+        return {name: copy_value(item) for name, item in value.items()}
     reason = ""
     try:
         return clone(value, safe=False)
     except Exception as error:  # noqa: BLE001  a value's own copying may raise anything
         reason = type(error).__name__
-    raise refused(f"a {type(value).__name__}", f"it cannot be copied ({reason})")
+    raise no_content_error(f"a {type(value).__name__}", f"it cannot be copied ({reason})")
 
 
 def point_key(point: Mapping[str, Any]) -> str:
-    """The key of a point's hyperparameters, whatever their order."""
-    return repr(sorted((name, key_of(value)) for name, value in point.items()))
+    """Return the key of a point's hyperparameters, whatever their order."""
+    return repr(sorted((name, content_key(value)) for name, value in point.items()))
 
 
-def content_of(value: Any) -> tuple[str, bool]:
+def content_digest(value: Any) -> tuple[str, bool]:
     """A digest of a value's content; and whether pickle's bytes say all of it, in the same way in every process.
 
     They do not where functions or classes are the user's own, which pickle only names, or a frozenset has an order.
@@ -87,18 +92,18 @@ def content_of(value: Any) -> tuple[str, bool]:
     Raises:
         StudyInvalid: the value has no content of its own.
     """
-    walk, reason = _Walk(), ""
+    walk, reason = _ContentWalk(), ""
     try:
         return walk.digest(value), walk.pickled
     except StudyInvalid:
         raise
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything
         reason = type(error).__name__
-    raise refused(f"a {type(value).__name__}", f"its content cannot be read ({reason})")
+    raise no_content_error(f"a {type(value).__name__}", f"its content cannot be read ({reason})")
 
 
-def refused(what: str, cause: str) -> StudyInvalid:
-    """The error for a value without content of its own: `what` it is and the `cause`."""
+def no_content_error(what: str, cause: str) -> StudyInvalid:
+    """Return the error for a value without content of its own: `what` it is and the `cause`."""
     return StudyInvalid(
         f"{what} cannot be told from another by its content",
         cause=cause,
@@ -116,7 +121,7 @@ def json_form(value: Any) -> Any:
     return repr(value) if type(value) is float and not math.isfinite(value) else value
 
 
-def names_of(values: Sequence[Any], keys: Sequence[str]) -> tuple[Any, ...]:
+def value_names(values: Sequence[Any], keys: Sequence[str]) -> tuple[Any, ...]:
     """A name for each of several values with these keys: itself if it is plain, else a short text that people read.
 
     Where two texts are the same, or one is also a value, a part of the key's hash is added to them.
@@ -130,57 +135,57 @@ def names_of(values: Sequence[Any], keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def shown(value: Any) -> str:
-    """A short text of a value for people, the same in every process; it may leave something out."""
-    text = " ".join(_in_words(value, 0).split())
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    """Return a short text of a value for people, the same in every process; it may leave something out."""
+    text = " ".join(_value_text(value, 0).split())
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[: MAX_TEXT_LENGTH - 1]}…"
 
 
-def _in_words(value: Any, depth: int) -> str:
-    """The text of a value, whose parts below a depth of three are left out."""
-    value = unwrapped(value)
-    if type(value) in PLAIN or value is None:
+def _value_text(value: Any, depth: int) -> str:
+    """Return the text of a value, whose parts below a depth of three are left out."""
+    value = unwrap_numpy(value)
+    if type(value) in PLAIN_TYPES or value is None:
         return repr(value)
     if isinstance(value, type | FunctionType | BuiltinFunctionType):
         return value.__name__
     if depth > 3:
         return "…"
     if isinstance(value, np.ndarray):
-        return f"array {value.dtype} {value.shape} {_in_words(value.ravel()[:4].tolist(), depth)}"
+        return f"array {value.dtype} {value.shape} {_value_text(value.ravel()[:4].tolist(), depth)}"
     if type(value) in (list, tuple, set, frozenset):
-        parts = [_in_words(item, depth + 1) for item in value]
+        parts = [_value_text(item, depth + 1) for item in value]
         parts = parts if isinstance(value, list | tuple) else sorted(parts)
         left, right = "[]" if type(value) is list else "()" if type(value) is tuple else "{}"
         return f"{left}{', '.join(parts)}{',' if type(value) is tuple and len(parts) == 1 else ''}{right}"
     if isinstance(value, Mapping):
-        pairs = (f"{_in_words(name, depth + 1)}: {_in_words(item, depth + 1)}" for name, item in value.items())
+        pairs = (f"{_value_text(name, depth + 1)}: {_value_text(item, depth + 1)}" for name, item in value.items())
         return "{" + ", ".join(sorted(pairs)) + "}"
     if hasattr(value, "get_params") and not isinstance(value, type):
         return f"{type(value).__name__}({_changed_parameters(value, depth)})"
     if isinstance(value, functools.partial):
         parts = [*value.args, *(value.keywords[name] for name in sorted(value.keywords))]
-        return f"partial({', '.join(_in_words(item, depth + 1) for item in (value.func, *parts))})"
+        return f"partial({', '.join(_value_text(item, depth + 1) for item in (value.func, *parts))})"
     return type(value).__name__
 
 
 def _changed_parameters(estimator: Any, depth: int) -> str:
-    """The parameters of an estimator that are not its class's defaults, as text; those of a kernel all."""
+    """Return the parameters of an estimator that are not its class's defaults, as text; those of a kernel all."""
     import inspect
 
     try:
         defaults = inspect.signature(type(estimator).__init__).parameters
         values = estimator.get_params(deep=False)
         return ", ".join(
-            f"{name}={_in_words(value, depth + 1)}"
+            f"{name}={_value_text(value, depth + 1)}"
             for name, value in values.items()
             if name not in defaults
             or defaults[name].default is inspect.Parameter.empty
-            or _in_words(defaults[name].default, 0) != _in_words(value, 0)
+            or _value_text(defaults[name].default, 0) != _value_text(value, 0)
         )
     except Exception:  # noqa: BLE001  a class of somebody else's may raise anything
         return ""
 
 
-class _Walk:
+class _ContentWalk:
     """One walk through a value: each part's digest is made of its kind and of its parts' digests.
 
     Attributes:
@@ -193,12 +198,12 @@ class _Walk:
         self._done: dict[int, tuple[Any, str]] = {}  # by id, with the object, so that no other gets its id
 
     def digest(self, value: Any) -> str:
-        """The digest of a value."""
-        value = unwrapped(value)
-        if type(value) in (*PLAIN, type(None), complex, bytes, type(Ellipsis)):
-            return _sealed(type(value).__name__, repr(value))
+        """Return the digest of a value."""
+        value = unwrap_numpy(value)
+        if type(value) in (*PLAIN_TYPES, type(None), complex, bytes, type(Ellipsis)):
+            return _digest_texts(type(value).__name__, repr(value))
         if id(value) in self._above:
-            return _sealed("inside", str(len(self._above) - self._above.index(id(value))))
+            return _digest_texts("inside", str(len(self._above) - self._above.index(id(value))))
         if id(value) in self._done:
             return self._done[id(value)][1]
         self._above.append(id(value))
@@ -210,16 +215,16 @@ class _Walk:
         return digest
 
     def _of(self, value: Any) -> str:
-        """The digest of a value that has parts."""
-        if isinstance(value, (Iterator, RANDOM)):
-            raise refused(f"a {type(value).__name__}", "it changes when it is used")
+        """Return the digest of a value that has parts."""
+        if isinstance(value, (Iterator, GENERATOR_TYPES)):
+            raise no_content_error(f"a {type(value).__name__}", "it changes when it is used")
         if type(value) in (list, tuple):
-            return _sealed(type(value).__name__, *map(self.digest, value))
+            return _digest_texts(type(value).__name__, *map(self.digest, value))
         if type(value) in (set, frozenset):
             self.pickled = self.pickled and type(value) is set
-            return _sealed(type(value).__name__, *sorted(map(self.digest, value)))
+            return _digest_texts(type(value).__name__, *sorted(map(self.digest, value)))
         if type(value) is dict:
-            return _sealed("dict", *self._pairs(value.items()))
+            return _digest_texts("dict", *self._pairs(value.items()))
         if type(value) is np.ndarray:
             return self._array(value)
         if isinstance(value, type):
@@ -227,21 +232,21 @@ class _Walk:
         if isinstance(value, FunctionType):
             return self._function(value)
         if isinstance(value, MethodType):
-            return _sealed("method", self.digest(value.__self__), self.digest(value.__func__))
+            return _digest_texts("method", self.digest(value.__self__), self.digest(value.__func__))
         if type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_dict"):
             return self._frame(value)
         return self._reduced(value)
 
     def _pairs(self, items: Any) -> list[str]:
-        """The digests of a dict's items, sorted."""
-        return sorted(_sealed("item", self.digest(name), self.digest(item)) for name, item in items)
+        """Return the digests of a dict's items, sorted."""
+        return sorted(_digest_texts("item", self.digest(name), self.digest(item)) for name, item in items)
 
     def _array(self, array: Any) -> str:
-        """The digest of an array: its type, its shape and its numbers."""
+        """Return the digest of an array: its type, its shape and its numbers."""
         kind = ("array", str(array.dtype), str(array.dtype.descr), str(array.shape))
         if array.dtype.hasobject:
-            return _sealed(*kind, *map(self.digest, array.ravel().tolist()))
-        return _sealed(*kind, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
+            return _digest_texts(*kind, *map(self.digest, array.ravel().tolist()))
+        return _digest_texts(*kind, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
 
     def _frame(self, frame: Any) -> str:
         """The digest of a data frame, a series or an index of pandas: its labels, its types and its cells."""
@@ -249,13 +254,13 @@ class _Walk:
         names = [list(getattr(frame, "columns", ())), getattr(frame, "name", None)]
         index = frame.index.tolist() if hasattr(frame, "index") else None
         cells = [(str(one.dtype), one.tolist()) for one in columns] or [(str(frame.dtype), frame.tolist())]
-        return _sealed(type(frame).__name__, self.digest([names, index, cells]))
+        return _digest_texts(type(frame).__name__, self.digest([names, index, cells]))
 
     def _class(self, kind: type) -> str:
-        """The digest of a class: its name, and its code where it is the user's own."""
+        """Return the digest of a class: its name, and its code where it is the user's own."""
         name = f"{kind.__module__}.{kind.__qualname__}"
         if _is_installed(kind.__module__):
-            return _sealed("class", name)
+            return _digest_texts("class", name)
         self.pickled = False
         members = {
             item: getattr(member, "__func__", None) or getattr(member, "fget", None) or member
@@ -263,32 +268,34 @@ class _Walk:
             if item not in ("__dict__", "__weakref__", "__doc__", "__module__", "__annotations__")
         }
         parts = [
-            _sealed(item, self._code(member) if isinstance(member, FunctionType) else self._attempted(member))
+            _digest_texts(item, self._code(member) if isinstance(member, FunctionType) else self._attempted(member))
             for item, member in sorted(members.items())
         ]
-        return _sealed("class", name, *map(self.digest, kind.__bases__), *parts)
+        return _digest_texts("class", name, *map(self.digest, kind.__bases__), *parts)
 
     def _attempted(self, value: Any) -> str:
-        """The digest of a value, or of its type alone where it has no content of its own."""
+        """Return the digest of a value, or of its type alone where it has no content of its own."""
         try:
             return self.digest(value)
         except Exception:  # noqa: BLE001  a class's member may be anything
-            return _sealed("some", type(value).__name__)
+            return _digest_texts("some", type(value).__name__)
 
     def _function(self, function: FunctionType) -> str:
         """The digest of a function: its name, and its code where it is the user's own; a local one is refused."""
         name = f"{function.__module__}.{function.__qualname__}"
         if not all(part.isidentifier() for part in name.split(".")):
-            raise refused(f"the function {function.__qualname__}", "it is a lambda or a local function")
+            raise no_content_error(f"the function {function.__qualname__}", "it is a lambda or a local function")
         if _is_installed(str(function.__module__)):
-            return _sealed("function", name)
+            return _digest_texts("function", name)
         self.pickled = False
-        return _sealed("function", name, self._code(function))
+        return _digest_texts("function", name, self._code(function))
 
     def _code(self, function: FunctionType) -> str:
-        """The digest of what a function does: its code, its defaults, and what it takes from elsewhere."""
+        """Return the digest of what a function does: its code, its defaults, and what it takes from elsewhere."""
         defaults = (function.__defaults__, function.__kwdefaults__)
-        return _sealed("code", code_text(function.__code__), self._attempted(defaults), *self.beside(function))
+        return _digest_texts(
+            "code", code_text(function.__code__), self._attempted(defaults), *self.beside(function)
+        )
 
     def beside(self, function: FunctionType) -> list[str]:
         """The digests of what a function's code takes from elsewhere: what it encloses, its module's own names."""
@@ -298,17 +305,17 @@ class _Walk:
         used = [(name, function.__globals__[name]) for name in names if name in function.__globals__]
         return [
             *map(self._enclosed, function.__closure__ or ()),
-            *(_sealed(name, self._attempted(item)) for name, item in used if not _is_named(item)),
+            *(_digest_texts(name, self._attempted(item)) for name, item in used if not _is_named(item)),
         ]
 
     def _enclosed(self, cell: Any) -> str:
-        """The digest of what a function encloses: of another function its code, whatever its name."""
+        """Return the digest of what a function encloses: of another function its code, whatever its name."""
         try:
             item = cell.cell_contents
         except ValueError:  # nothing yet
-            return _sealed("nothing")
+            return _digest_texts("nothing")
         if id(item) in self._above:
-            return _sealed("inside")
+            return _digest_texts("inside")
         self._above.append(id(item))
         try:
             return self._code(item) if isinstance(item, FunctionType) else self._attempted(item)
@@ -316,15 +323,15 @@ class _Walk:
             self._above.pop()
 
     def _reduced(self, value: Any) -> str:
-        """The digest of any other object, by what pickle would write of it."""
+        """Return the digest of any other object, by what pickle would write of it."""
         reducer = copyreg.dispatch_table.get(type(value))
         reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
         if isinstance(reduced, str):  # the name of something in a module
-            return _sealed("global", str(getattr(value, "__module__", "")), reduced)
+            return _digest_texts("global", str(getattr(value, "__module__", "")), reduced)
         function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):  # the same content under another version of scikit-learn is the same
             state = {name: part for name, part in state.items() if name != "_sklearn_version"}
-        return _sealed(
+        return _digest_texts(
             "object",
             self.digest(type(value)),
             self.digest(function),
@@ -335,8 +342,8 @@ class _Walk:
         )
 
 
-def _sealed(*parts: str) -> str:
-    """The SHA-256 of texts, each with its length before it."""
+def _digest_texts(*parts: str) -> str:
+    """Return the SHA-256 of texts, each with its length before it."""
     text = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
@@ -349,13 +356,13 @@ def _is_named(item: Any) -> bool:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """The names that a function's code looks up, nested functions included."""
+    """Return the names that a function's code looks up, nested functions included."""
     return set(code.co_names).union(*(_names_in(item) for item in code.co_consts if isinstance(item, CodeType)))
 
 
 def function_text(function: FunctionType) -> str:
     """What a function does, as text: its code, its defaults, and what it takes from elsewhere, if anything."""
-    defaults, walk = (function.__defaults__, function.__kwdefaults__), _Walk()
+    defaults, walk = (function.__defaults__, function.__kwdefaults__), _ContentWalk()
     defaults_text = repr(defaults) if _is_constant(defaults) else walk.digest(defaults)
     return "".join([code_text(function.__code__), defaults_text, *walk.beside(function)])
 
@@ -366,11 +373,11 @@ def _is_constant(value: Any) -> bool:
         return type(value) is dict and all(map(_is_constant, (*value, *value.values())))
     if type(value) in (list, tuple):
         return all(map(_is_constant, value))
-    return value is None or type(value) in PLAIN
+    return value is None or type(value) in PLAIN_TYPES
 
 
 def code_text(code: CodeType) -> str:
-    """A function's instructions, names and constants as text, nested functions included."""
+    """Return a function's instructions, names and constants as text, nested functions included."""
     constants = [code_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
 
@@ -382,8 +389,8 @@ def _constant(item: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(module: str) -> bool:
-    """Whether a module is Python's or an installed package's, so that its name says what it is."""
-    if module.startswith(INSTALLED) or module.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+    """Return whether a module is Python's or an installed package's, so that its name says what it is."""
+    if module.startswith(OWN_PACKAGES) or module.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:

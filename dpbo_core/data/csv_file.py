@@ -29,12 +29,12 @@ TRUTH_VALUES = ("true", "false")
 SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma"}
 _DECIMAL = re.compile(r"^\s*([+-]?\d+),(\d+)\s*$", re.ASCII)
 _BOM = b"\xef\xbb\xbf"
-LINES_AT_ONCE = 8192  # bounds the memory that the fields of a large file take as Python strings
-_BYTES_AT_ONCE = 1 << 20
+N_LINES_PER_BLOCK = 8192  # bounds the memory that the fields of a large file take as Python strings
+_BYTES_PER_READ = 1 << 20
 
 
-def csv_fields(line: bytes, separator: str = ",", *, decimal_commas: bool = True) -> list[str] | None:
-    """The fields of one line, None where it is no CSV record; between semicolons, unless told, 1,5 becomes 1.5."""
+def split_csv_line(line: bytes, separator: str = ",", *, decimal_commas: bool = True) -> list[str] | None:
+    """The fields of one line, None if it is no CSV record; between semicolons, unless told, 1,5 becomes 1.5."""
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -55,7 +55,7 @@ def csv_fields(line: bytes, separator: str = ",", *, decimal_commas: bool = True
     return fields if separator != ";" or not decimal_commas else [_DECIMAL.sub(r"\1.\2", field) for field in fields]
 
 
-def separator_of(header: bytes) -> str:
+def detect_separator(header: bytes) -> str:
     """The field separator of a CSV file: the most frequent in its header line, outside quotes; else a comma."""
     names = re.sub(r'"[^"]*"|, ', "", header.decode(errors="replace"))
     sign = max(SEPARATORS, key=names.count)
@@ -63,14 +63,14 @@ def separator_of(header: bytes) -> str:
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
-    """Read a CSV file's header line: the separator and the columns' names; refused if it is none.
+    """Read a CSV file's header line: the separator and the columns' names; raises if it is not one.
 
     Raises:
         StudyInvalid: it is no CSV header.
     """
     line = file.readline().removeprefix(_BOM)
-    separator = separator_of(line)
-    fields = csv_fields(line, separator)
+    separator = detect_separator(line)
+    fields = split_csv_line(line, separator)
     if not mode.sensitive:
         _refuse_first_line(line, fields, shown_as=shown_as)
     if fields is None:
@@ -98,27 +98,27 @@ def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) 
 
 
 def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """A CSV header's column names and the number of lines after it, none parsed; refused where it is none.
+    """Return a CSV header's column names and the number of lines after it, none parsed; raises if it is not one.
 
     Raises:
         StudyInvalid: the first line is no CSV header.
     """
     _, names = csv_names(file, mode=mode, shown_as=shown_as)
     count, last = 0, b"\n"
-    while block := file.read(_BYTES_AT_ONCE):
+    while block := file.read(_BYTES_PER_READ):
         count += block.count(b"\n")
         last = block[-1:]
     return Header(names, count + (last != b"\n"))
 
 
 def header_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
-    """The header of a CSV file, by `csv_header`."""
+    """Return the header of a CSV file, by `csv_header`."""
     with contents.open("rb") as file:
         return csv_header(file, mode=mode, shown_as=shown_as)
 
 
 def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
-    """The records of a CSV file, by `read_csv`."""
+    """Return the records of a CSV file, by `read_csv`."""
     with contents.open("rb") as file:
         return read_csv(file, mode=mode, shown_as=shown_as)
 
@@ -131,7 +131,7 @@ def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterabl
 
 
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
-    """All records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
+    """Return all records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Args:
         file: read from its first byte on.
@@ -150,8 +150,8 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     truths = {*(() if mode.sensitive else names)}  # columns of true and false alone, which are numbers too
     broken: list[bool] = []
     unread = ["nan"] * len(header)
-    while lines := list(islice(file, LINES_AT_ONCE)):
-        rows = [csv_fields(line, separator) for line in lines]
+    while lines := list(islice(file, N_LINES_PER_BLOCK)):
+        rows = [split_csv_line(line, separator) for line in lines]
         if not mode.sensitive:
             _refuse_broken_rows(rows, len(header), separator, first_line=len(broken) + 2, shown_as=shown_as)
         whole = [fields if fields is not None and len(fields) == len(header) else unread for fields in rows]

@@ -13,23 +13,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.number_forms import form_of
+from dpbo_core.data.number_forms import detect_form
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column, Value, canonical, is_text, numbers, positions, shown, sorted_values
+from dpbo_core.data.values import Column, Value, canonical_text, is_text, numbers, positions, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 
-CATEGORIES_AT_MOST = 50
+MAX_CATEGORIES = 50
 
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric column; the feature is (x − mean)/deviation, or 0 where the training column is constant.
+    """A numeric column; the feature is (x − mean)/deviation, or 0 if the training column is constant.
 
     Attributes:
         name: the column's.
         mean: μ.
         deviation: σ.
-        stand_in: what takes the place of a value that is no finite number; None where such a record is broken.
+        stand_in: what takes the place of a value that is no finite number; None if such a record is broken.
         truth: whether the training table has it as true and false.
     """
 
@@ -88,7 +88,7 @@ Missing = Literal["refuse", "mean"]
 
 
 def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing = "refuse") -> Feature:
-    """The feature that a PUBLIC column makes; over 50 texts, infinity and, by `missing`, gaps are refused.
+    """Return the feature that a PUBLIC column makes; over 50 texts, infinity and, by `missing`, gaps are refused.
 
     Args:
         name: the column.
@@ -100,31 +100,31 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
         StudyInvalid: a value is missing (and refused) or infinite, or a text column has more than 50 categories.
     """
     column = table.columns[name]
-    if missing == "refuse" or np.isinf(numbers(column)).any() or not present(column).any():
+    if missing == "refuse" or np.isinf(numbers(column)).any() or not present_mask(column).any():
         _refuse_missing(name, table)
     if not is_text(column):
-        usable = numbers(column)[present(column)]
+        usable = numbers(column)[present_mask(column)]
         mean, deviation = _mean_and_deviation(usable)
         stand_in = mean if missing == "mean" else None
         truth = all(isinstance(cell, bool) for cell in table.cells.get(name, (None,)))
         return Number(name, *((mean, deviation) if standardize else (0.0, 1.0)), stand_in, truth)
     values = sorted_values(column)
-    if len(values) > CATEGORIES_AT_MOST:
-        texts = [isinstance(value, str) and isinstance(canonical(value), str) for value in column]
+    if len(values) > MAX_CATEGORIES:
+        texts = [isinstance(value, str) and isinstance(canonical_text(value), str) for value in column]
         record = texts.index(max(texts))  # of a text that is no number, if there is one
         raise StudyInvalid(
             f"column {name!r} of {table.source} has {len(values)} different values and is not numeric "
             f"(the first text is {column[record][:30]!r}, {table.place(record)})",
             cause=f"it holds {form}"
-            if (form := form_of(values))
+            if (form := detect_form(values))
             else "a name, a date or an identifier, or a word in a column of numbers",
             remedy=f'leave it out with ignore = ["{name}"] in [data], from Python by dropping it; or make it '
-            f"numbers, or at most {CATEGORIES_AT_MOST} categories, in both tables",
+            f"numbers, or at most {MAX_CATEGORIES} categories, in both tables",
         )
     return Category(name, values)
 
 
-def class_values(target: str, table: Table) -> tuple[Value, ...]:
+def class_labels(target: str, table: Table) -> tuple[Value, ...]:
     """The distinct classes in the PUBLIC table's `target`, sorted; refused if one alone, or if a label is missing.
 
     Raises:
@@ -156,8 +156,8 @@ def check_targets(target: str, table: Table) -> None:
         )
 
 
-def present(column: Column) -> NDArray[np.bool_]:
-    """Mask (m,) of the records where the column holds a finite number or a text."""
+def present_mask(column: Column) -> NDArray[np.bool_]:
+    """Return a mask (m,) of the records where the column holds a finite number or a text."""
     usable = np.isfinite(numbers(column))
     if column.dtype == object:
         usable |= np.array([isinstance(value, str) for value in column], dtype=np.bool_)
@@ -167,7 +167,7 @@ def present(column: Column) -> NDArray[np.bool_]:
 def _refuse_missing(name: str, table: Table) -> None:
     """Refuse a PUBLIC column of which a record has neither a finite number nor a text; names the first."""
     column = table.columns[name]
-    infinite, usable = np.isinf(numbers(column)), present(column)
+    infinite, usable = np.isinf(numbers(column)), present_mask(column)
     if usable.all():
         return
     bad, what = (infinite, "an infinite value") if infinite.any() else (~usable, "no value")
@@ -185,7 +185,7 @@ def _refuse_missing(name: str, table: Table) -> None:
 
 
 def _mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The mean and standard deviation of values, without overflow."""
+    """Return the mean and standard deviation of values, without overflow."""
     if values.min() == values.max():
         return float(values[0]), 0.0
     # A power of two as the unit changes no digit, and neither sums nor squares can overflow.

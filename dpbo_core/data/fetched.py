@@ -3,7 +3,7 @@
 Whatever a driver or a store says, a row of the table or a password may be in it: none of it leaves. What is told is
 that the table could not be fetched; of a query that could be asked, nothing in a row can make it fail.
 
-Who runs an object store sees which object was asked for, and when. Every cell of a query comes as the bytes of its
+Who runs an object store sees which object was requested, and when. Every cell of a query comes as the bytes of its
 text in the database's own encoding, unconverted: a text that is no UTF-8 costs its own cell. NULL means nothing.
 """
 
@@ -28,17 +28,17 @@ from dpbo_core.data.values import value_column, written_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
-SECONDS = 10.0  # for a first answer
-TAIL = 2**16  # bytes that are asked for first: most footers are shorter
+FIRST_ANSWER_TIMEOUT_S = 10.0  # for a first answer
+FOOTER_REQUEST_BYTES = 2**16  # bytes that are requested first: most footers are shorter
 END, MAGIC = 8, b"PAR1"  # of a Parquet file: the length of its footer, and the sign
-SUFFIX = ".parquet"
-ENCODINGS = (b"UTF8", b"SQL_ASCII")
-IDENTITY = b"""SELECT s.system_identifier::text, d.oid::text, c.oid::text, n.nspname || '.' || c.relname
+PARQUET_SUFFIX = ".parquet"
+ACCEPTED_ENCODINGS = (b"UTF8", b"SQL_ASCII")
+IDENTITY_QUERY = b"""SELECT s.system_identifier::text, d.oid::text, c.oid::text, n.nspname || '.' || c.relname
 FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d,
      pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE d.datname = pg_catalog.current_database() AND c.oid = %s::pg_catalog.regclass"""
-LOUD = "psycopg"  # its logger repeats what the server said
-HIDDEN_ALONE = "!password,!md5"  # libpq's require_auth: whatever hides a password
+DRIVER_LOGGER = "psycopg"  # its logger repeats what the server said
+AUTH_METHODS = "!password,!md5"  # libpq's require_auth: whatever hides a password
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,7 +49,7 @@ class StoredObject:
     suffix: str
 
     def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:  # noqa: ARG002  as a path is opened
-        """The downloaded bytes of the object, as a stream."""
+        """Return the downloaded bytes of the object, as a stream."""
         return io.BytesIO(self.content)
 
 
@@ -75,7 +75,7 @@ class QueryRows:
         return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
 
     def cells(self, column: str) -> tuple[bytes | None, ...]:
-        """The values of one column as the database's texts, None for NULL."""
+        """Return the values of one column as the database's texts, None for NULL."""
         return self.columns[[name.strip() for name in self.names].index(column)]
 
 
@@ -93,7 +93,7 @@ def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
         case Path() | RowGroup():
             return place
         case ObjectAddress():
-            return _stored(place, downloaded, shown_as)
+            return _download_object(place, download, shown_as)
         case FolderAddress():
             raise StudyInvalid(
                 f"{shown_as} is a folder of an object store, and one table is asked for",
@@ -104,7 +104,7 @@ def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
             _require_driver()
             rows = attempted(lambda: _fetch_rows(place), None)
             if rows is None:
-                raise unreachable(shown_as)
+                raise unreachable_error(shown_as)
             return rows
 
 
@@ -114,11 +114,13 @@ def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
     Raises:
         StudyInvalid: as `fetched`.
     """
-    return _stored(place, footer_of if place.key.lower().endswith(SUFFIX) else downloaded, shown_as)
+    return _download_object(
+        place, download_footer if place.key.lower().endswith(PARQUET_SUFFIX) else download, shown_as
+    )
 
 
 def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """Ask the store for a folder's Parquet objects, sorted by name: none where there is no such folder; a failure
+    """Ask the store for a folder's Parquet objects, sorted by name: none if there is no such folder; a failure
     raises an error that says no cause.
 
     Raises:
@@ -126,15 +128,15 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
     """
     objects = attempted(lambda: parquet_objects(folder), None)
     if objects is None:
-        raise unreachable(shown_as)
+        raise unreachable_error(shown_as)
     return objects
 
 
-def _stored(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
+def _download_object(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
     """The bytes of an object that `read` downloads, as a file; any failure is an error that says no cause."""
     content = attempted(lambda: read(place), None)
     if content is None:
-        raise unreachable(shown_as)
+        raise unreachable_error(shown_as)
     return StoredObject(content, PurePosixPath(place.key).suffix.lower())
 
 
@@ -147,9 +149,9 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
     _require_driver()
     header = attempted(lambda: _names_encoding_and_count(place), None)
     if header is None:
-        raise unreachable(shown_as)
+        raise unreachable_error(shown_as)
     names, encoding, n_records = header
-    if encoding not in ENCODINGS:
+    if encoding not in ACCEPTED_ENCODINGS:
         raise StudyInvalid(
             f"the database of {shown_as} does not keep its texts in UTF-8",
             cause="the same text would mean another thing than in the public training file",
@@ -161,16 +163,16 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
 def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
     """Ask the database which table of which server an address leads to: marks that each spelling of it has.
 
-    One has the table's name, which a table that is made anew each night keeps; the other its number, which a table
+    One has the table's name, which a table that is made again each night keeps; the other its number, which a table
     that is renamed keeps. Both begin with the server's system identifier and the database's number.
 
     Raises:
         StudyInvalid: the database could not be asked, or the server does not tell its system identifier.
     """
     _require_driver()
-    marks = attempted(lambda: _marks(place), None)
+    marks = attempted(lambda: _query_marks(place), None)
     if marks is None:
-        raise unreachable(shown_as)
+        raise unreachable_error(shown_as)
     if not marks:
         raise StudyInvalid(
             f"the server of {shown_as} does not say which server it is",
@@ -181,8 +183,8 @@ def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
     return marks
 
 
-def unreachable(shown_as: str) -> StudyInvalid:
-    """The one error for whatever fails while a sensitive table is fetched: it tells no cause."""
+def unreachable_error(shown_as: str) -> StudyInvalid:
+    """Return the one error for whatever fails while a sensitive table is fetched: it tells no cause."""
     return StudyInvalid(
         f"{shown_as} could not be fetched",
         cause="no server there, no such object, table or column, no right to read it, or a server that wants a "
@@ -208,37 +210,37 @@ def _require_driver() -> None:
         )
 
 
-def _connected(place: QueryAddress) -> Any:
-    """A read-only PostgreSQL connection, texts as bytes; psycopg's logger is silenced for the whole process.
+def _connect(place: QueryAddress) -> Any:
+    """Return a read-only PostgreSQL connection, texts as bytes; psycopg's logger is silenced for the whole process.
 
     A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
     its place: a server that asks for that is refused, unless it proved its name by a certificate.
     """
     import psycopg
 
-    logging.getLogger(LOUD).setLevel(logging.CRITICAL + 1)
+    logging.getLogger(DRIVER_LOGGER).setLevel(logging.CRITICAL + 1)
     return psycopg.connect(
         host=place.host.strip("[]"),  # of an IPv6 address, as a URL has it
         port=place.port,
         dbname=place.database,
-        connect_timeout=int(SECONDS),
+        connect_timeout=int(FIRST_ANSWER_TIMEOUT_S),
         client_encoding="SQL_ASCII",
         options="-c default_transaction_read_only=on",
         autocommit=True,
         prepare_threshold=None,
-        require_auth=None if os.environ.get("PGSSLMODE") == "verify-full" else HIDDEN_ALONE,
+        require_auth=None if os.environ.get("PGSSLMODE") == "verify-full" else AUTH_METHODS,
     )
 
 
 def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
-    """The names of a query's columns, in order, as the database has them; no row is asked for."""
+    """Return the names of a query's columns, in order, as the database has them; no row is requested."""
     described = connection.execute(place.select.names().encode()).pgresult
     return tuple(described.fname(i).decode() for i in range(described.nfields))
 
 
 def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
     """Connect, and ask for a query's column names, the server's encoding and the number of rows."""
-    connection = _connected(place)
+    connection = _connect(place)
     try:
         encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
         (n_records,) = connection.execute(place.select.count().encode()).fetchone()
@@ -247,11 +249,11 @@ def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], byt
         connection.close()
 
 
-def _marks(place: QueryAddress) -> frozenset[str]:
+def _query_marks(place: QueryAddress) -> frozenset[str]:
     """Connect, and ask for the marks of a query's table; empty if the server does not tell its identifier."""
-    connection = _connected(place)
+    connection = _connect(place)
     try:
-        row = attempted(lambda: connection.execute(IDENTITY, (place.select.table_name,)).fetchone(), None)
+        row = attempted(lambda: connection.execute(IDENTITY_QUERY, (place.select.table_name,)).fetchone(), None)
         if row is None:
             return frozenset()
         server, database, number, name = (bytes(part).decode(errors="replace") for part in row)
@@ -262,7 +264,7 @@ def _marks(place: QueryAddress) -> frozenset[str]:
 
 def _fetch_rows(place: QueryAddress) -> QueryRows:
     """Connect, and fetch all rows of a query, as texts by column."""
-    connection = _connected(place)
+    connection = _connect(place)
     try:
         names = _column_names(connection, place)
         rows = connection.execute(place.select.texts(names).encode()).fetchall()
@@ -275,17 +277,17 @@ def _fetch_rows(place: QueryAddress) -> QueryRows:
 ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its length
 
 
-def downloaded(place: ObjectAddress) -> bytes:
+def download(place: ObjectAddress) -> bytes:
     """Download all bytes of an object."""
     with _open_object(place) as file:
         return bytes(file.read())
 
 
-def footer_of(place: ObjectAddress) -> bytes:
+def download_footer(place: ObjectAddress) -> bytes:
     """Download the last bytes of an object: of a Parquet file its whole footer."""
     with _open_object(place) as file:
         size = file.size()
-        end = bytes(file.read_at(min(size, TAIL), max(0, size - TAIL)))
+        end = bytes(file.read_at(min(size, FOOTER_REQUEST_BYTES), max(0, size - FOOTER_REQUEST_BYTES)))
         if len(end) < END or not end.endswith(MAGIC):
             return end
         size_needed = min(size, struct.unpack("<I", end[-END:][:4])[0] + END)
@@ -299,15 +301,15 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
     selected = fs.FileSelector(f"{folder.bucket}/{folder.key.rstrip('/')}", allow_not_found=True)
     infos = _store(folder.settings).get_file_info(selected)
     under = f"{folder.bucket}/{folder.key}"
-    paths = {info.path for info in infos if info.type == fs.FileType.File and info.path.endswith(SUFFIX)}
+    paths = {info.path for info in infos if info.type == fs.FileType.File and info.path.endswith(PARQUET_SUFFIX)}
     names = sorted(path.removeprefix(under) for path in paths if path.startswith(under))
     return tuple(
         ObjectAddress(folder.bucket, folder.key + name, folder.settings) for name in names if "/" not in name
     )
 
 
-def state_of(place: ObjectAddress) -> ObjectState:
-    """When an object was last written, in nanoseconds, and its length; a missing one raises OSError.
+def object_state(place: ObjectAddress) -> ObjectState:
+    """Return when an object was last written, in nanoseconds, and its length; a missing one raises OSError.
 
     Raises:
         OSError: there is no such object.
@@ -319,28 +321,28 @@ def state_of(place: ObjectAddress) -> ObjectState:
 
 
 def _open_object(place: ObjectAddress) -> Any:
-    """An open file that reads an object from its store."""
+    """Return an open file that reads an object from its store."""
     return _store(place.settings).open_input_file(_store_path(place))
 
 
 def _store_path(place: ObjectAddress) -> str:
-    """The path of an object, bucket and key, as its store's file system takes it."""
+    """Return the path of an object, bucket and key, as its store's file system takes it."""
     return f"{place.bucket}/{place.key}"
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
     """The S3 file system with these settings, such as endpoint and region, in this process and environment."""
-    return _made_store(settings, os.getpid(), *sorted(pair for pair in os.environ.items() if pair[0][:4] == "AWS_"))
+    return _make_store(settings, os.getpid(), *sorted(pair for pair in os.environ.items() if pair[0][:4] == "AWS_"))
 
 
 @lru_cache(maxsize=4)
-def _made_store(settings: tuple[tuple[str, str], ...], *_: Any) -> Any:
-    """A new S3 file system with these settings, which keeps its connections; nothing is asked yet."""
+def _make_store(settings: tuple[tuple[str, str], ...], *_: Any) -> Any:
+    """Return a new S3 file system with these settings, which keeps its connections; nothing is asked yet."""
     from pyarrow import fs
 
     return fs.S3FileSystem(
         **dict(settings),
-        connect_timeout=SECONDS,
-        request_timeout=6 * SECONDS,
+        connect_timeout=FIRST_ANSWER_TIMEOUT_S,
+        request_timeout=6 * FIRST_ANSWER_TIMEOUT_S,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2),
     )

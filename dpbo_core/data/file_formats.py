@@ -22,7 +22,7 @@ class FileFormat:
     Attributes:
         header: its column names and number of records: (contents, mode=, shown_as=).
         table: its records: (contents, mode=, shown_as=).
-        values: one column of a SENSITIVE file, a value a record, None where it cannot be read: (contents, column,
+        values: one column of a SENSITIVE file, a value a record, None if it cannot be read: (contents, column,
             shown_as=).
     """
 
@@ -49,8 +49,8 @@ FORMATS: Mapping[str, FileFormat] = {
         "parquet_file:parquet_header", "parquet_file:read_parquet", "parquet_file:parquet_values"
     ),
 }
-NEITHER = f"neither {' nor '.join(FORMATS)}"
-ONE_FILE = f"one {' or '.join(FORMATS)}"
+NEITHER_FORMAT = f"neither {' nor '.join(FORMATS)}"
+ONE_FILE_WORDS = f"one {' or '.join(FORMATS)}"
 
 
 def format_of(name: str | PurePath) -> FileFormat | None:

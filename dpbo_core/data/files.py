@@ -7,13 +7,15 @@ from pathlib import Path
 from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
-from dpbo_core.data.file_formats import FORMATS, NEITHER
-from dpbo_core.data.header import Header, missing_file
+from dpbo_core.data.file_formats import FORMATS, NEITHER_FORMAT
+from dpbo_core.data.header import Header, missing_file_error
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table, of_one_type
 from dpbo_core.errors import StudyInvalid
 
-FILTER = Path("/proc/self/coredump_filter")  # what of the memory a dump holds; its collector may ignore the limit
+COREDUMP_FILTER = Path(
+    "/proc/self/coredump_filter"
+)  # what of the memory a dump holds; its collector may ignore the limit
 
 
 def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:
@@ -21,7 +23,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
     for a sensitive table core dumps of this process are disabled first.
 
     Args:
-        path: where the file is, or its address; of a query no row is asked for.
+        path: where the file is, or its address; of a query no row is requested.
         mode: of a public or a sensitive file.
         shown_as: the path as the study has it.
 
@@ -29,7 +31,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
         StudyInvalid: missing, unreadable, of another format, or without a usable header.
     """
     if mode.sensitive:
-        no_core_dumps()
+        disable_core_dumps()
     if isinstance(path, QueryAddress):
         return query_header(path, shown_as=shown_as)
     place = Path(path) if isinstance(path, str) else path
@@ -39,14 +41,14 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
         contents = fetched(place, shown_as=shown_as)
     if isinstance(contents, QueryRows):
         raise TypeError("a query has a header of its own")
-    with _errors_of_reading(contents, shown_as):
+    with _translated_read_errors(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
         return FORMATS[contents.suffix.lower()].read_header(contents, mode=mode, shown_as=name)
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
-    """All records of a file as a table: a broken one raises if the file is PUBLIC, and is only marked if it is
-    sensitive, for which core dumps are disabled first.
+    """Return all records of a file as a table: a broken one raises if the file is PUBLIC, and is only marked if it
+    is sensitive, for which core dumps are disabled first.
 
     Args:
         path: where the file is, or what was fetched.
@@ -58,33 +60,33 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
         StudyInvalid: as `read_header`; or the file is public and a record cannot be read.
     """
     if mode.sensitive:
-        no_core_dumps()
+        disable_core_dumps()
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return path.table(shown_as=shown_as, texts=mode.texts)
     checked = mode.inodes is not None and isinstance(path, Path)
     contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
-    with _errors_of_reading(contents, shown_as):
+    with _translated_read_errors(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
         reader = FORMATS[contents.suffix.lower()]
         return of_one_type(lambda rules: reader.read_table(contents, mode=rules, shown_as=name), mode)
 
 
 @contextmanager
-def _errors_of_reading(path: Path | CheckedFile | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
+def _translated_read_errors(path: Path | CheckedFile | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
     """Context in which a file of another format, a missing one or one that cannot be read raises an error without
     its content; `shown_as` names it.
     """
     if path.suffix.lower() not in FORMATS:
         raise StudyInvalid(
-            f"{shown_as} is {NEITHER}",
+            f"{shown_as} is {NEITHER_FORMAT}",
             cause="other formats are not read; some can run code when opened",
             remedy="convert the table to CSV or Parquet",
         )
     try:
         place = path.path if isinstance(path, CheckedFile) else path
         if isinstance(place, Path) and not place.is_file():
-            raise missing_file(shown_as)
+            raise missing_file_error(shown_as)
         yield
     except OSError:
         raise StudyInvalid(
@@ -94,7 +96,7 @@ def _errors_of_reading(path: Path | CheckedFile | RowGroup | StoredObject, shown
         ) from None
 
 
-def no_core_dumps() -> None:
+def disable_core_dumps() -> None:
     """Disable core dumps of this process and its children, where there are any: no crash writes a record."""
     with suppress(ImportError, OSError, ValueError):
         import resource
@@ -102,4 +104,4 @@ def no_core_dumps() -> None:
         _, ceiling = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, ceiling))
     with suppress(OSError):
-        FILTER.write_text("0", encoding="ascii")
+        COREDUMP_FILTER.write_text("0", encoding="ascii")

@@ -37,7 +37,7 @@ class Frame:
     target: Any
 
     def values(self, name: str) -> Sequence[object] | Column:
-        """One feature column's values as Python or NumPy has them."""
+        """Return one feature column's values as Python or NumPy has them."""
         place = self.names.index(name)
         if is_ragged(self.native):  # a row of another length than the public one has no cell
             rows = map(row_cells, self.native)
@@ -53,16 +53,16 @@ class Frame:
         return hasattr(self.native, "get_column")
 
     def hints(self) -> dict[str, Any]:
-        """The library's type of each column of a data frame, by name (public); empty for an array."""
+        """Return the library's type of each column of a data frame, by name (public); empty for an array."""
         if not self.named:
             return {}
         columns = zip(self.names, self.native.columns, strict=True)
         return {name: getattr(self.native.get_column(own).to_native(), "dtype", None) for name, own in columns}
 
     def table(self, *, target_name: str, source: str, texts: Collection[str] | None = ()) -> Table:
-        """The records as a table, with the target if there is one; nothing that a record holds raises.
+        """Return the records as a table, with the target if there is one; nothing that a record holds raises.
 
-        `texts` are its columns of texts; None where the records are PUBLIC and their values say it themselves.
+        `texts` are its columns of texts; None if the records are PUBLIC and their values say it themselves.
         """
         columns = {name: self.values(name) for name in self.names}
         if self.target is not None:
@@ -70,8 +70,8 @@ class Frame:
         return table_of(columns, source=source, texts=texts)
 
     def table_with_cells(self, *, target_name: str, source: str, texts: Collection[str] | None = ()) -> Table:
-        """The records as by `table`, which for a data frame also has the values as they were passed; nothing that
-        a record holds raises.
+        """Return the records as by `table`, which for a data frame also has the values as they were passed; nothing
+        that a record holds raises.
         """
         table = self.table(target_name=target_name, source=source, texts=texts)
         if not self.named:
@@ -114,7 +114,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
         native = None
     if native is None:
-        raise _repeated_names(shown_as)
+        raise _repeated_names_error(shown_as)
     if isinstance(native, nw.DataFrame):
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
@@ -122,7 +122,7 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
         d = (width or 0) if native.ndim == 1 else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
-        raise _repeated_names(shown_as)
+        raise _repeated_names_error(shown_as)
     if (not names or not n_records) and (count is Count.PUBLIC or n_records):
         raise StudyInvalid(
             f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
@@ -140,8 +140,8 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     return Frame(names, n_records, native, target)
 
 
-def _repeated_names(shown_as: str) -> StudyInvalid:
-    """The error for a table of which two columns share a name, or one has none."""
+def _repeated_names_error(shown_as: str) -> StudyInvalid:
+    """Return the error for a table of which two columns share a name, or one has none."""
     return StudyInvalid(
         f"two columns of {shown_as} share one name, or one has none",
         cause="a join kept both",
@@ -177,7 +177,7 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
 
 
 def is_ragged(X: Any) -> bool:
-    """Whether X is what NumPy makes of rows of which one is too short or too long: an array (m,) of rows."""
+    """Return whether X is what NumPy makes of rows of which one is too short or too long: an array (m,) of rows."""
     return type(X) is np.ndarray and X.ndim == 1 and X.dtype == object
 
 
@@ -221,7 +221,7 @@ def _check_one_target(target: Any, shown_as: str, width: int | None = None) -> N
 
 
 def target_values(y: Any, *, shown_as: str, public: Iterable[int]) -> list[object]:
-    """The values (m,) of a target, each by itself; it is refused by its shape and its `public` rows alone.
+    """Return the values (m,) of a target, each by itself; it is refused by its shape and its `public` rows alone.
 
     Raises:
         StudyInvalid: it is no column, or several.
@@ -238,7 +238,7 @@ def target_values(y: Any, *, shown_as: str, public: Iterable[int]) -> list[objec
 
 
 def _target_values(target: Any) -> Sequence[object] | Column:
-    """The values of a target, (m,), read from a list, an array or a series."""
+    """Return the values of a target, (m,), read from a list, an array or a series."""
     if isinstance(target, list):
         return target
     if isinstance(target, np.ndarray):
@@ -247,7 +247,7 @@ def _target_values(target: Any) -> Sequence[object] | Column:
 
 
 def public_width(rows: Iterable[Any]) -> int | None:
-    """The one length d of all rows of a PUBLIC table; None where they have several, or one is no row."""
+    """Return the one length d of all rows of a PUBLIC table; None if they have several, or one is no row."""
     cells = [row_cells(row) for row in rows]
     lengths = {None if row is None else len(row) for row in cells}
     return lengths.pop() if len(lengths) == 1 else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.errors import StudyInvalid
 
-_AT_MOST = 5
+_MAX_NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Header:
     n_records: int
 
 
-def missing_file(shown_as: str) -> StudyInvalid:
-    """The error to raise where a study names a file that is not there."""
+def missing_file_error(shown_as: str) -> StudyInvalid:
+    """Return the error to raise where a study names a file that is not there."""
     return StudyInvalid(
         f"there is no file {shown_as}",
         cause="the path is misspelt, or relative to another folder than the study file's",
@@ -100,7 +100,7 @@ def check_columns(
             remedy="give both files the same header",
         )
     parts = [f"lacks {lacking}"] if missing else []
-    parts += [f"has {counted_columns(n_extra)} unknown to the training table"] if n_extra else []
+    parts += [f"has {column_count_text(n_extra)} unknown to the training table"] if n_extra else []
     raise StudyInvalid(
         f"{shown_as} {' and '.join(parts)}",
         cause="a column was dropped, added or renamed in one of the files",
@@ -118,27 +118,27 @@ def check_record_count(
     """
     if count != stated:
         raise StudyInvalid(
-            f"{shown_as} holds {count} records, the study says {key} = {stated}",
+            f"{shown_as} holds {count} records, the study has {key} = {stated}",
             cause="the file changed after the study was written",
             remedy=f"correct {key}; it is public, and every score is divided by it",
         )
 
 
-def counted_columns(n: int) -> str:
-    """The words "1 column", or "n columns"."""
+def column_count_text(n: int) -> str:
+    """Return the words "1 column", or "n columns"."""
     return f"{n} column{'s' * (n != 1)}"
 
 
 def _quoted(names: Collection[str], allowed: Collection[str] | None = None) -> str:
     """At most five of the names in quotes, only `allowed` ones unless that is None; and how many more there are."""
-    listed = sorted(name for name in names if allowed is None or name in allowed)[:_AT_MOST]
+    listed = sorted(name for name in names if allowed is None or name in allowed)[:_MAX_NAMES_SHOWN]
     if not listed:
-        return counted_columns(len(names))
+        return column_count_text(len(names))
     more = f" and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
     return ", ".join(map(repr, listed)) + more
 
 
 def _nearest_column(name: str, names: Collection[str]) -> str:
-    """A hint, in parentheses, at the column name nearest to a wrong one; "" where none is near."""
+    """Return a hint, in parentheses, at the column name nearest to a wrong one; "" where none is near."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return f" (the nearest name is {close[0]!r})" if close else ""

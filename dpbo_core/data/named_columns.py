@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | d | — | columns but the target | scalar |
-| — | `NamedColumn.cell` | a raw cell (`raw_cells`) as it is held; `CANNOT` where it cannot be | scalar |
+| — | `NamedColumn.cell` | a raw cell (`raw_cells`) as it is held; `UNCONVERTIBLE` where it cannot be | scalar |
 | X | `data_frame(columns, rows)` | objects (r, d) of such cells as a pandas.DataFrame | (r, d) |
 
 A column is a number (float64, gaps are NaN), a truth value (bool; a number where the training table has gaps), a
@@ -19,25 +19,28 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.raw_cells import FIELD_LIMIT, UNREADABLE, Cells, as_cells, micros, time_of_text
+from dpbo_core.data.raw_cells import FIELD_LIMIT, UNREADABLE_CELL, Cells, as_cells, micros, time_of_text
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import canonical, shown
+from dpbo_core.data.values import canonical_text, shown
 from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Kind = Literal["number", "truth", "time", "text", "category"]
-CANNOT = None  # no column holds it: gaps are NaN
-MOST_GROUPS = 50  # texts of a training column that are kept as its groups
-GAP = float("nan")
-NANOSECONDS = (-9_223_372_036_854_775, 9_223_372_036_854_775)  # microseconds that can be told in nanoseconds
-FAR: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
-    "number": (1e20, -1e8, GAP, 1e-30),
+UNCONVERTIBLE = None  # no column holds it: gaps are NaN
+MAX_GROUPS = 50  # texts of a training column that are kept as its groups
+GAP_VALUE = float("nan")
+NANOSECOND_RANGE_US = (
+    -9_223_372_036_854_775,
+    9_223_372_036_854_775,
+)  # microseconds that can be told in nanoseconds
+EXTREME_VALUES: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
+    "number": (1e20, -1e8, GAP_VALUE, 1e-30),
     "truth": (),
-    "time": (8_000_000_000_000_000, GAP, -8_000_000_000_000_000),
-    "text": ("\u2200x " * 64, "", GAP, "9" * 400),
-    "category": (GAP,),
+    "time": (8_000_000_000_000_000, GAP_VALUE, -8_000_000_000_000_000),
+    "text": ("\u2200x " * 64, "", GAP_VALUE, "9" * 400),
+    "category": (GAP_VALUE,),
 }
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
@@ -68,31 +71,35 @@ class NamedColumn:
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """A raw cell as this column's type, or `CANNOT` if it does not convert; a gap becomes NaN, in a column of
-        truth values `CANNOT`.
+        """Return a raw cell as this column's type, or `UNCONVERTIBLE` if it does not convert; a gap becomes NaN, in
+        a column of truth values `UNCONVERTIBLE`.
         """
         if raw is None:
-            return CANNOT if self.kind == "truth" else GAP
+            return UNCONVERTIBLE if self.kind == "truth" else GAP_VALUE
         if self.kind == "number":
             return _number_cell(raw)
         if self.kind == "truth":
             number = _number_cell(raw)
-            return bool(number) if number in (0.0, 1.0) else CANNOT
+            return bool(number) if number in (0.0, 1.0) else UNCONVERTIBLE
         if self.kind == "time":
             return self._time_cell(raw)
         if self.kind == "text":
             return _text_cell(raw)
-        meant = canonical(raw)
-        return meant if any(type(meant) is type(value) and meant == value for value in self.values) else CANNOT
+        meant = canonical_text(raw)
+        return (
+            meant if any(type(meant) is type(value) and meant == value for value in self.values) else UNCONVERTIBLE
+        )
 
     def _time_cell(self, raw: object) -> object:
-        """A time, or its text, as microseconds since 1970; `CANNOT` where it does not fit the column."""
+        """Return a time, or its text, as microseconds since 1970; `UNCONVERTIBLE` where it does not fit the
+        column.
+        """
         moment = time_of_text(raw) if type(raw) is str else raw
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
-            return CANNOT
+            return UNCONVERTIBLE
         at = micros(moment)
-        if at is None or ("[ns" in self.dtype and not NANOSECONDS[0] <= at <= NANOSECONDS[1]):
-            return CANNOT
+        if at is None or ("[ns" in self.dtype and not NANOSECOND_RANGE_US[0] <= at <= NANOSECOND_RANGE_US[1]):
+            return UNCONVERTIBLE
         return at
 
     def held(self, cells: NDArray[Any]) -> Any:
@@ -115,81 +122,81 @@ class NamedColumn:
 
 
 def _number_cell(raw: object) -> object:
-    """A value as a number that single precision holds; `CANNOT` where it is none."""
-    number = canonical(raw)
+    """Return a value as a number that single precision holds; `UNCONVERTIBLE` where it is none."""
+    number = canonical_text(raw)
     if (
         not isinstance(number, float) or abs(number) > MAX_FLOAT32
     ):  # trees and neighbours compute in single precision
-        return CANNOT
+        return UNCONVERTIBLE
     return number
 
 
 def _text_cell(raw: object) -> object:
-    """A value as a text; `CANNOT` where it has none that can be encoded."""
+    """Return a value as a text; `UNCONVERTIBLE` where it has none that can be encoded."""
     if isinstance(raw, bool):
         return str(raw)
     if isinstance(raw, float):
-        return CANNOT if raw == UNREADABLE else shown(raw) if np.isfinite(raw) else CANNOT
+        return UNCONVERTIBLE if raw == UNREADABLE_CELL else shown(raw) if np.isfinite(raw) else UNCONVERTIBLE
     if not isinstance(raw, str) or len(raw) > FIELD_LIMIT:
-        return CANNOT
+        return UNCONVERTIBLE
     try:
         raw.encode()
     except UnicodeEncodeError:  # half a character
-        return CANNOT
+        return UNCONVERTIBLE
     return raw
 
 
 def data_frame(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> "pd.DataFrame":
-    """Rows (r, d) of converted values as a data frame; each of its rows depends on that row alone."""
+    """Return rows (r, d) of converted values as a data frame; each of its rows depends on that row alone."""
     import pandas as pd
 
     return pd.DataFrame({column.name: column.held(rows[:, j]) for j, column in enumerate(columns)})
 
 
 @dataclass(frozen=True)
-class OfRows:
+class FrameEstimator:
     """A fitted estimator that takes a table's own columns, asked with rows of their cells."""
 
     estimator: Any
     columns: tuple[NamedColumn, ...]
 
     def predict(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `predict` on rows (r, d), which are made into a data frame."""
+        """Return the estimator's `predict` on rows (r, d), which are made into a data frame."""
         return self.estimator.predict(data_frame(self.columns, rows))
 
     def predict_proba(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `predict_proba` on rows (r, d), which are made into a data frame."""
+        """Return the estimator's `predict_proba` on rows (r, d), which are made into a data frame."""
         return self.estimator.predict_proba(data_frame(self.columns, rows))
 
     def decision_function(self, rows: NDArray[Any]) -> Any:
-        """The estimator's `decision_function` on rows (r, d), which are made into a data frame."""
+        """Return the estimator's `decision_function` on rows (r, d), which are made into a data frame."""
         return self.estimator.decision_function(data_frame(self.columns, rows))
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """A list of copies of PUBLIC `rows` (k, d), in which one cell of each row, or every cell, is far out of range
-    or missing.
+    """Return a list of copies of PUBLIC `rows` (k, d), in which one cell of each row, or every cell, is far out of
+    range or missing.
     """
     tables = []
     for turn in range(4):
         far = rows.copy()
         for i in range(len(rows)):
             j = i % len(columns)
-            values = FAR[columns[j].kind]
+            values = EXTREME_VALUES[columns[j].kind]
             if values:
                 far[i, j] = values[turn % len(values)]
         tables.append(far)
-    if any(FAR[column.kind] for column in columns):
+    if any(EXTREME_VALUES[column.kind] for column in columns):
         whole = rows.copy()
         for j, column in enumerate(columns):
-            if FAR[column.kind]:
-                whole[:, j] = FAR[column.kind][0]
+            if EXTREME_VALUES[column.kind]:
+                whole[:, j] = EXTREME_VALUES[column.kind][0]
         tables.append(whole)
     return tables
 
 
 def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = None) -> tuple[NamedColumn, ...]:
-    """The type of each PUBLIC column but the target, refused if a value fits none; `hints` are pandas types.
+    """Return the type of each PUBLIC column but the target, refused if a value fits none; `hints` are pandas types.
 
     Args:
         table: with its cells.
@@ -205,27 +212,27 @@ def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = Non
 
 
 def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
-    """The type of column `name` in the PUBLIC `table`; refused where a value does not fit it."""
+    """Return the type of column `name` in the PUBLIC `table`; refused if a value does not fit it."""
     cells = table.cells_of(name)
-    made = kind_of(name, in_csv(cells) if table.csv else cells, hint)
+    made = column_type(name, parse_csv_texts(cells) if table.csv else cells, hint)
     held = [made.cell(cell) for cell in cells]
     refuse_unreadable(made, held, table)
     numbers = [cell for cell in held if isinstance(cell, int | float) and cell == cell]
     values = made.values
     if made.kind == "text":
         distinct = sorted({cell for cell in held if isinstance(cell, str)})
-        values = tuple(distinct) if len(distinct) <= MOST_GROUPS else ()
+        values = tuple(distinct) if len(distinct) <= MAX_GROUPS else ()
     middle = float(np.median(numbers)) if numbers else None
     return NamedColumn(name, made.kind, made.dtype, values, made.ordered, middle)
 
 
 def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table) -> None:
-    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` (m,) is `CANNOT`; says where.
+    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` (m,) is `UNCONVERTIBLE`; says where.
 
     Raises:
         StudyInvalid: one is.
     """
-    record = next((i for i, cell in enumerate(held) if cell is CANNOT), None)
+    record = next((i for i, cell in enumerate(held) if cell is UNCONVERTIBLE), None)
     if record is not None:
         at = f"{table.source} holds at {table.place(record)}"
         raise StudyInvalid(
@@ -235,22 +242,22 @@ def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table)
         )
 
 
-def in_csv(cells: Cells) -> Cells:
+def parse_csv_texts(cells: Cells) -> Cells:
     """Values (n,) of a CSV file, its texts parsed into what they mean, unless all of them mean "infinite"."""
     parsed = as_cells(None if cell is None else _parsed_text(cell) for cell in cells)
     infinite = {type(cell) is float and np.isinf(cell) for cell in parsed if cell is not None}
     return cells if infinite == {True} else parsed
 
 
-def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
-    """The type of the column that PUBLIC values (n,) make; `hint` is their pandas type."""
+def column_type(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
+    """Return the type of the column that PUBLIC values (n,) make; `hint` is their pandas type."""
     import pandas as pd
 
     text = str(pd.Series(["a"]).dtype)
     if isinstance(hint, pd.CategoricalDtype):
         # those that a public row holds: a frame that was split keeps in its type what its other rows held
-        held = {canonical(cell) for cell in cells if cell is not None}
-        values = tuple(value for value in map(canonical, hint.categories.tolist()) if value in held)
+        held = {canonical_text(cell) for cell in cells if cell is not None}
+        values = tuple(value for value in map(canonical_text, hint.categories.tolist()) if value in held)
         if len(set(values)) == len(values) and all(value == value for value in values):
             return NamedColumn(name, "category", "category", values, bool(hint.ordered))
     there = [cell for cell in cells if cell is not None]
@@ -268,10 +275,10 @@ def kind_of(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
 
 def _parsed_text(cell: object) -> object:
-    """The value that a CSV text means: truth value, time, number or text; what is no text as it is."""
+    """Return the value that a CSV text means: truth value, time, number or text; what is no text as it is."""
     if not isinstance(cell, str):
         return cell
     if cell.lower() in ("true", "false"):
         return cell.lower() == "true"
     time = time_of_text(cell)
-    return canonical(cell) if time is None else time
+    return canonical_text(cell) if time is None else time

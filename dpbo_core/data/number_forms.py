@@ -6,16 +6,19 @@ Only messages and notices use it. No value is changed by a guess: 1,250 is 1250 
 import re
 from collections.abc import Iterable
 
-from dpbo_core.data.values import Value, canonical
+from dpbo_core.data.values import Value, canonical_text
 
-N_LOOKED_AT = 1000  # texts of a column
-SHARE = 0.9  # of the texts that have a form
-SIGN = "[+\\-\u2212\u2013]?"
-SPACES = " \u00a0\u2009\u202f"
-THOUSANDS = rf"{SIGN}[1-9]\d{{0,2}}(?:(?P<group>[,.'\u2019{SPACES}])\d{{3}})(?:(?P=group)\d{{3}})*(?:[.,]\d+)?"
-FORMS = (
+N_TEXTS_EXAMINED = 1000  # texts of a column
+MIN_FORM_SHARE = 0.9  # of the texts that have a form
+SIGN_PATTERN = "[+\\-\u2212\u2013]?"
+SPACE_CHARACTERS = " \u00a0\u2009\u202f"
+THOUSANDS_PATTERN = (
+    rf"{SIGN_PATTERN}[1-9]\d{{0,2}}"
+    rf"(?:(?P<group>[,.'\u2019{SPACE_CHARACTERS}])\d{{3}})(?:(?P=group)\d{{3}})*(?:[.,]\d+)?"
+)
+NUMBER_FORMS = (
     (r"[+-]?\d+,\d+", "numbers with a decimal comma: write a point, or put semicolons between fields"),
-    (rf"[\u2212\u2013][{SPACES}]?[\d.,]+", "numbers with a minus sign that is no hyphen: write -5"),
+    (rf"[\u2212\u2013][{SPACE_CHARACTERS}]?[\d.,]+", "numbers with a minus sign that is no hyphen: write -5"),
     (
         r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}( .*)?|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}|\d{4}-\d{2}-\d{2}.*",
         "dates: a pipeline reads them where they are written 2026-11-24",
@@ -27,24 +30,26 @@ FORMS = (
 )
 
 
-def form_of(values: Iterable[Value]) -> str | None:
-    """What the texts of a PUBLIC column (m,) seem to be, dates say, and what to do about it; None where unclear."""
+def detect_form(values: Iterable[Value]) -> str | None:
+    """What the texts of a PUBLIC column (m,) seem to be, dates say, and what to do about it; None if unclear."""
     strings = [value for value in values if isinstance(value, str)]
-    texts = [text for text in strings[:N_LOOKED_AT] if isinstance(canonical(text), str)]
-    if texts and all(re.fullmatch(THOUSANDS, text) for text in texts):
+    texts = [text for text in strings[:N_TEXTS_EXAMINED] if isinstance(canonical_text(text), str)]
+    if texts and all(re.fullmatch(THOUSANDS_PATTERN, text) for text in texts):
         return "numbers with thousands separators: leave them out, and write 1442.10 for 1,442.10"
     forms = (
-        what for form, what in FORMS if sum(bool(re.fullmatch(form, one)) for one in texts) > SHARE * len(texts)
+        what
+        for form, what in NUMBER_FORMS
+        if sum(bool(re.fullmatch(form, one)) for one in texts) > MIN_FORM_SHARE * len(texts)
     )
     return next(forms, None)
 
 
 def ambiguous_number(cells: Iterable[str]) -> str | None:
-    """A number among PUBLIC cells (m,) between semicolons whose sign may separate thousands or decimals: 1,442, or
-    1.442 beside a decimal comma. None where there is none, or another cell decides.
+    """Return a number among PUBLIC cells (m,) between semicolons whose sign may separate thousands or decimals:
+    1,442, or 1.442 beside a decimal comma. None if there is none, or another cell decides.
     """
     cells = [cell.strip() for cell in cells]
     sign = "." if any("," in cell for cell in cells) and any("." in cell for cell in cells) else ","
     marked = [cell for cell in cells if sign in cell]
-    unclear = all(re.fullmatch(rf"{SIGN}[1-9]\d{{0,2}}\{sign}\d{{3}}", cell) for cell in marked)
+    unclear = all(re.fullmatch(rf"{SIGN_PATTERN}[1-9]\d{{0,2}}\{sign}\d{{3}}", cell) for cell in marked)
     return marked[0] if marked and unclear else None

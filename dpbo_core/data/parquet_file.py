@@ -20,10 +20,10 @@ from dpbo_core.data.addresses import RowGroup
 from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.fetched import StoredObject
 from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.raw_cells import UNREADABLE, Cells, arrow_times, as_cells, cells_of
+from dpbo_core.data.raw_cells import UNREADABLE_CELL, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column, Value, canonical, joined, value_column, written, written_column
+from dpbo_core.data.values import Column, Value, canonical_text, joined, value_column, written_column, written_text
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
@@ -103,7 +103,7 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
 
 
 def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
-    """The names of a Parquet file's columns of texts, by its footer.
+    """Return the names of a Parquet file's columns of texts, by its footer.
 
     Raises:
         StudyInvalid: the file has no readable footer.
@@ -120,7 +120,7 @@ def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
 
 
 def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[object]:
-    """The values of a column that the header has, as many as the footer says; None where they cannot be decoded.
+    """The values of a column that the header has, as many as the footer says; None if they cannot be decoded.
 
     Raises:
         StudyInvalid: the file has no readable footer.
@@ -135,7 +135,7 @@ def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[obj
 
 
 def _values_one_by_one(column: Any) -> list[object]:
-    """The values of an Arrow column as a list, texts as bytes and short floats as NumPy's."""
+    """Return the values of an Arrow column as a list, texts as bytes and short floats as NumPy's."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -145,13 +145,13 @@ def _values_one_by_one(column: Any) -> list[object]:
 
 
 def _has_decimals_as_bytes(schema: Any) -> bool:
-    """Whether a column stores decimals as byte arrays, of no fixed length."""
+    """Return whether a column stores decimals as byte arrays, of no fixed length."""
     leaves = (schema.column(i) for i in range(len(schema)))
     return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
 
 
 def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
-    """The open Parquet file and its footer; refused where it cannot be read or its numbers of records disagree."""
+    """The open Parquet file and its footer; refused if it cannot be read or its numbers of records disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -159,7 +159,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     # The message is raised after the except block, so that no cause or context travels with it.
     try:
         name = path.path if isinstance(path, RowGroup) else path
-        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _opened(name)
+        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _open_with_arrow(name)
         file = pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(own)))
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
@@ -176,8 +176,8 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     return file, footer
 
 
-def _opened(file: Path | CheckedFile) -> Any:
-    """A file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
+def _open_with_arrow(file: Path | CheckedFile) -> Any:
+    """Return a file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
     import pyarrow as pa
 
     return pa.PythonFile(file.open(), mode="r") if isinstance(file, CheckedFile) else pa.OSFile(str(file))
@@ -198,14 +198,14 @@ def _footer_bytes(path: ParquetFile) -> bytes:
 
 def _column_positions(footer: _Footer) -> list[int]:
     # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
-    """The positions of the file's columns, without the row index that pandas adds."""
+    """Return the positions of the file's columns, without the row index that pandas adds."""
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
 
 def _group(
     file: Any, group: int, size: int, names: list[str], readers: Sequence[Sequence[Callable[[Any], Any]]]
 ) -> list[list[Any]] | None:
-    """The columns of one row group, decoded by each list of readers, one a column; None where a page cannot be."""
+    """The columns of one row group, decoded by each list of readers, one a column; None if a page cannot be."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
         columns = [table.column(table.schema.names.index(name)) for name in names]
@@ -216,13 +216,13 @@ def _group(
 
 
 def _written_column(values: Any) -> Column:
-    """An Arrow column's values as the texts that were written; all NaN where it is neither of numbers nor texts."""
+    """An Arrow column's values as the texts that were written; all NaN if it is neither of numbers nor texts."""
     number = _type_in_words(values.type) in ("number", "decimal")
-    return written_column(values.to_pylist()) if number else _decoded_column(values, written)
+    return written_column(values.to_pylist()) if number else _decoded_column(values, written_text)
 
 
-def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical) -> Column:
-    """An Arrow column's values, of texts by `meaning_of`; all NaN where it is of another type."""
+def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonical_text) -> Column:
+    """Return an Arrow column's values, of texts by `meaning_of`; all NaN if it is of another type."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):
@@ -264,11 +264,11 @@ def _cells(values: Any) -> Cells:
         return cells_of(values.cast(pa.large_binary()).to_pylist())
     if meaning in ("number", "decimal"):
         return cells_of(values.to_pylist())
-    return as_cells([UNREADABLE] * len(values))
+    return as_cells([UNREADABLE_CELL] * len(values))
 
 
 def _type_in_words(kind: Any) -> str:
-    """What a column of an Arrow type holds: "number", "decimal", "text", or "nothing" that is read."""
+    """Return what a column of an Arrow type holds: "number", "decimal", "text", or "nothing" that is read."""
     import pyarrow as pa
 
     is_ = pa.types

@@ -3,16 +3,16 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | k | `at_most` | records of one person that count | scalar ≥ 1 |
-| p_i | `people[i]` | the person of record i: the text of the column as written; None where there is none | (m,) |
+| p_i | `people[i]` | the person of record i: the text of the column as written; None if there is none | (m,) |
 | — | `uncounted(people, k)` | score a constant: beyond a person's first k, or nobody's | (m,) bool |
 
 A person is one text, exactly as written but for spaces at its ends: "007" and "7" are two, as are two whole numbers
-that one double could not tell apart. Neighbours replace all records of one person by records of one person not
+that one double could not distinguish. Neighbours replace all records of one person by records of one person not
 otherwise present, in the same places. Whatever the new records hold, at most k places of the old person counted and
 at most k of the new one do, and nobody else's places change, so a score with range G moves the sum by at most kG.
 
 A record whose person cannot be read scores the constant too; a text that R or pandas writes or reads as a missing
-value ("NA", "null", `values.NO_VALUE`) names nobody, as the empty one. Were such records taken for one
+value ("NA", "null", `values.GAP_TEXTS`) names nobody, as the empty one. Were such records taken for one
 person's, or for a person each, then replacing somebody's readable records by a mixture could change up to 2k
 counted places, or all.
 """
@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 
 from dpbo_core.data.fetched import Contents, QueryRows
 from dpbo_core.data.file_formats import FORMATS
-from dpbo_core.data.values import NO_VALUE, plain
+from dpbo_core.data.values import GAP_TEXTS, plain_value
 
 Person = str | None
 
 
-def person_of(value: object) -> Person:
+def person_identifier(value: object) -> Person:
     """The person's identifier that a value names; None for a gap, a truth value or a fraction. Never raises."""
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -45,7 +45,7 @@ def person_of(value: object) -> Person:
             return None
     if isinstance(value, str):
         text = value.strip()
-        return None if text in NO_VALUE else text
+        return None if text in GAP_TEXTS else text
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, int | np.integer):
@@ -53,7 +53,7 @@ def person_of(value: object) -> Person:
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else None
     if isinstance(value, float | np.floating):
-        return _whole(value)
+        return _integer_identifier(value)
     return None
 
 
@@ -65,7 +65,7 @@ def _digits(number: int) -> Person:
         return None
 
 
-def _whole(value: float | np.floating[Any]) -> Person:
+def _integer_identifier(value: float | np.floating[Any]) -> Person:
     """The identifier in a float that is an integer; None for a fraction, or one that several integers round to."""
     number = float(value)
     precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
@@ -74,19 +74,19 @@ def _whole(value: float | np.floating[Any]) -> Person:
 
 
 def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
-    """Each record's person identifier, None for nobody's, from `column` of a file whose header was checked.
+    """Return each record's person identifier, None for nobody's, from `column` of a file whose header was checked.
 
     Raises:
         StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.
     """
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
-        return tuple(map(person_of, path.cells(column)))
-    return tuple(map(person_of, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
+        return tuple(map(person_identifier, path.cells(column)))
+    return tuple(map(person_identifier, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
 
 
-def uncounted(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
-    """Mask (m,) of the records that do not count: beyond their person's first `at_most`, or of nobody."""
+def surplus_mask(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:
+    """Return a mask (m,) of the records that do not count: beyond their person's first `at_most`, or of nobody."""
     seen: Counter[str] = Counter()
     surplus = np.ones(len(people), dtype=np.bool_)
     for i, person in enumerate(people):

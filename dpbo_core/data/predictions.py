@@ -6,7 +6,7 @@
 | X | `X` of the result | a class's index, a probability or a number; NaN for anything else | (m, d) |
 
 A cell is read by itself: what cannot be used is NaN there and nowhere else, so that it costs its own candidate this
-one record's score. Where a class is asked for, a number from 0 to 1 that names none of two is the second's
+one record's score. Where a class is requested, a number from 0 to 1 that names none of two is the second's
 probability: the class is the likelier, the first at ½.
 """
 
@@ -98,7 +98,7 @@ class PredictionColumns(Preprocessing):
         )
 
     def transform(self, table: Table) -> Encoded:
-        """The encoded records of a table of predictions, sensitive or not. Raises on its column names only.
+        """Return the encoded records of a table of predictions, sensitive or not. Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -108,7 +108,7 @@ class PredictionColumns(Preprocessing):
         return self._with_target(self.rows(table), table, table.broken.copy(), np.nan)
 
     def rows(self, table: Table) -> NDArray[np.float64]:
-        """The predictions in a table with these columns as numbers, (m, d); NaN for what cannot be used."""
+        """Return the predictions in a table with these columns as numbers, (m, d); NaN for what cannot be used."""
         X = np.full((table.n_records, len(self.features)), np.nan)
         for place, name in enumerate(self.feature_names):
             if self.of_classes:
@@ -146,7 +146,7 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
 
 
 def values_of(predictions: Any) -> list[Any] | NDArray[Any]:
-    """A user's predictions as the list of a sequence's items, else as an array, which keeps a mask.
+    """Return a user's predictions as the list of a sequence's items, else as an array, which keeps a mask.
 
     Raises:
         Exception: whatever their own type raises.
@@ -157,8 +157,8 @@ def values_of(predictions: Any) -> list[Any] | NDArray[Any]:
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """One record's prediction as a list of `width` cells, for width 1 the second of a pair; all None where it has
-    another number of columns.
+    """Return one record's prediction as a list of `width` cells, for width 1 the second of a pair; all None where
+    it has another number of columns.
     """
     listed = row_cells(item)
     cells = [item] if listed is None else listed

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.features import Category, Feature, Missing, Number, check_targets, class_values, fit_feature
-from dpbo_core.data.header import check_columns, check_target, counted_columns
-from dpbo_core.data.named_columns import CANNOT, NamedColumn, data_frame, fit_columns, refuse_unreadable
+from dpbo_core.data.features import Category, Feature, Missing, Number, check_targets, class_labels, fit_feature
+from dpbo_core.data.header import check_columns, check_target, column_count_text
+from dpbo_core.data.named_columns import UNCONVERTIBLE, NamedColumn, data_frame, fit_columns, refuse_unreadable
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
 from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
-from dpbo_core.data.values import Value, canonical, numbers, positions, sorted_values, value_column
+from dpbo_core.data.values import Value, canonical_text, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 
 if TYPE_CHECKING:
     from dpbo_core.data.table_parts import TableParts
 
-_RECORDS_AT_ONCE = 4096  # keeps the scratch arrays of wide tables in the cache
+_RECORDS_PER_BLOCK = 4096  # keeps the scratch arrays of wide tables in the cache
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Preprocessing:
             bias: b in [0, 1), the constant feature. `unit_ball` only.
             unit_ball: for the linear models, whose theorems need ‖x‖₂ ≤ 1.
             regression: whether the target is a number to be predicted, not a class.
-            missing: "refuse" gaps in the features, or put the training "mean" in the place of a number.
+            missing: "refuse" gaps in the features, or put the training "mean" instead of a number.
 
         Raises:
             StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
@@ -96,7 +96,7 @@ class Preprocessing:
         labels = table if isinstance(table, Table) else table.only(target)
         if regression:
             check_targets(target, labels)
-        classes = () if regression else class_values(target, labels)
+        classes = () if regression else class_labels(target, labels)
         fitted = cls(target, classes, tuple(features), unit_ball, bias, radius=1.0)
         if unit_ball:
             return replace(fitted, radius=fitted._length_quantile(table, clip_quantile))
@@ -135,15 +135,15 @@ class Preprocessing:
         unnamed = [name for name in names if name not in bounds]
         if unnamed and "*" not in bounds:
             raise StudyInvalid(
-                f"[data.bounds] says nothing of {counted_columns(len(unnamed))} of the training table",
+                f"[data.bounds] says nothing of {column_count_text(len(unnamed))} of the training table",
                 cause="nothing is fitted to a sensitive training set, so every column needs its public bounds; or "
                 "the header line is missing",
                 remedy='add a line for each, or "*" = [low, high] for all the others',
             )
-        n_values = sum(not isinstance(canonical(name), str) for name in unnamed)
+        n_values = sum(not isinstance(canonical_text(name), str) for name in unnamed)
         if n_values:
             raise StudyInvalid(
-                f"the header of the training table has {counted_columns(n_values)} named as a value is",
+                f"the header of the training table has {column_count_text(n_values)} named as a value is",
                 cause="the header line is missing, and the first record would stand in the released model as names",
                 remedy="write the column names in the first line; a number as a name needs its own line in "
                 "[data.bounds]",
@@ -181,13 +181,13 @@ class Preprocessing:
         _refuse_incomplete(table)
         if regression:
             check_targets(target, table)
-        classes = () if regression else class_values(target, table)
+        classes = () if regression else class_labels(target, table)
         columns = fit_columns(table, target, hints)
         return cls(target, classes, columns, unit_ball=False, bias=0.0, radius=1.0, csv=table.csv)
 
     @property
     def columns(self) -> tuple[NamedColumn, ...] | None:
-        """The table's own columns, where the estimator takes a data frame; None where features are made of them."""
+        """The table's own columns, where the estimator takes a data frame; None if features are made of them."""
         named = tuple(feature for feature in self.features if isinstance(feature, NamedColumn))
         return named if len(named) == len(self.features) else None
 
@@ -211,8 +211,8 @@ class Preprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Table) -> Encoded:
-        """The encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
-        `CANNOT` in named columns). Raises on its column names only.
+        """Return the encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
+        `UNCONVERTIBLE` in named columns). Raises on its column names only.
 
         Raises:
             StudyInvalid: columns are missing or extra.
@@ -221,7 +221,7 @@ class Preprocessing:
         names = [*(feature.name for feature in self.features), self.target]
         check_columns(names, table.columns, named=(self.target,))  # a sensitive header may have named the others
         X, broken = self._encoded(table)
-        return self._with_target(X, table, broken, 0.0 if self.columns is None else CANNOT)
+        return self._with_target(X, table, broken, 0.0 if self.columns is None else UNCONVERTIBLE)
 
     def rows(self, table: Table) -> Any:
         """Records to predict, encoded as `transform` does, as the estimator takes them: numbers (m, d), all 0 for
@@ -242,13 +242,13 @@ class Preprocessing:
         return data_frame(self.columns, X)
 
     def _encoded(self, table: Table) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """The rows (m, d) of a table, and a mask (m,) of those that cannot be used and mean nothing."""
+        """Return the rows (m, d) of a table, and a mask (m,) of those that cannot be used and mean nothing."""
         broken = table.broken.copy()
         if self.columns is not None:
             X = np.empty((table.n_records, len(self.columns)), dtype=object)
             for j, column in enumerate(self.columns):
                 X[:, j] = [column.cell(cell) for cell in table.cells_of(column.name)]
-                broken |= np.array([cell is CANNOT for cell in X[:, j]], dtype=np.bool_)
+                broken |= np.array([cell is UNCONVERTIBLE for cell in X[:, j]], dtype=np.bool_)
             return X, broken
         X = np.zeros((table.n_records, self.n_features))
         bound = math.sqrt((1.0 - self.bias) * (1.0 + self.bias))
@@ -286,7 +286,7 @@ class Preprocessing:
         return tuple(feature for feature in self.features if not isinstance(feature, NamedColumn))
 
     def _centers_and_scales(self) -> Scaling:
-        """The center and the scale of every feature, (d,) each, without the bias."""
+        """Return the center and the scale of every feature, (d,) each, without the bias."""
         widths = [len(feature.feature_names) for feature in self._encoded_features]
         pairs = [feature.center_and_scale for feature in self._encoded_features]
         return Scaling(
@@ -294,8 +294,8 @@ class Preprocessing:
         )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
-        """A function that writes the raw features of chosen records, column by column, and yields which features it
-        wrote; it marks in `broken` who has a gap, if they are chosen by a slice.
+        """Return a function that writes the raw features of chosen records, column by column, and yields which
+        features it wrote; it marks in `broken` who has a gap, if they are chosen by a slice.
         """
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
@@ -311,12 +311,12 @@ class Preprocessing:
         return fill
 
     def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """The raw features of the table's records, block by block: which rows, and their values (d, r); records
-        with a gap are marked in `broken`.
+        """Yield the raw features of the table's records, block by block: which rows, and their values (d, r);
+        records with a gap are marked in `broken`.
         """
         fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
-        for start in range(0, table.n_records, _RECORDS_AT_ONCE):
-            rows = slice(start, min(start + _RECORDS_AT_ONCE, table.n_records))
+        for start in range(0, table.n_records, _RECORDS_PER_BLOCK):
+            rows = slice(start, min(start + _RECORDS_PER_BLOCK, table.n_records))
             raw = np.empty((d, rows.stop - start))
             for _ in fill(rows, raw):
                 pass
@@ -324,12 +324,12 @@ class Preprocessing:
 
     def _length_quantile(self, table: "Table | TableParts", share: float) -> float:
         # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
-        """The quantile `share` of the standardised rows' norms, positive."""
+        """Return the quantile `share` of the standardised rows' norms, positive."""
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 
     def _lengths(self, table: Table) -> NDArray[np.float64]:
-        """The norms of the standardised PUBLIC rows, (m,), refused where one is not finite."""
+        """Return the norms of the standardised PUBLIC rows, (m,), refused where one is not finite."""
         broken = np.zeros(table.n_records, dtype=np.bool_)
         with np.errstate(all="ignore"):
             scaled = (scaled_rows(raw, *self._centers_and_scales()) for _, raw in self._raw_blocks(table, broken))

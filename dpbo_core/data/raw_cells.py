@@ -6,7 +6,7 @@
 | float, bool, str | a number, a truth value, a text as it stands |
 | `numpy.datetime64` in microseconds | a time without a zone |
 | `datetime` in UTC | a time with a zone |
-| `UNREADABLE` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
+| `UNREADABLE_CELL` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
 
 Nothing here raises, and no code of a value's own class runs. What a column in memory can hold is asked of its TYPE,
 which is public. Its values are taken out together, and one by one where that fails: one that cannot be taken out
@@ -25,23 +25,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.values import NO_VALUE, Column, canonical, plain
+from dpbo_core.data.values import GAP_TEXTS, Column, canonical_text, plain_value
 from dpbo_core.privacy.sensitive import attempted, each
 
 Cells = NDArray[Any]  # (m,) objects
 
-UNREADABLE = math.inf
+UNREADABLE_CELL = math.inf
 FIELD_LIMIT = 131_072  # characters of a field; the csv module's own
 _CLOCK, _ZONE = r"(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)", r"(Z|[+-]\d{2}:?\d{2})"
-TIME = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_CLOCK}\s?{_ZONE}?)?", re.ASCII)
-_FIRST, _LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001  of no zone
+TIME_PATTERN = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}})(?:[T ]{_CLOCK}\s?{_ZONE}?)?", re.ASCII)
+_FIRST_TIME, _LAST_TIME = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001  of no zone
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001
 _MICROSECOND = dt.timedelta(microseconds=1)
-PER_UNIT = {"D": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
+MICROSECONDS_PER_UNIT = {
+    "D": 86_400_000_000,
+    "h": 3_600_000_000,
+    "m": 60_000_000,
+    "s": 1_000_000,
+    "ms": 1_000,
+    "us": 1,
+}
 
 
-SHORT_FLOATS = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
-TIMES = ("datetime64", "datetime", "date", "timestamp")
+SHORT_FLOAT_TYPES = {"float16": np.float16, "halffloat": np.float16, "float32": np.float32, "float": np.float32}
+TIME_TYPE_NAMES = ("datetime64", "datetime", "date", "timestamp")
 
 
 def as_cells(values: Iterable[object]) -> Cells:
@@ -61,7 +68,7 @@ def is_sequence(X: Any) -> bool:
 
 
 def row_cells(row: Any) -> list[object] | None:
-    """The cells of one row (d,), or None where it is no row. Never raises."""
+    """Return the cells of one row (d,), or None if it is no row. Never raises."""
     kind = type(row)
     if issubclass(kind, list):
         return list.__getitem__(row, slice(None))
@@ -73,14 +80,14 @@ def row_cells(row: Any) -> list[object] | None:
 
 
 def text_cell(text: str) -> object:
-    """A field of a CSV file as its stripped text; None where it says that the value is missing."""
+    """Return a field of a CSV file as its stripped text; None if it says that the value is missing."""
     text = text.strip()
-    return None if text in NO_VALUE else text
+    return None if text in GAP_TEXTS else text
 
 
 def cell_of(value: Any) -> object:
-    """A value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and NaT too),
-    `UNREADABLE` for all else.
+    """Return a value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and
+    NaT too), `UNREADABLE_CELL` for all else.
     """
     kind = type(value)
     if value is None or kind is str or kind is bool:
@@ -88,7 +95,7 @@ def cell_of(value: Any) -> object:
     if kind is float:
         return None if value != value else value
     if kind is int:
-        return canonical(value)
+        return canonical_text(value)
     pandas = sys.modules.get("pandas")
     if pandas is not None and (value is pandas.NA or value is pandas.NaT):
         return None
@@ -96,44 +103,46 @@ def cell_of(value: Any) -> object:
         return _time(value)
     if kind is np.datetime64:
         return times(np.array([value]))[0]
-    held = plain(value)
+    held = plain_value(value)
     if isinstance(held, bytes):
         try:
             return held.decode()
         except UnicodeDecodeError:
-            return UNREADABLE
+            return UNREADABLE_CELL
     if isinstance(held, str):
         return held
     if isinstance(held, bool | np.bool_):
         return bool(held)
-    number = UNREADABLE if held is None else canonical(held)
+    number = UNREADABLE_CELL if held is None else canonical_text(held)
     return None if number != number else number
 
 
 def _time(value: Any) -> object:
-    """A date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE` for a zone of a foreign class."""
+    """Return a date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE_CELL` for a zone of a
+    foreign class.
+    """
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
-    parts = [getattr(dt.datetime, part).__get__(value) for part in _PARTS]
+    parts = [getattr(dt.datetime, part).__get__(value) for part in _TIME_PARTS]
     zone = dt.datetime.tzinfo.__get__(value)
     naive = dt.datetime(*parts)  # noqa: DTZ001  the zone is looked at below
     if zone is None:
         return np.datetime64(naive, "us")
     try:
         standard = type(zone) is dt.timezone or type(zone) is zoneinfo.ZoneInfo
-        offset = zone.utcoffset(naive) if standard else UNREADABLE
-        return (naive - offset).replace(tzinfo=dt.UTC) if isinstance(offset, dt.timedelta) else UNREADABLE
+        offset = zone.utcoffset(naive) if standard else UNREADABLE_CELL
+        return (naive - offset).replace(tzinfo=dt.UTC) if isinstance(offset, dt.timedelta) else UNREADABLE_CELL
     except (OverflowError, ValueError):
-        return UNREADABLE
+        return UNREADABLE_CELL
 
 
-_PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+_TIME_PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
 
 
 def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
-    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None where it is none."""
-    match = TIME.fullmatch(text)
+    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None if it is not one."""
+    match = TIME_PATTERN.fullmatch(text)
     if match is None:
         return None
     try:
@@ -144,7 +153,9 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 
 
 def times(array: NDArray[Any]) -> Cells:
-    """numpy.datetime64s as times in microseconds, (m,); None for NaT, `UNREADABLE` beyond the years 1 to 9999."""
+    """numpy.datetime64s as times in microseconds, (m,); None for NaT, `UNREADABLE_CELL` beyond the years 1 to
+    9999.
+    """
     unit = np.datetime_data(array.dtype)
     return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unreadable_cells(len(array))
 
@@ -155,31 +166,33 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | No
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
         inside = np.ones(len(numbers), dtype=bool)
-    elif unit in PER_UNIT:
-        ends = [((end - _EPOCH) // _MICROSECOND) // PER_UNIT[unit] for end in (_FIRST, _LAST)]
+    elif unit in MICROSECONDS_PER_UNIT:
+        ends = [
+            ((end - _EPOCH) // _MICROSECOND) // MICROSECONDS_PER_UNIT[unit] for end in (_FIRST_TIME, _LAST_TIME)
+        ]
         inside = (numbers >= ends[0]) & (numbers <= ends[1])
-        micros = np.where(inside, numbers, 0) * PER_UNIT[unit]
+        micros = np.where(inside, numbers, 0) * MICROSECONDS_PER_UNIT[unit]
     else:
         return _unreadable_cells(len(numbers))
     moments: list[object] = list(micros.view("M8[us]"))
     if zone is not None:
         moments = [(_EPOCH + int(value) * _MICROSECOND).replace(tzinfo=zone) for value in micros]
     usable = zip(moments, missing, inside, strict=True)
-    return as_cells(None if out else (value if ok else UNREADABLE) for value, out, ok in usable)
+    return as_cells(None if out else (value if ok else UNREADABLE_CELL) for value, out, ok in usable)
 
 
 def _unreadable_cells(n: int) -> Cells:
     """As many cells (n,), none of which can be read."""
-    return as_cells([UNREADABLE] * n)
+    return as_cells([UNREADABLE_CELL] * n)
 
 
 def cells_of(values: Sequence[object]) -> Cells:
-    """Values from memory or a typed file as None, plain Python values or times, (m,), each by `cell_of`."""
+    """Return values from memory or a typed file as None, plain Python values or times, (m,), each by `cell_of`."""
     return as_cells(cell_of(value) for value in values)
 
 
 def micros(cell: object) -> int | None:
-    """A time as microseconds since 1970, its zone dropped and not converted; None for what is no time."""
+    """Return a time as microseconds since 1970, its zone dropped and not converted; None for what is no time."""
     if type(cell) is np.datetime64:
         return int(cell.astype(np.int64))
     if type(cell) is dt.datetime:
@@ -188,13 +201,13 @@ def micros(cell: object) -> int | None:
 
 
 def time_in_words(at: int, zone: dt.tzinfo | None) -> str:
-    """A time in ISO 8601, to the second, of microseconds since 1970, with `zone` if there is one."""
+    """Return a time in ISO 8601, to the second, of microseconds since 1970, with `zone` if there is one."""
     time = _EPOCH + dt.timedelta(seconds=at // 1_000_000)
     return time.replace(tzinfo=zone).isoformat()
 
 
 def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
-    """The values of a NumPy array (m,); a masked one is None, or NaN among floats, and each time is None."""
+    """Return the values of a NumPy array (m,); a masked one is None, or NaN among floats, and each time is None."""
     kind = column.dtype.kind
     if kind in "mM":  # a time is no number and no class, whatever its unit
         return [None] * len(column)
@@ -216,7 +229,7 @@ def series_values(series: Any) -> Sequence[object] | Column:
         return [None] * len(series)
     if kind.startswith("complex"):
         return array_values(series.to_numpy())
-    short = SHORT_FLOATS.get(kind)
+    short = SHORT_FLOAT_TYPES.get(kind)
     if short is not None:  # as they are: a Python float would not say in which precision they were written
         floats = attempted(lambda: np.asarray(series.to_numpy(), dtype=short), None)
         if floats is not None and floats.shape == (len(series),):
@@ -227,20 +240,20 @@ def series_values(series: Any) -> Sequence[object] | Column:
 
 
 def series_cells(series: Any) -> Cells:
-    """The values of a narwhals series, (m,), each by `cell_of`; times by their library's own integers."""
+    """Return the values of a narwhals series, (m,), each by `cell_of`; times by their library's own integers."""
     kind = native_kind(series)
     if kind.startswith("complex"):  # one imaginary number made the others complex
         return cells_of(series.to_numpy().tolist())
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
         cells: Cells | None = (
-            attempted(lambda: _time_cells(series.to_native()), None) if kind.startswith(TIMES) else None
+            attempted(lambda: _time_cells(series.to_native()), None) if kind.startswith(TIME_TYPE_NAMES) else None
         )
-        return as_cells([UNREADABLE] * len(series)) if cells is None else cells
+        return as_cells([UNREADABLE_CELL] * len(series)) if cells is None else cells
     return cells_of(list(series_values(series)))
 
 
 def _time_cells(native: Any) -> Cells:
-    """The times in a column of pandas, polars or Arrow, (m,), by its library's own integers."""
+    """Return the times in a column of pandas, polars or Arrow, (m,), by its library's own integers."""
     import narwhals.stable.v2 as nw
 
     kind = native.dtype if hasattr(native, "dtype") else native.type
@@ -260,7 +273,7 @@ def _time_cells(native: Any) -> Cells:
 
 
 def arrow_times(values: Any) -> Cells:
-    """The times of an Arrow array by its integers, (m,); `UNREADABLE` for one beyond Python's range."""
+    """Return the times of an Arrow array by its integers, (m,); `UNREADABLE_CELL` for one beyond Python's range."""
     import pyarrow as pa
 
     kind = values.type
@@ -272,12 +285,12 @@ def arrow_times(values: Any) -> Cells:
 
 
 def one_by_one(values: Any) -> list[Any]:
-    """`values[i]` for every i, None where reading it raises."""
+    """`values[i]` for every i, None if reading it raises."""
     return each(values.__getitem__, range(len(values)), None)
 
 
 def native_kind(series: Any) -> str:
-    """The name of the column's type in its own library: public, as the column's name is.
+    """Return the name of the column's type in its own library: public, as the column's name is.
 
     Not narwhals' name: for a column of pandas objects it looks at the values.
     """

@@ -29,11 +29,11 @@ class ReadMode:
     inodes: frozenset[str] | None = None
 
     def with_cells(self) -> Self:
-        """The same read mode, but with the file's own values kept beside the numbers."""
+        """Return the same read mode, but with the file's own values kept beside the numbers."""
         return replace(self, keeps_cells=True)
 
     def of_inodes(self, inodes: frozenset[str] | None) -> Self:
-        """The same read mode, in which a file with none of the `inodes` is refused; any is read for None."""
+        """Return the same read mode, in which a file with none of the `inodes` is refused; any is read for None."""
         return replace(self, inodes=inodes)
 
     def of_map(self, fitted: "Preprocessing") -> Self:

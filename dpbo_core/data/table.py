@@ -10,7 +10,8 @@
 | | `labels` | class index into `Preprocessing.classes`, −1 for a broken record or an unknown label | (m,) |
 | y | `signs` | +1 for class 1 and for replaced records, −1 for class 0 | (m,) |
 
-Where the estimator takes the table's own columns (`named_columns`), X holds objects, and `CANNOT` in replaced rows.
+Where the estimator takes the table's own columns (`named_columns`), X holds objects, and `UNCONVERTIBLE` in
+replaced rows.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ class Table:
         columns: by name, in the file's order.
         broken: (m,) records of which nothing may be used; their entries are NaN.
         source: what messages call it, "train.csv" say.
-        cells: the raw cells by name; empty where nobody asked for them.
+        cells: the raw cells by name; empty if nobody asked for them.
         csv: whether it was read from lines of text, so that a text is whatever it says.
         positions: of the records of a PUBLIC table in its file, (m,), if some were left out.
     """
@@ -65,27 +66,27 @@ class Table:
         return len(self.broken)
 
     def without(self, names: Collection[str]) -> "Table":
-        """The table without the columns `names`; those it does not have are ignored."""
+        """Return the table without the columns `names`; those it does not have are ignored."""
         columns = {name: column for name, column in self.columns.items() if name not in names}
         cells = {name: column for name, column in self.cells.items() if name not in names}
         return replace(self, columns=columns, cells=cells)
 
     def cells_of(self, name: str) -> Cells:
-        """The values (m,) of a column as they were in the file, if kept; else as numbers or texts."""
+        """Return the values (m,) of a column as they were in the file, if kept; else as numbers or texts."""
         raw = self.cells.get(name)
         return as_cells(map(cell_of, self.columns[name].tolist())) if raw is None else raw
 
     def each_column(self) -> Iterator[tuple[str, "Table"]]:
-        """Each column's name with a table that has at least this column: here the table itself."""
+        """Yield each column's name with a table that has at least this column: here the table itself."""
         for name in self.columns:
             yield name, self
 
     def parts(self) -> Iterator["Table"]:
-        """The tables that this one is stacked from, in order: itself alone."""
+        """Yield the tables that this one is stacked from, in order: itself alone."""
         yield self
 
     def with_broken(self, broken: NDArray[np.bool_]) -> "Table":
-        """The same table with the records of the mask `broken` (m,) marked as unreadable too."""
+        """Return the same table with the records of the mask `broken` (m,) marked as unreadable too."""
         return replace(self, broken=self.broken | broken)
 
     def having(self, name: str) -> "Table":
@@ -96,14 +97,14 @@ class Table:
         return replace(self, columns=columns, broken=self.broken[records], cells=cells, positions=records)
 
     def place(self, record: int) -> str:
-        """Where `record` (from 0) is in its file, in words, for messages about PUBLIC tables."""
+        """Return where `record` (from 0) is in its file, as text, for messages about PUBLIC tables."""
         record = record if self.positions is None else int(self.positions[record])
         return f"line {record + 2}" if self.csv else f"record {record + 1}"
 
 
 def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
-    """The table that `read` reads by `mode`, each column of a PUBLIC one of one type: where a value is no number,
-    the column is read again as texts. A sensitive table has the types that `mode` says.
+    """Return the table that `read` reads by `mode`, each column of a PUBLIC one of one type: where a value is no
+    number, the column is read again as texts. A sensitive table has the types that `mode` says.
     """
     table = read(mode)
     mixed = (
@@ -141,7 +142,7 @@ def table_of(
     Args:
         columns: by name.
         source: what messages call the table.
-        texts: the columns that hold texts, by public facts; None where the values are PUBLIC and say it themselves.
+        texts: the columns that hold texts, by public facts; None if the values are PUBLIC and say it themselves.
 
     Raises:
         ValueError: if the columns differ in length, or there are none.
@@ -161,7 +162,7 @@ def table_of(
 def _as_column(
     values: Sequence[object] | NDArray[Any], read: Callable[[Sequence[object]], Column] = value_column
 ) -> Column:
-    """A sequence or array (m,) of anything as a table's column: numbers as they are, all else by `read`."""
+    """Return a sequence or array (m,) of anything as a table's column: numbers as they are, all else by `read`."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and read is not written_column:
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
             return values.astype(np.float64)
@@ -176,8 +177,8 @@ class Encoded:
         X: (m, d) float64, or objects.
         labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
         broken: (m,) the features could not be used.
-        n_classes: of the training table; 0 for a regression, whose `labels` are 0 where the target is usable.
-        targets: (m,) float64 of a regression, 0 where the record is replaced.
+        n_classes: of the training table; 0 for a regression, whose `labels` are 0 if the target is usable.
+        targets: (m,) float64 of a regression, 0 if the record is replaced.
     """
 
     X: NDArray[np.float64]
@@ -199,7 +200,7 @@ class Encoded:
         return len(self.labels)
 
     def part(self, records: slice | NDArray[np.intp]) -> "Encoded":
-        """The encoded records that a slice (not copied) or indices choose."""
+        """Return the encoded records that a slice (not copied) or indices choose."""
         targets = None if self.targets is None else self.targets[records]
         return Encoded(self.X[records], self.labels[records], self.broken[records], self.n_classes, targets)
 
@@ -259,7 +260,7 @@ def fingerprint(table: Table) -> str:
 
 
 def _agrees(cell: object, value: object) -> bool:
-    """Whether a file's own value says what the number or text read from it says."""
+    """Return whether a file's own value says what the number or text read from it says."""
     if cell is None:
         return value != value
     return isinstance(cell, str | float | bool) and cell == value
@@ -278,5 +279,5 @@ def _hash_text(digest: "hashlib._Hash", text: str) -> None:
 
 
 def _canonical_bytes(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> bytes:
-    """The bytes of doubles, little-endian, with one NaN and one zero."""
+    """Return the bytes of doubles, little-endian, with one NaN and one zero."""
     return np.where(np.isnan(values), np.nan, values + 0.0).astype("<f8").tobytes()

@@ -24,7 +24,7 @@ from dpbo_core.data.table import Table, fingerprint
 from dpbo_core.data.values import Column, is_mixed, joined
 from dpbo_core.errors import StudyInvalid
 
-VALUES_AT_ONCE = 2**24  # of columns that are read together: 128 MB
+MAX_VALUES_PER_READ = 2**24  # of columns that are read together: 128 MB
 _State = tuple[int, int, int]  # which file it is, when it was written, how long it is
 
 
@@ -43,7 +43,7 @@ class _ColumnsOfParts(Table):
     files: tuple[_File, ...] = ()
 
     def place(self, record: int) -> str:
-        """Where `record` (from 0) of all files is, in words: its number in which file."""
+        """Return where `record` (from 0) of all files is, as text: its number in which file."""
         for file in self.files:
             if record < file.n_records:
                 return f"record {record + 1} of {file.path.name}"
@@ -67,7 +67,7 @@ class TableParts:
 
     @classmethod
     def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
-        """A table over several files, from their headers alone; refused where the columns differ.
+        """Return a table over several files, from their headers alone; refused if the columns differ.
 
         Args:
             paths: at least one Parquet file, in their order.
@@ -94,7 +94,7 @@ class TableParts:
         return sum(file.n_records for file in self.files)
 
     def without(self, names: Collection[str]) -> "TableParts":
-        """The table without the columns `names`; those it does not have are ignored."""
+        """Return the table without the columns `names`; those it does not have are ignored."""
         return TableParts(self.files, tuple(name for name in self.columns if name not in names), self.source)
 
     @cached_property
@@ -117,7 +117,7 @@ class TableParts:
         return {name: joined([part[name] for part in parts]) for name in names}
 
     def only(self, *names: str) -> Table:
-        """A table in memory of some columns of all files' records; refused where a file changed since `of`.
+        """Return a table in memory of some columns of all files' records; refused if a file changed since `of`.
 
         Raises:
             StudyInvalid: a file cannot be decoded, or is not the one that was found.
@@ -131,7 +131,7 @@ class TableParts:
         Raises:
             StudyInvalid: as `only`.
         """
-        at_once = max(1, VALUES_AT_ONCE // max(1, self.n_records))
+        at_once = max(1, MAX_VALUES_PER_READ // max(1, self.n_records))
         for start in range(0, len(self.columns), at_once):
             names = self.columns[start : start + at_once]
             table = self.only(*names)
@@ -139,7 +139,7 @@ class TableParts:
                 yield name, table
 
     def parts(self) -> Iterator[Table]:
-        """The table of each file, one after another; refused where a file changed since `of`.
+        """Yield the table of each file, one after another; refused if a file changed since `of`.
 
         Raises:
             StudyInvalid: as `only`.
@@ -166,12 +166,12 @@ class PartsFingerprint:
         self._digest.update(struct.pack(">Q", part.n_records) + bytes.fromhex(fingerprint(part)))
 
     def hexdigest(self) -> str:
-        """The fingerprint of the files added so far, 64 hex digits."""
+        """Return the fingerprint of the files added so far, 64 hex digits."""
         return self._digest.hexdigest()
 
 
 def parts_fingerprint(table: TableParts) -> str:
-    """The fingerprint (64 hex digits) of all files of a PUBLIC table, read one after another.
+    """Return the fingerprint (64 hex digits) of all files of a PUBLIC table, read one after another.
 
     Raises:
         StudyInvalid: a file cannot be read.
@@ -193,12 +193,12 @@ def _check_unchanged(file: _File) -> None:
 
 
 def _file_state(path: Path, shown_as: str) -> _State:
-    """What changes when a file does: its inode, time and size; refused where it is gone."""
+    """Return what changes when a file does: its inode, time and size; refused if it is gone."""
     try:
         status = path.stat()
     except OSError:
         raise StudyInvalid(
-            f"{shown_as} is not there any more, or cannot be read",
+            f"{shown_as} no longer exists, or cannot be read",
             cause="another program removed it, or its permissions",
             remedy="put it back, or run again with the files that are there: another study",
         ) from None

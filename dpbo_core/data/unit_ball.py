@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 Records = slice | NDArray[np.intp]
 Fill = Callable[[Records, NDArray[np.float64]], Iterator[slice]]
 
-_FAR = 2.0**900  # a squared norm up to which doubles themselves serve
-_PLAIN = 2.0**400  # nor is a radius this large, or its inverse
-_VALUES_AT_ONCE = 2**18  # keeps the scratch arrays in the cache
-_RECORDS_AT_LEAST = 1024  # and so does this of wide tables, beside what it costs to begin a block
-_RECORDS_AT_ONCE = 4096  # that are computed by mantissas
-_AT_ONCE = 16  # places for records beyond that, of every so many, computed whether needed or not
-_NO_EXPONENT = -100_000  # below that of any quotient of doubles
+_MAX_EXACT_SQUARE = 2.0**900  # a squared norm up to which doubles themselves serve
+_MAX_EXACT_RADIUS = 2.0**400  # nor is a radius this large, or its inverse
+_VALUES_PER_BLOCK = 2**18  # keeps the scratch arrays in the cache
+_MIN_RECORDS_PER_BLOCK = 1024  # and so does this of wide tables, beside what it costs to begin a block
+_MANTISSA_BLOCK_RECORDS = 4096  # that are computed by mantissas
+_EXTRA_SLOTS = 16  # places for records beyond that, of every so many, computed whether needed or not
+_MIN_EXPONENT = -100_000  # below that of any quotient of doubles
 
 
 def scaled_rows(
@@ -37,7 +37,7 @@ def scaled_rows(
     top, top_exponent = np.frexp(raw * 0.25 - center[:, None] * 0.25)
     bottom, bottom_exponent = np.frexp(scale[:, None])
     mantissas = top / bottom
-    exponents = np.where(top == 0.0, _NO_EXPONENT, top_exponent - bottom_exponent + 2).astype(np.intc)
+    exponents = np.where(top == 0.0, _MIN_EXPONENT, top_exponent - bottom_exponent + 2).astype(np.intc)
     largest = exponents.max(axis=0)
     return np.ldexp(mantissas, exponents - largest), largest
 
@@ -53,14 +53,14 @@ def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
 def clipped(
     mantissas: NDArray[np.float64], exponents: NDArray[np.intc], *, radius: float, bound: float
 ) -> NDArray[np.float64]:
-    """The scaled rows divided by `radius`, (d, r), each record clipped to norm `bound`.
+    """Return the scaled rows divided by `radius`, (d, r), each record clipped to norm `bound`.
 
     The norm of what is returned is at most B in exact arithmetic: clipping aims at B(1 − s) with
     s = max(1e-12, (d + 16)·2⁻⁵²), more than all rounding on the way can add.
     """
     slack = _slack(len(mantissas))
     top, top_exponent = np.frexp(radius)
-    with np.errstate(divide="ignore", over="ignore", under="ignore"):  # infinite where the other one is meant
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):  # infinite if the other one is meant
         factor = np.minimum(np.ldexp(1.0 / top, exponents - top_exponent), bound * (1.0 - slack) / norms(mantissas))
     return np.asarray(mantissas * factor, dtype=np.float64)
 
@@ -108,10 +108,10 @@ def clipped_rows(
     """
     m, d = out.shape
     center, scale = scaling
-    size = min(m, max(_RECORDS_AT_LEAST, _VALUES_AT_ONCE // max(1, d)))
+    size = min(m, max(_MIN_RECORDS_PER_BLOCK, _VALUES_PER_BLOCK // max(1, d)))
     scratch, squares, far = np.empty((d, size)), np.empty((2, size)), []
     aim = bound * (1.0 - _slack(d))
-    farthest = _FAR if 1.0 / _PLAIN < radius < _PLAIN else -1.0
+    farthest = _MAX_EXACT_SQUARE if 1.0 / _MAX_EXACT_RADIUS < radius < _MAX_EXACT_RADIUS else -1.0
     with np.errstate(all="ignore"):
         for start in range(0, m, max(1, size)):
             rows = slice(start, min(start + size, m))
@@ -127,11 +127,11 @@ def clipped_rows(
             z *= np.minimum(1.0 / radius, aim / np.sqrt(total))
             out[rows] = z.T
     places = np.concatenate([*far, np.empty(0, dtype=np.intp)])
-    n_far, places_made = len(places), _AT_ONCE * -(-m // _RECORDS_AT_ONCE)
+    n_far, places_made = len(places), _EXTRA_SLOTS * -(-m // _MANTISSA_BLOCK_RECORDS)
     if m:
         places = np.append(places, np.zeros(-n_far % places_made if n_far else places_made, dtype=np.intp))
-    for start in range(0, len(places), _RECORDS_AT_ONCE):
-        some = places[start : start + _RECORDS_AT_ONCE]
+    for start in range(0, len(places), _MANTISSA_BLOCK_RECORDS):
+        some = places[start : start + _MANTISSA_BLOCK_RECORDS]
         raw = np.empty((d, len(some)))
         for _ in fill(some, raw):
             pass
@@ -140,5 +140,5 @@ def clipped_rows(
 
 
 def _slack(d: int) -> float:
-    """A bound on the relative rounding error of a clipped norm in d dimensions."""
+    """Return a bound on the relative rounding error of a clipped norm in d dimensions."""
     return max(1e-12, (d + 16) * 2.0**-52)

@@ -9,7 +9,7 @@
 A column of a PUBLIC table has one type, and the sensitive table's column has the same (`texts` names the columns of
 text). In a column of numbers 1, "1", 1.0, "1.0", True and "true" agree. In a column of texts each value is the text
 as it was written, so "10", "1E1" and "INF" are three. The meaning of a value depends on that type and on that value
-alone. Text that stands for a missing value (`NO_VALUE`) is a gap in both.
+alone. Text that stands for a missing value (`GAP_TEXTS`) is a gap in both.
 """
 
 import math
@@ -25,20 +25,20 @@ from dpbo_core.privacy.amounts import is_unicode
 Value = float | str
 Column = NDArray[Any]
 
-_NOTHING = float("nan")
-NO_VALUE = frozenset(  # as pandas.read_csv has them
+_MISSING_NUMBER = float("nan")
+GAP_TEXTS = frozenset(  # as pandas.read_csv has them
     {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"}
     | {"NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 
 
 def _real(value: complex) -> float | None:
-    """The real part of a complex number without an imaginary one; None otherwise."""
+    """Return the real part of a complex number without an imaginary one; None otherwise."""
     exact = complex.__complex__(value)
     return exact.real if exact.imag == 0.0 else None
 
 
-BUILT_IN: tuple[tuple[type, Callable[[Any], object]], ...] = (
+PLAIN_CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (str, str.__str__),
     (bytes, bytes.__bytes__),
     (float, float.__float__),  # numpy.float64 too
@@ -49,8 +49,8 @@ BUILT_IN: tuple[tuple[type, Callable[[Any], object]], ...] = (
 NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all but double, which is a float
 
 
-def plain(value: Any) -> object:
-    """The value as an object of exactly a built-in or NumPy type; None where it is no number, truth value or text.
+def plain_value(value: Any) -> object:
+    """The value as an object of exactly a built-in or NumPy type; None if it is no number, truth value or text.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
     record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only
@@ -60,17 +60,17 @@ def plain(value: Any) -> object:
     kind = type(value)
     if kind is str or kind is float or kind is int or kind is bool or value is None:
         return value
-    for built_in, read in BUILT_IN:
+    for built_in, read in PLAIN_CONVERSIONS:
         if issubclass(kind, built_in):
             return read(value)
     return value if any(kind is scalar for scalar in NUMPY_SCALARS) else None
 
 
-def canonical(value: object) -> Value:
-    """The number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and anything
-    else. Never raises.
+def canonical_text(value: object) -> Value:
+    """Return the number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and
+    anything else. Never raises.
     """
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, str):
         return _value_of_text(value)
     if isinstance(value, (bool, int, float, Decimal, np.bool_, np.integer, np.floating)):
@@ -79,20 +79,20 @@ def canonical(value: object) -> Value:
         except OverflowError:  # a whole number of hundreds of digits
             return math.inf if value > 0 else -math.inf
         except ValueError:  # a signalling NaN
-            return _NOTHING
+            return _MISSING_NUMBER
     if isinstance(value, bytes):
         try:
             return _value_of_text(value.decode())
         except UnicodeDecodeError:
-            return _NOTHING
-    return _NOTHING
+            return _MISSING_NUMBER
+    return _MISSING_NUMBER
 
 
 def _value_of_text(text: str) -> Value:
     """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one or no UTF-8."""
     text = _stripped(text)
-    if text in NO_VALUE:
-        return _NOTHING
+    if text in GAP_TEXTS:
+        return _MISSING_NUMBER
     if "_" not in text:  # Python reads 2020_01 as a number; nobody who writes a table means one
         try:
             return float(text)
@@ -110,47 +110,47 @@ def _stripped(text: str) -> str:
     return text if text.isascii() or is_unicode(text) else ""
 
 
-def written(value: object) -> Value:
-    """The text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all else.
-    Never raises.
+def written_text(value: object) -> Value:
+    """Return the text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all
+    else. Never raises.
     """
-    value = plain(value)
+    value = plain_value(value)
     if isinstance(value, bytes):
         try:
             value = value.decode()
         except UnicodeDecodeError:
-            return _NOTHING
+            return _MISSING_NUMBER
     if isinstance(value, str):
         text = _stripped(value)
-        return _NOTHING if text in NO_VALUE else text
+        return _MISSING_NUMBER if text in GAP_TEXTS else text
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    number = canonical(value)
-    return shown(number) if isinstance(number, float) and math.isfinite(number) else _NOTHING
+    number = canonical_text(value)
+    return shown(number) if isinstance(number, float) and math.isfinite(number) else _MISSING_NUMBER
 
 
 def value_column(values: Sequence[object]) -> Column:
-    """Values as one column (m,) of numbers and texts, each by `canonical`."""
-    return _as_column([canonical(value) for value in values])
+    """Return values as one column (m,) of numbers and texts, each by `canonical_text`."""
+    return _as_column([canonical_text(value) for value in values])
 
 
 def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
-    """Texts as one column (m,) of numbers and texts, each by `canonical`, or of texts alone, each by `written`;
-    float64 where none is left a text.
+    """Texts as one column (m,) of numbers and texts, each by `canonical_text`, or of texts alone, each by
+    `written`; float64 where none is left a text.
     """
     if not as_written and "_" not in "".join(texts):
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
             pass
-    read = written if as_written else canonical
+    read = written_text if as_written else canonical_text
     meaning = {text: read(text) for text in set(texts)}
     return _as_column([meaning[text] for text in texts])
 
 
 def written_column(values: Sequence[object]) -> Column:
-    """Values (m,) of a column of texts, each by `written`."""
-    return _as_column([written(value) for value in values])
+    """Return values (m,) of a column of texts, each by `written`."""
+    return _as_column([written_text(value) for value in values])
 
 
 def public_column(values: Sequence[object]) -> Column:
@@ -167,7 +167,7 @@ def is_mixed(column: Column) -> bool:
 
 
 def _as_column(values: list[Value]) -> Column:
-    """Values (m,) as an array: of float64 where none of them is a text, else of objects."""
+    """Return values (m,) as an array: of float64 where none of them is a text, else of objects."""
     if not any(isinstance(value, str) for value in values):
         return np.array(values, dtype=np.float64)
     column = np.empty(len(values), dtype=object)
@@ -183,19 +183,19 @@ def joined(parts: Sequence[Column]) -> Column:
 
 
 def is_text(column: Column) -> bool:
-    """Whether the column holds any text."""
+    """Return whether the column holds any text."""
     return column.dtype == object and any(isinstance(value, str) for value in column)
 
 
 def numbers(column: Column) -> NDArray[np.float64]:
-    """The column (m,) as numbers, NaN for a text."""
+    """Return the column (m,) as numbers, NaN for a text."""
     if column.dtype != object:
         return column.astype(np.float64, copy=False)
-    return np.array([value if isinstance(value, float) else _NOTHING for value in column], dtype=np.float64)
+    return np.array([value if isinstance(value, float) else _MISSING_NUMBER for value in column], dtype=np.float64)
 
 
 def sorted_values(column: Column) -> tuple[Value, ...]:
-    """The distinct values without NaN: numbers in their order, then texts in theirs."""
+    """Return the distinct values without NaN: numbers in their order, then texts in theirs."""
     if column.dtype != object:
         return tuple(float(value) for value in np.unique(column) if not math.isnan(value))
     texts = {value for value in column if isinstance(value, str)}
@@ -215,7 +215,7 @@ def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
 
 
 def shown(value: Value) -> str:
-    """A PUBLIC value as a person would write it: 1, not 1.0."""
+    """Return a PUBLIC value as a person would write it: 1, not 1.0."""
     if isinstance(value, str):
         return value
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

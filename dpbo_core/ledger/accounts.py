@@ -12,9 +12,17 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused, no_budget
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import ASKED, TAKEN_OVER, Account, Entry, cap_in, facts_hash, filter_of
+from dpbo_core.ledger.accounting.account import (
+    ASKED_FACT,
+    TAKEN_OVER,
+    Account,
+    Entry,
+    cap_in,
+    facts_hash,
+    filter_of,
+)
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Draw, Total, draws_in
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Draw, Total, draws_in
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
@@ -25,7 +33,7 @@ from dpbo_core.ledger.dataset_metadata import (
     SHARES,
     SOURCE,
     facts_about,
-    largest_of,
+    largest_epsilon,
     records_of,
 )
 from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
@@ -36,23 +44,29 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.amounts import count_of, from_units, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 
-HALF = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
+HALF_SUM_UNITS = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-CAP = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
-AMOUNTS = tuple(RESERVATIONS.c[name] for name in ("epsilon_units", "delta_units", "rho_units"))
-SPENT = (
+CAP_QUERY = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
+AMOUNT_COLUMNS = tuple(RESERVATIONS.c[name] for name in ("epsilon_units", "delta_units", "rho_units"))
+SPENT_QUERY = (
     sa.select(
         RESERVATIONS.c.unit,
         sa.func.count(),
         sa.func.count(RESERVATIONS.c.epsilon_units),  # those with a pure ε
-        *(sa.func.sum(half) for amount in AMOUNTS for half in (amount // HALF, amount % HALF)),
-        *(bound(amount) for amount in AMOUNTS for bound in (sa.func.min, sa.func.max)),  # none below 0, none a text
+        *(
+            sa.func.sum(half)
+            for amount in AMOUNT_COLUMNS
+            for half in (amount // HALF_SUM_UNITS, amount % HALF_SUM_UNITS)
+        ),
+        *(
+            bound(amount) for amount in AMOUNT_COLUMNS for bound in (sa.func.min, sa.func.max)
+        ),  # none below 0, none a text
     )
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
     .group_by(RESERVATIONS.c.unit)
 )
-UNRELEASED = (
+UNRELEASED_QUERY = (
     sa.select(DRAWS.c.reservation, DRAWS.c.what)
     .join(RESERVATIONS)
     .where(
@@ -67,7 +81,7 @@ class DatasetAccount(Account):
     """The account of a dataset with everything that its owner approved."""
 
     sources: tuple[Approved, ...] = ()  # what it may be scored on
-    published: tuple[str, ...] = ()  # the files whose records are public on the owner's word
+    published: tuple[str, ...] = ()  # the files whose records are public as the owner states
     shares: tuple[str, ...] = ()  # other datasets that the same people pay
     largest: int | None = None  # ε in 10⁻¹² of a study that Prefect starts; None for no limit
     scores: tuple[str, ...] = ()  # import paths of the functions that its studies may be scored by
@@ -79,7 +93,7 @@ class DatasetAccount(Account):
 @row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
     """The dataset's budget cap, None without one; the smallest it ever had, where lost entries were recovered."""
-    row = connection.execute(CAP, {"dataset": dataset}).one_or_none()
+    row = connection.execute(CAP_QUERY, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
     relation, accepts = NeighboringRelation(row.relation), tuple(map(text_of, row.accepts))
@@ -95,11 +109,11 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 @row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
     """The exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number."""
-    total, units, charges = NOTHING, set(), 0
-    for unit, count, pure, *sums in connection.execute(SPENT, {"dataset": dataset}):
+    total, units, charges = ZERO_TOTAL, set(), 0
+    for unit, count, pure, *sums in connection.execute(SPENT_QUERY, {"dataset": dataset}):
         for bound in sums[6:]:
             count_of(bound or 0)
-        epsilon, delta, rho = (int(sums[i] or 0) * HALF + int(sums[i + 1] or 0) for i in (0, 2, 4))
+        epsilon, delta, rho = (int(sums[i] or 0) * HALF_SUM_UNITS + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(epsilon if pure == count else None, delta, rho)
         units.add(PrivacyUnit(unit))
         charges += count
@@ -114,7 +128,7 @@ def check_sealed(writer: Writer, dataset: str) -> None:
     before a study is admitted. What is not looked at here `dpbo budget verify` finds.
     """
     sealed = writer.totals_of(dataset)
-    cap = writer.connection.execute(CAP, {"dataset": dataset}).one_or_none()
+    cap = writer.connection.execute(CAP_QUERY, {"dataset": dataset}).one_or_none()
     spent, units, charges = spent_of(writer.connection, dataset)
     compared = {
         "the cap": (None if cap is None else cap_in(cap._asdict()), sealed.cap),
@@ -130,7 +144,7 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """The noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
+    """Return the noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
     query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
@@ -163,9 +177,9 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
     rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
     recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
-    for number, what in connection.execute(UNRELEASED, {"dataset": dataset}):
+    for number, what in connection.execute(UNRELEASED_QUERY, {"dataset": dataset}):
         recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
-    asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED).items()}
+    asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED_FACT).items()}
     taken = facts_about(connection, dataset, TAKEN_OVER)
     entries = tuple(
         _entry(
@@ -176,7 +190,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
         )
         for row in rows
     )
-    opened = connection.execute(CAP, {"dataset": dataset}).one()
+    opened = connection.execute(CAP_QUERY, {"dataset": dataset}).one()
     filtered = filter_of(opened._asdict())
     for entry in entries:
         filtered = filtered.after(entry.draws, entry.cost)
@@ -194,11 +208,11 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
         *(budget, spent, entries, unit, records, filtered, sources),
         published=tuple(sorted({item.source.name for item in published})),
         shares=shares,
-        largest=largest_of(connection, dataset),
+        largest=largest_epsilon(connection, dataset),
         scores=scores,
         readable=tuple(sorted({item.source.name for item in readable})),
         estimators=estimators,
-        a_day=largest_of(connection, dataset, A_DAY),
+        a_day=largest_epsilon(connection, dataset, A_DAY),
     )
 
 
@@ -220,18 +234,18 @@ def dataset_with_cap(
             write_source(writer, SOURCE, item, {})
     elif budget is None and cap is not None:
         if caller is not Caller.OWNER:
-            raise cannot_open(name)
+            raise cap_refusal(name)
         open_cap(writer, cap)
         budget = cap
     if budget is not None and cap is not None:
         same = (budget.epsilon_units, budget.delta_units) == (cap.epsilon_units, cap.delta_units)
         if budget.public or not same:
-            raise admission.another_cap(budget)
+            raise admission.another_cap_error(budget)
     return budget
 
 
-def cannot_open(name: str) -> PolicyRefused:
-    """The error for a dataset without a budget cap, raised in a run that Prefect started."""
+def cap_refusal(name: str) -> PolicyRefused:
+    """Return the error for a dataset without a budget cap, raised in a run that Prefect started."""
     return PolicyRefused(
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
         cause="whoever may start runs is not whoever answers for the data",

@@ -18,14 +18,14 @@ import sqlalchemy as sa
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger import postgres_timeouts as patience
 
-BUSY_SECONDS = 60  # a writer of a SQLite ledger waits so long while no other one commits
-STATE = Path("mlruns")  # where DPBO keeps its stores, and what must not lie in a team's database
+BUSY_TIMEOUT_S = 60  # a writer of a SQLite ledger waits so long while no other one commits
+STATE_FOLDER = Path("mlruns")  # where DPBO keeps its stores, and what must not lie in a team's database
 STATE_SETTING, LEDGER_SETTING, TEAM_SETTING = "DPBO_STATE_DIR", "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
 
 
 def ledger_url(url: str | None = None) -> str:
-    """The SQLAlchemy URL: `url`, else DPBO_LEDGER_URL, else DPBO_DATABASE_URL, else ./mlruns/ledger.db's."""
+    """Return the SQLAlchemy URL: `url`, else DPBO_LEDGER_URL, else DPBO_DATABASE_URL, else ./mlruns/ledger.db's."""
     if url is not None and not isinstance(url, str):
         raise StudyInvalid(
             "the ledger of a PrivateSearch is not a URL",
@@ -38,7 +38,7 @@ def ledger_url(url: str | None = None) -> str:
     team = team_setting()
     if team is not None:
         return team_address(team).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
-    return f"sqlite:///{STATE.resolve() / 'ledger.db'}"
+    return f"sqlite:///{STATE_FOLDER.resolve() / 'ledger.db'}"
 
 
 def state_folder() -> Path:
@@ -46,16 +46,16 @@ def state_folder() -> Path:
 
     Locks of runs, secrets of watches and curators, and how far a team's ledger had come are there.
     """
-    return Path(os.environ.get(STATE_SETTING) or STATE).resolve()
+    return Path(os.environ.get(STATE_SETTING) or STATE_FOLDER).resolve()
 
 
 def team_setting() -> str | None:
-    """The one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None where it is not set."""
+    """Return the one PostgreSQL URL of a team's stores (DPBO_DATABASE_URL); None if it is not set."""
     return os.environ.get(TEAM_SETTING) or None
 
 
 def team_address(url: str) -> sa.URL:
-    """A team's PostgreSQL URL, parsed; any other database is refused."""
+    """Return a team's PostgreSQL URL, parsed; any other database is refused."""
     try:
         address = sa.engine.make_url(url)
         fit = address.get_backend_name() == "postgresql" and bool(address.database)
@@ -71,29 +71,29 @@ def team_address(url: str) -> sa.URL:
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
-    """An engine on the ledger's database, a SQLite file made if missing, and its rollback guard's file."""
+    """Return an engine on the ledger's database, a SQLite file made if missing, and its rollback guard's file."""
     try:
         address = sa.engine.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
-        raise _bad_url("is not a database URL") from None
+        raise _bad_url_error("is not a database URL") from None
     backend, name = address.get_backend_name(), address.database or ""
     if "\0" in name or name != name.encode(errors="replace").decode():
-        raise _bad_url(f"names {name!r}, which holds a character that no file and no database can have")
+        raise _bad_url_error(f"names {name!r}, which holds a character that no file and no database can have")
     if backend == "sqlite":
         return _open_sqlite(address)
     if backend == "postgresql":
         return _open_postgresql(address)
-    raise _bad_url(f"names the database {backend!r}, which this version cannot keep a ledger in")
+    raise _bad_url_error(f"names the database {backend!r}, which this version cannot keep a ledger in")
 
 
 def _open_sqlite(address: sa.URL) -> tuple[sa.Engine, Path]:
     if not address.database or address.database == ":memory:":
-        raise _bad_url("names a database in memory, which would forget what was spent")
+        raise _bad_url_error("names a database in memory, which would forget what was spent")
     if "uri" in address.query:
-        raise _bad_url("names a file by options behind its path, so that one file had two names")
+        raise _bad_url_error("names a file by options behind its path, so that one file had two names")
     path = Path(address.database).resolve()  # a later change of the current folder must not change the ledger
     beside = path.with_name(path.name + ".generation")
-    if only_readable(path):
+    if is_read_only(path):
         return _sqlite_to_read(path), beside
     _make_private(path.parent, path)
     return _sqlite_engine(path, beside), beside
@@ -104,9 +104,9 @@ def _sqlite_engine(path: Path, beside: Path) -> sa.Engine:
     """An engine on a SQLite ledger's file that lets one writer in at a time; `beside` changes with every commit."""
     engine = sa.create_engine(
         sa.URL.create("sqlite", database=str(path)),  # nothing else: the file is the one whose generation is kept
-        connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
+        connect_args={"timeout": BUSY_TIMEOUT_S, "isolation_level": None},
         poolclass=sa.pool.NullPool,  # a SQLite connection must never be carried into a forked process
-        hide_parameters=True,  # an error would say what was drawn in a transaction that failed
+        hide_parameters=True,  # an error would state what was drawn in a transaction that failed
     )
 
     def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
@@ -133,13 +133,13 @@ def _sqlite_engine(path: Path, beside: Path) -> sa.Engine:
     return engine
 
 
-def only_readable(path: Path) -> bool:
-    """Whether the SQLite ledger exists but this user may not write it, or its folder."""
+def is_read_only(path: Path) -> bool:
+    """Return whether the SQLite ledger exists but this user may not write it, or its folder."""
     return path.is_file() and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent))
 
 
 def _sqlite_to_read(path: Path) -> sa.Engine:
-    """An engine on a SQLite ledger that this user may only read.
+    """Return an engine on a SQLite ledger that this user may only read.
 
     Without a writer's files beside it SQLite would make them. Where there are none nobody writes now, and the file
     is read as it is; what a writer changes during the read is a broken page or chain, and so an error.
@@ -148,7 +148,7 @@ def _sqlite_to_read(path: Path) -> sa.Engine:
     def connect() -> sqlite3.Connection:
         still = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
         return sqlite3.connect(
-            f"{path.as_uri()}?mode=ro{still}", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+            f"{path.as_uri()}?mode=ro{still}", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None
         )
 
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=sa.pool.NullPool)
@@ -169,7 +169,9 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     try:
         engine = _postgresql_engine(address.set(drivername="postgresql+psycopg"))
     except ImportError:
-        raise _bad_url("names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')") from None
+        raise _bad_url_error(
+            "names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')"
+        ) from None
     place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
     _make_private(state_folder())
     name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"
@@ -182,12 +184,12 @@ def _postgresql_engine(address: sa.URL) -> sa.Engine:
         patience.named(address),
         isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
         poolclass=sa.pool.NullPool,  # a long step may outlast a connection, and no fork may share one
-        hide_parameters=True,  # an error would say what was drawn in a transaction that failed
+        hide_parameters=True,  # an error would state what was drawn in a transaction that failed
     )
 
     def begin(connection: sa.Connection) -> None:
         if not connection.get_execution_options().get("reading", False):
-            connection.exec_driver_sql(patience.QUEUE % LEDGER_LOCK)
+            connection.exec_driver_sql(patience.QUEUE_STATEMENT % LEDGER_LOCK)
 
     sa.event.listen(engine, "begin", begin)
     return engine
@@ -207,10 +209,10 @@ def _make_private(folder: Path, file: Path | None = None) -> None:
         reason = error.strerror or "it cannot be made or written"
     else:
         return
-    raise _bad_url(f"points to a place that cannot be used ({reason.lower()})")
+    raise _bad_url_error(f"points to a place that cannot be used ({reason.lower()})")
 
 
-def _bad_url(problem: str) -> StudyInvalid:
+def _bad_url_error(problem: str) -> StudyInvalid:
     return StudyInvalid(
         f"the ledger's URL {problem}",
         cause="DPBO_LEDGER_URL is set to something else than a writable SQLite file or a PostgreSQL database",

@@ -20,31 +20,33 @@ from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.charge import read_warm_start
 from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (
-    UNREADABLE,
+    CELL_ERRORS,
     Link,
     Place,
     broken_links,
-    changed,
+    changed_error,
     links,
     row_decoding,
     unlike_tables,
     unlike_totals,
 )
-from dpbo_core.ledger.schema import METADATA, RECORDED
+from dpbo_core.ledger.schema import HASHED_TABLES, METADATA
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.ledger.takeover import unsound_takeovers
 from dpbo_core.privacy.amounts import count_of, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.privacy.release import Release, Spend
 
-APART = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
+RESTORED_COPY_HINT = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
 MAX_INTEGER = 2**62  # of an amount or a number: the database keeps 64 bits
-ROUNDING = 2.0**-50  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
-LISTS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
+ROUNDING_ERROR = (
+    2.0**-50
+)  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
+LIST_COLUMNS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
 
 
 def export(url: str) -> Iterator[str]:
-    """The history of the ledger at `url`, one entry a line as JSON, whatever the ledger's schema."""
+    """Yield the history of the ledger at `url`, one entry a line as JSON, whatever the ledger's schema."""
     with LedgerStore(url, restored=True).reading() as connection, row_decoding():
         rows = connection.execute(sa.text("SELECT * FROM history ORDER BY sequence")).mappings()
         lines = []
@@ -63,11 +65,11 @@ def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
     for line in lines:
         try:
             entries.append(Link.from_json(json.loads(line)))
-        except UNREADABLE:
+        except CELL_ERRORS:
             break
     else:
         return tuple(entries)
-    raise changed([f"line {len(entries) + 1} of the exported copy is not a line of an export"])
+    raise changed_error([f"line {len(entries) + 1} of the exported copy is not a line of an export"])
 
 
 def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
@@ -75,7 +77,7 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
     store = opened(url)
     with store.reading() as connection, row_decoding():
         history = links(connection)
-        problems = unsound(history, unlike_tables(history, connection))
+        problems = unsound_error(history, unlike_tables(history, connection))
     problems += unsound_copy(copy)
     problems += [
         f"entry {mine.sequence} of the history is not the exported copy's"
@@ -86,38 +88,38 @@ def verify(url: str, copy: tuple[Link, ...] = ()) -> Place:
     if lost:
         problems.append(f"entries {lost[0].sequence} to {lost[-1].sequence} of the exported copy are missing")
     if problems:
-        raise changed(problems, hint=APART if copy and history[0] == copy[0] else "")
+        raise changed_error(problems, hint=RESTORED_COPY_HINT if copy and history[0] == copy[0] else "")
     LedgerStore(url)  # compares it with its two records
     return history[-1].place
 
 
 def opened(url: str) -> LedgerStore:
-    """The existing ledger at `url`, also one older than its rollback guard; another schema is refused."""
+    """Return the existing ledger at `url`, also one older than its rollback guard; another schema is refused."""
     store = LedgerStore(url, restored=True)
     if store.schema != schema.SCHEMA:
-        raise schema.another(store.schema)
+        raise schema.another_schema_error(store.schema)
     return store
 
 
 def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
-    """The problems of an exported copy of a history by itself, in words; none if it is sound."""
-    return [f"{problem} (in the exported copy)" for problem in unsound(copy)]
+    """Return the problems of an exported copy of a history by itself, as text; empty if there are none."""
+    return [f"{problem} (in the exported copy)" for problem in unsound_error(copy)]
 
 
-def unsound(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
-    """The problems of a whole history in words, after `differences` from the tables; none if it is sound."""
-    problems = [*broken_links(history), *differences, *faulty(history)]
+def unsound_error(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
+    """Return the problems of a whole history in words, after `differences` from the tables; none if it is sound."""
+    problems = [*broken_links(history), *differences, *faulty_entries(history)]
     if not problems:
         problems += unsound_takeovers((link.sequence, link.about, json.loads(link.row)) for link in history)
     return [*problems, *(unlike_totals(history) if not problems else ())]
 
 
-def faulty(history: Iterable[Link]) -> Iterator[str]:
-    """The history's entries that dpbo cannot have written, a sentence each."""
+def faulty_entries(history: Iterable[Link]) -> Iterator[str]:
+    """Yield the history's entries that dpbo cannot have written, a sentence each."""
     for link in history:
         try:
             _check(link.about, json.loads(link.row))
-        except UNREADABLE:
+        except CELL_ERRORS:
             yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
 
 
@@ -125,10 +127,10 @@ def _check(about: str, row: Mapping[str, Any]) -> None:
     table = METADATA.tables.get(about)
     if table is None:  # a note, in the history alone
         return
-    if table not in RECORDED or set(row) != set(table.columns.keys()):
+    if table not in HASHED_TABLES or set(row) != set(table.columns.keys()):
         raise ValueError("the history itself, or other columns")
     for name, column in table.columns.items():
-        json_kind = list if name in LISTS else dict
+        json_kind = list if name in LIST_COLUMNS else dict
         kind = json_kind if isinstance(column.type, sa.JSON) else column.type.python_type
         sound = column.nullable if row[name] is None else type(row[name]) is kind
         least = 0 if name.endswith("_units") else 1  # an amount; a row's number
@@ -164,6 +166,6 @@ def _check_composed(row: Mapping[str, Any]) -> None:
         if None in (row[name], summed):
             sound = row[name] is summed
         else:
-            sound = abs(row[name] - summed) <= len(row["spends"]) * ROUNDING * summed
+            sound = abs(row[name] - summed) <= len(row["spends"]) * ROUNDING_ERROR * summed
         if not sound:
             raise ValueError("an amount is not that of its spends")

@@ -45,7 +45,7 @@ class WarmStart:
 
 
 def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
-    """The warm start (earlier releases that a search begins with) in the JSON that the ledger stores."""
+    """Return the warm start (earlier releases that a search begins with) in the JSON that the ledger stores."""
     series, releases = value["series"], value["releases"]
     if not (isinstance(releases, list) and all(isinstance(text, str) for text in (series, *releases))):
         raise TypeError(LEARNED)

@@ -39,19 +39,19 @@ VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "publi
 ALLOWED, CODE, SCORE = "allowed", "code", "score"
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-ABOUT = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
+FACTS_QUERY = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about == sa.bindparam("about")
 )
-WRITTEN = sa.select(DATASET_FACTS.c.item).where(
+WRITTEN_QUERY = sa.select(DATASET_FACTS.c.item).where(
     *(DATASET_FACTS.c[name] == sa.bindparam(name) for name in ("dataset", "about", "item"))
 )
-NAMES = sa.select(DATASETS.c.name).order_by(DATASETS.c.name)
+NAMES_QUERY = sa.select(DATASETS.c.name).order_by(DATASETS.c.name)
 
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """The dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
-    rows = connection.execute(ABOUT, {"dataset": dataset, "about": about})
+    """Return the dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
+    rows = connection.execute(FACTS_QUERY, {"dataset": dataset, "about": about})
     facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):
         raise TypeError
@@ -60,27 +60,27 @@ def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str
 
 @row_decoding()
 def records_of(connection: sa.Connection, dataset: str) -> tuple[int, ...]:
-    """Every limit k of records per person that the dataset's charges assumed, ascending."""
+    """Return every limit k of records per person that the dataset's charges assumed, ascending."""
     return tuple(sorted(int(item) for item in facts_about(connection, dataset, RECORDS)))
 
 
 def write_fact(writer: Writer, dataset: str, about: str, item: str, value: Mapping[str, Any]) -> bool:
     """Record `value` for an `item` of the dataset under a heading, unless it has one; True if it was added."""
     key = {"dataset": dataset, "about": about, "item": item}
-    if writer.connection.scalar(WRITTEN, key) is not None:
+    if writer.connection.scalar(WRITTEN_QUERY, key) is not None:
         return False
     writer.write(DATASET_FACTS, key | {"value": dict(value), "written_at": utc_now()})
     return True
 
 
 def templates_of(connection: sa.Connection, dataset: str) -> dict[str, Mapping[str, str]]:
-    """The scheduled datasets' name patterns that this name fits, each with the values of its fields."""
-    values = {name: values_in(name, dataset) for name in connection.scalars(NAMES) if is_pattern(name)}
+    """Return the scheduled datasets' name patterns that this name fits, each with the values of its fields."""
+    values = {name: values_in(name, dataset) for name in connection.scalars(NAMES_QUERY) if is_pattern(name)}
     return {name: fields for name, fields in values.items() if fields is not None}
 
 
 @row_decoding()
-def largest_of(connection: sa.Connection, dataset: str, about: str = LARGEST_EPSILON) -> int | None:
+def largest_epsilon(connection: sa.Connection, dataset: str, about: str = LARGEST_EPSILON) -> int | None:
     """The largest ε, in 10⁻¹², that the owner allows one run by Prefect, or a day (`A_DAY`); None for no limit.
 
     The smallest that was ever set, for the dataset or for a template that its name is of.

@@ -24,16 +24,23 @@ from typing import Any
 import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError, LedgerDamaged
-from dpbo_core.ledger.accounting.account import STUDIES, Totals, canonical, dataset_of, facts_hash, replayed
-from dpbo_core.ledger.schema import DATASET_FACTS, HISTORY, RECORDED, RESERVATIONS
+from dpbo_core.ledger.accounting.account import STUDY_FACTS, Totals, canonical, dataset_of, facts_hash, replayed
+from dpbo_core.ledger.schema import DATASET_FACTS, HASHED_TABLES, HISTORY, RESERVATIONS
 
-ORIGIN = "0" * 64
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # raised by a cell
-SHOWN = 3  # problems a message names; the rest it counts
+ORIGIN_HASH = "0" * 64
+CELL_ERRORS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)  # raised by a cell
+N_PROBLEMS_SHOWN = 3  # problems a message names; the rest it counts
 RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-AFTER = sa.select(HISTORY).where(HISTORY.c.sequence > sa.bindparam("sequence")).order_by(HISTORY.c.sequence)
+AFTER_QUERY = sa.select(HISTORY).where(HISTORY.c.sequence > sa.bindparam("sequence")).order_by(HISTORY.c.sequence)
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,10 @@ class Place:
     """The last entry of a history: its number and its hash. Nothing yet is 0 and the origin."""
 
     sequence: int = 0
-    hash: str = ORIGIN
+    hash: str = ORIGIN_HASH
 
 
-START = Place()
+START_PLACE = Place()
 
 
 @dataclass(frozen=True)
@@ -64,17 +71,17 @@ class Link:
         return Place(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
-        """Whether the entry's hash is that of its content after an entry of hash `previous`."""
+        """Return whether the entry's hash is that of its content after an entry of hash `previous`."""
         return self.hash == seal(previous, self.sequence, self.about, self.dataset, self.row, self.totals)
 
     @classmethod
     def from_row(cls, row: sa.Row[Any]) -> "Link":
-        """The history entry in a row of the table `history`."""
+        """Return the history entry in a row of the table `history`."""
         return cls(row.sequence, row.about, row.dataset, row.content, row.totals, row.hash)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Link":
-        """The history entry in a line of an export."""
+        """Return the history entry in a line of an export."""
         row, totals = canonical(data["row"]), canonical(data["totals"])
         about, dataset, last = str(data["about"]), str(data["dataset"]), str(data["hash"])
         link = cls(int(data["sequence"]), about, dataset, row, totals, last)
@@ -90,12 +97,12 @@ def seal(previous: str, sequence: int, about: str, dataset: str, row: str, total
 
 
 def links(connection: sa.Connection, after: int = 0) -> list[Link]:
-    """The history's entries after the one numbered `after`, in their order."""
-    return [Link.from_row(row) for row in connection.execute(AFTER, {"sequence": after})]
+    """Return the history's entries after the one numbered `after`, in their order."""
+    return [Link.from_row(row) for row in connection.execute(AFTER_QUERY, {"sequence": after})]
 
 
-def broken_links(history: Iterable[Link], after: Place = START) -> Iterator[str]:
-    """The breaks in the hash chain of entries that follow the entry `after`, in words; none if it is whole."""
+def broken_links(history: Iterable[Link], after: Place = START_PLACE) -> Iterator[str]:
+    """Yield the breaks in the hash chain of entries that follow the entry `after`, as text; none if it is whole."""
     previous, expected = after.hash, after.sequence + 1
     for link in history:
         if link.sequence != expected:
@@ -116,9 +123,9 @@ def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
 
 
 def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterator[str]:
-    """The differences between the tables and the history, in words; none if they are the same."""
+    """Yield the differences between the tables and the history, as text; none if they are the same."""
     entries = list(history)
-    for table in RECORDED:
+    for table in HASHED_TABLES:
         keys = [column.name for column in table.primary_key]
         written = {}
         for entry in entries:
@@ -143,11 +150,11 @@ def unlike_tables(history: Iterable[Link], connection: sa.Connection) -> Iterato
                 yield f"{name} was changed: {', '.join(columns)}"  # without values: an export shows them
 
 
-def changed(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
-    """The error for a ledger, or exported copy, that something else than dpbo changed, with its problems."""
-    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+def changed_error(problems: Sequence[str], name: str = "the ledger", *, hint: str = "") -> LedgerDamaged:
+    """Return the error for a ledger, or exported copy, that something else than dpbo changed, with its problems."""
+    more = f"; and {len(problems) - N_PROBLEMS_SHOWN} more" if len(problems) > N_PROBLEMS_SHOWN else ""
     return LedgerDamaged(
-        f"{name} was tampered with: {'; '.join(problems[:SHOWN])}{more}",
+        f"{name} was tampered with: {'; '.join(problems[:N_PROBLEMS_SHOWN])}{more}",
         cause="somebody wrote to its database past dpbo, or a disk failed",
         remedy="restore the newest sound copy; spend nothing on its datasets until what was spent is known; "
         f"dpbo budget verify names the rows{hint}",
@@ -165,31 +172,31 @@ def row_decoding() -> Iterator[None]:
         yield
     except DpboError:
         raise
-    except UNREADABLE:
+    except CELL_ERRORS:
         pass
     except (sa.exc.DataError, sa.exc.IntegrityError):  # a line of an export that refers to nothing, or comes twice
         pass
     else:
         return
-    raise changed(["a row of the ledger cannot be read: it does not hold what was written there"])
+    raise changed_error(["a row of the ledger cannot be read: it does not hold what was written there"])
 
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-NEWEST = (
+NEWEST_QUERY = (
     sa.select(HISTORY)
     .where(HISTORY.c.dataset == sa.bindparam("dataset"))
     .order_by(HISTORY.c.sequence.desc())
     .limit(1)
 )
-HASH = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
-FACTS = sa.select(DATASET_FACTS).where(
-    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about.not_in(STUDIES)
+HASH_QUERY = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
+FACTS_QUERY = sa.select(DATASET_FACTS).where(
+    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about.not_in(STUDY_FACTS)
 )
-RESERVED = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
+RESERVED_QUERY = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
 
 
 def utc_now() -> str:
-    """The current UTC time as text, to the second."""
+    """Return the current UTC time as text, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -205,7 +212,7 @@ class Writer:
         """Add a row to a table and to the history; returns the number that the database gave a charge, else 0."""
         dataset, written = self._dataset_of_row(table.name, row), dict(row)
         before, facts = self.totals_of(dataset), None
-        if table is DATASET_FACTS and row["about"] not in STUDIES:
+        if table is DATASET_FACTS and row["about"] not in STUDY_FACTS:
             self._sealed_facts(dataset).append(canonical(row))
             facts = facts_hash(self._facts[dataset])
         key = self.connection.execute(table.insert(), written).inserted_primary_key
@@ -223,19 +230,19 @@ class Writer:
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """What the dataset's newest history entry says was spent, after a check that no newer one is hidden.
+        """Return what the dataset's newest history entry says was spent, after a check that no newer one is hidden.
 
         The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
         """
         if dataset not in self._totals:
-            row = self.connection.execute(NEWEST, {"dataset": dataset}).one_or_none()
+            row = self.connection.execute(NEWEST_QUERY, {"dataset": dataset}).one_or_none()
             self._totals[dataset] = Totals() if row is None else self._checked_totals(row)
         return self._totals[dataset]
 
     @row_decoding()
     def facts_of(self, dataset: str) -> list[str]:
         """The dataset's facts (sources, permissions), of which its totals hold a hash, each in canonical JSON."""
-        return [canonical(row._asdict()) for row in self.connection.execute(FACTS, {"dataset": dataset})]
+        return [canonical(row._asdict()) for row in self.connection.execute(FACTS_QUERY, {"dataset": dataset})]
 
     @row_decoding()
     def check_whole(self) -> None:
@@ -246,13 +253,17 @@ class Writer:
                 raise self.differs(problem)
 
     def differs(self, what: str) -> LedgerDamaged:
-        """The error for a ledger that something else than dpbo changed, as `what` says."""
-        return changed([what], self.name)
+        """Return the error for a ledger that something else than dpbo changed, as `what` says."""
+        return changed_error([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:
         """What its dataset had spent by a history row, after a check of the hash chain from there to the end."""
         link = Link.from_row(row)
-        previous = self.connection.scalar(HASH, {"sequence": link.sequence - 1}) if link.sequence > 1 else ORIGIN
+        previous = (
+            self.connection.scalar(HASH_QUERY, {"sequence": link.sequence - 1})
+            if link.sequence > 1
+            else ORIGIN_HASH
+        )
         if previous is None or not link.follows(previous):
             raise self.differs(f"entry {link.sequence} of its history is not what was written there, or is gone")
         if link.place != self.last:
@@ -264,7 +275,7 @@ class Writer:
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
-        """The dataset's facts (sources, permissions); refused if they are not those that its totals hash."""
+        """Return the dataset's facts (sources, permissions); refused if they are not those that its totals hash."""
         if dataset not in self._facts:
             facts = self.facts_of(dataset)
             if facts_hash(facts) != self.totals_of(dataset).facts:
@@ -276,7 +287,7 @@ class Writer:
         reserved = {}
         if about in ("draws", "releases"):
             number = row["reservation"]
-            reserved[number] = str(self.connection.scalar(RESERVED, {"number": number}))
+            reserved[number] = str(self.connection.scalar(RESERVED_QUERY, {"number": number}))
         return dataset_of(about, row, reserved)
 
     def _append_entry(self, about: str, dataset: str, row: Mapping[str, Any], totals: Totals) -> None:

@@ -18,24 +18,33 @@ from typing import Any
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger import policy, takeover
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import ASKED, LEARNED
+from dpbo_core.ledger.accounting.account import ASKED_FACT, LEARNED
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose, draws_in
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
-from dpbo_core.ledger.dataset_metadata import ANSWERS, NAMES, RECORDS, SCORE, facts_about, records_of, write_fact
+from dpbo_core.ledger.dataset_metadata import (
+    ANSWERS,
+    NAMES_QUERY,
+    RECORDS,
+    SCORE,
+    facts_about,
+    records_of,
+    write_fact,
+)
 from dpbo_core.ledger.history import Writer, row_decoding, utc_now
-from dpbo_core.ledger.lookup import CHARGED, warm_start_of
+from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
 from dpbo_core.ledger.operators import References, check_allowed, check_limits
 from dpbo_core.ledger.owners_ledger import OwnersLedger
 from dpbo_core.ledger.recovery import check_recovered
-from dpbo_core.ledger.reservation import Reservation
+from dpbo_core.ledger.reservation import Reservation, recorded_release
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee, PrivacyUnit
+from dpbo_core.privacy.release import Release
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
-MOST_WORDS = 300  # characters of who asked
+MAX_CALLER_LENGTH = 300  # characters of who asked
 
 
 class _RollbackError(Exception):
@@ -66,7 +75,7 @@ class PrivacyLedger(OwnersLedger):
             check_allowed(connection, dataset, references)
 
     def allows_score(self, dataset: str, path: str) -> bool:
-        """Whether the dataset's owner allowed studies to use the function at import path `path` as score."""
+        """Return whether the dataset's owner allowed studies to use the function at import path `path` as score."""
         with self._store.reading() as connection:
             return path in facts_about(connection, dataset, SCORE)
 
@@ -87,7 +96,7 @@ class PrivacyLedger(OwnersLedger):
                 policy.check_division(connection, dataset, share, n_rows)
 
     def budget(self, dataset: str) -> PrivacyBudget | None:
-        """The dataset's budget cap; None without one."""
+        """Return the dataset's budget cap; None if there is none."""
         with self._store.reading() as connection:
             return cap_of(connection, dataset)
 
@@ -121,7 +130,7 @@ class PrivacyLedger(OwnersLedger):
             guarantees = [one.plan.guarantee for one in charges]
             numbers = [self._charged(writer, one, guarantees, noise, caller) for one in charges]
             for key in (one.key for one in charges if asked_by):
-                write_fact(writer, key.dataset, ASKED, key.fingerprint, {"by": asked_by[:MOST_WORDS]})
+                write_fact(writer, key.dataset, ASKED_FACT, key.fingerprint, {"by": asked_by[:MAX_CALLER_LENGTH]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
         return Reservation(
             self._store,
@@ -133,6 +142,43 @@ class PrivacyLedger(OwnersLedger):
             until_released=charge.until_released,
         )
 
+    def book(self, charge: Charge, receipt: Release, *, beyond_cap: bool = False) -> tuple[Release, bool]:
+        """Charge a spend made elsewhere and record its receipt, in one transaction; or read back the one booked.
+
+        Args:
+            charge: its price and its key.
+            receipt: what is recorded as its release.
+            beyond_cap: charge it whatever the cap has left, since it happened already.
+
+        Returns:
+            The recorded receipt, and whether it was booked now.
+
+        Raises:
+            StudyInvalid: the key was booked at another price.
+            NoBudget, BudgetExceeded, BudgetRefused, AssumptionNotAccepted: as `reserve`; nothing was charged.
+        """
+        caller = Caller.OWNER if self.is_ours else Caller.OPERATOR
+        with self._store.writing() as writer:
+            before = writer.connection.execute(CHARGED_QUERY, {"fingerprint": charge.key.fingerprint}).one_or_none()
+            if before is None:
+                number = self._charged(
+                    writer, charge, (charge.plan.guarantee,), OPERATING_SYSTEM, caller, beyond_cap=beyond_cap
+                )
+            elif before.resolved != charge.resolved:
+                raise StudyInvalid(
+                    f"the spend {charge.key.edition!r} was booked with another price, tool or description",
+                    cause="a name stands for one spend of a dataset",
+                    remedy="give the other spend a name of its own",
+                )
+            else:
+                number = int(before.id)
+            return recorded_release(writer, self._store.identity, number, charge.key, receipt), before is None
+
+    def person(self, dataset: str) -> str | None:
+        """The column that tells persons apart in the dataset's guarantees; None if they are about records."""
+        with self._store.writing() as writer:
+            return writer.totals_of(dataset).person
+
     def check_room(self, charge: Charge) -> None:
         """Raise, as `reserve` would, if the owner's query could not be charged now; nothing is written.
 
@@ -143,16 +189,26 @@ class PrivacyLedger(OwnersLedger):
             raise _RollbackError
 
     def _charged(
-        self, writer: Writer, charge: Charge, guarantees: Sequence[PrivacyGuarantee], noise: str, caller: Caller
+        self,
+        writer: Writer,
+        charge: Charge,
+        guarantees: Sequence[PrivacyGuarantee],
+        noise: str,
+        caller: Caller,
+        *,
+        beyond_cap: bool = False,
     ) -> int:
-        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge."""
+        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge.
+
+        `beyond_cap`: whatever is left of the cap, for a spend that happened already.
+        """
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
         if budget is None:
             raise no_budget(key.dataset)
         dataset, spends = key.dataset, [spend.to_json() for spend in plan.spends]
         check_recovered(writer.connection, self.url, dataset)
-        before = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
+        before = writer.connection.execute(CHARGED_QUERY, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
             takeover.check_not_taken(writer.connection, key)
@@ -160,15 +216,16 @@ class PrivacyLedger(OwnersLedger):
                 raise StudyInvalid(
                     "this study edition was reserved with another plan",
                     cause="another version of dpbo, or another noise source, started it",
-                    remedy="give the study a new edition (a new spend), or finish it with the version that started "
+                    remedy="give the study a new edition, which spends budget again, or finish it with the "
+                    "version that started "
                     "it",
                 )
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
         guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
         totals = writer.totals_of(dataset)  # a cap may have been opened just now
-        asked_for, earlier, paid = takeover.Asked(key, guarantee, spends, noise), None, spends
-        if charge.resolved.get(takeover.MARKS) and not budget.public:
+        asked_for, earlier, paid = takeover.TakeoverRequest(key, guarantee, spends, noise), None, spends
+        if charge.resolved.get(takeover.MARKS_OPENING) and not budget.public:
             earlier = takeover.charge_to_take_over(writer, asked_for, totals.filter)
         resolved = dict(charge.resolved)
         if earlier is not None:  # which was charged for, and stays so
@@ -176,7 +233,10 @@ class PrivacyLedger(OwnersLedger):
         cost = compose(() if earlier is not None else plan.spends)
         fixed = records_of(writer.connection, dataset)
         request = admission.Request(cost, draws_in(paid), plan.guarantee, noise, k)
-        admission.admit(budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset))
+        if not beyond_cap:
+            admission.admit(
+                budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset)
+            )
         if caller is not Caller.OWNER:
             asked = [guarantee.epsilon for guarantee in guarantees]
             check_limits(writer.connection, dataset, asked, plan.guarantee.epsilon)
@@ -204,10 +264,10 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, to turn its draws into a release; it raises without one."""
+        """The charge that this query made before, to turn its draws into a release; raises if there is none."""
         with self._store.writing() as writer:
             writer.check_whole()
-            row = writer.connection.execute(CHARGED, {"fingerprint": key.fingerprint}).one_or_none()
+            row = writer.connection.execute(CHARGED_QUERY, {"fingerprint": key.fingerprint}).one_or_none()
             if row is None:
                 raise writer.differs("a study that has draws has no reservation")
         return Reservation(self._store, int(row.id), key, str(row.noise), since=writer.last)
@@ -215,5 +275,9 @@ class PrivacyLedger(OwnersLedger):
     def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
         """The account (cap, charges, releases) of `dataset`, or where None of each; empty if it has no cap."""
         with self._store.reading() as connection, row_decoding():
-            caps = [cap_of(connection, name) for name in connection.scalars(NAMES).all() if dataset in (None, name)]
+            caps = [
+                cap_of(connection, name)
+                for name in connection.scalars(NAMES_QUERY).all()
+                if dataset in (None, name)
+            ]
             return tuple(account_of(connection, cap) for cap in caps if cap is not None)

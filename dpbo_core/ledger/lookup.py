@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from dpbo_core.ledger.accounting.account import LEARNED
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
-from dpbo_core.ledger.dataset_metadata import NAMES, templates_of
+from dpbo_core.ledger.dataset_metadata import NAMES_QUERY, templates_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding
 from dpbo_core.ledger.name_patterns import values_in
 from dpbo_core.ledger.rollback_guard import older
@@ -20,14 +20,14 @@ from dpbo_core.privacy.release import Release
 
 Standing = Literal["held", "accepted", "another"]
 # The digits of a fingerprint that name its release.
-NAMED: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
+NAME_OF_FINGERPRINT: sa.ColumnElement[str] = sa.func.substr(RESERVATIONS.c.fingerprint, 1, 16)
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-CHARGED = sa.select(
+CHARGED_QUERY = sa.select(
     RESERVATIONS.c.id, RESERVATIONS.c.method, RESERVATIONS.c.resolved, RESERVATIONS.c.spends, RESERVATIONS.c.noise
 ).where(RESERVATIONS.c.fingerprint == sa.bindparam("fingerprint"))
 
-WARM_START = sa.select(DATASET_FACTS.c.value).where(
+WARM_START_QUERY = sa.select(DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.about == LEARNED, DATASET_FACTS.c.item == sa.bindparam("fingerprint")
 )
 
@@ -63,26 +63,26 @@ class RecordedStudies:
     def reserved(self, fingerprint: str) -> Mapping[str, Any] | None:
         """The method and other resolved choices that the study was charged with, as JSON; None if it was not."""
         with self._reading() as connection:
-            row = connection.execute(CHARGED, {"fingerprint": fingerprint}).one_or_none()
+            row = connection.execute(CHARGED_QUERY, {"fingerprint": fingerprint}).one_or_none()
             return None if row is None else {**row.resolved, "method": str(row.method)}
 
     def drawn(self, fingerprint: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
-        """Each noise draw recorded for this study, by name: its outcome and the time of recording."""
+        """Return each noise draw recorded for this study, by name: its outcome and the time of recording."""
         query = sa.select(DRAWS.c.what, DRAWS.c.outcome, DRAWS.c.drawn_at).join(RESERVATIONS)
         query = query.where(RESERVATIONS.c.fingerprint == fingerprint)
         with self._reading() as connection:
             return {str(row.what): (dict(row.outcome), str(row.drawn_at)) for row in connection.execute(query)}
 
     def release_of(self, fingerprint: str) -> Release | None:
-        """The recorded release of the study with this fingerprint; None before it has finished."""
-        return self._release_where(RESERVATIONS.c.fingerprint == fingerprint)
+        """Return the recorded release of the study with this fingerprint; None before it has finished."""
+        return self._find_release(RESERVATIONS.c.fingerprint == fingerprint)
 
     def release_named(self, release_id: str) -> Release | None:
-        """The release of that id (first 16 digits of its study's fingerprint); None if there is none."""
-        return self._release_where(NAMED.in_([release_id]))
+        """Return the release of that id (first 16 digits of its study's fingerprint); None if there is none."""
+        return self._find_release(NAME_OF_FINGERPRINT.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """The ids of the earlier releases that a study's search begins with, and their series; or None."""
+        """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
@@ -98,7 +98,7 @@ class RecordedStudies:
             patterns = templates_of(connection, dataset)
             of_pattern = [
                 name
-                for name in connection.scalars(NAMES)
+                for name in connection.scalars(NAMES_QUERY)
                 if any(values_in(pattern, name) is not None for pattern in patterns)
             ]
             own = RESERVATIONS.c.dataset.in_([dataset, *of_pattern])
@@ -108,24 +108,26 @@ class RecordedStudies:
 
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
-        """The recorded releases of these ids, in their order; one that is missing raises."""
-        releases = {item.release_id: item.release for item in self._select(NAMED.in_(ids)) if item.release}
+        """Return the recorded releases of these ids, in their order; one that is missing raises."""
+        releases = {
+            item.release_id: item.release for item in self._select(NAME_OF_FINGERPRINT.in_(ids)) if item.release
+        }
         return tuple(releases[name] for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
-        """The charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
+        """Return the charged studies that `word` names, as NAME, NAME:EDITION or a release's id."""
         whole = RESERVATIONS.c.study + ":" + RESERVATIONS.c.edition
-        return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAMED.in_([word])))
+        return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAME_OF_FINGERPRINT.in_([word])))
 
     def editions(
         self, study: str, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
-        """The charged runs (editions) of a study by name, of one edition and one dataset unless None."""
+        """Return the charged runs (editions) of a study by name, of one edition and one dataset unless None."""
         columns = {"study": study, "edition": edition, "dataset": dataset}
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 
     def study_as_released(self, dataset: str, study: str, edition: str) -> Mapping[str, Any] | None:
-        """The study file's tables with which a study's edition was released last on the dataset; None where not."""
+        """The study file's tables with which a study's edition was released last on the dataset; None if not."""
         query = sa.select(RESERVATIONS.c.resolved).join(RELEASES).order_by(RESERVATIONS.c.id.desc())
         query = query.where(
             RESERVATIONS.c.dataset == dataset, RESERVATIONS.c.study == study, RESERVATIONS.c.edition == edition
@@ -134,17 +136,17 @@ class RecordedStudies:
             return (connection.scalar(query) or {}).get("study")
 
     def study_names(self) -> tuple[str, ...]:
-        """The names of all studies that were charged, sorted."""
+        """Return the names of all studies that were charged, sorted."""
         query = sa.select(RESERVATIONS.c.study).distinct().order_by(RESERVATIONS.c.study)
         with self._reading() as connection:
             return tuple(str(name) for name in connection.scalars(query))
 
-    def _release_where(self, which: sa.ColumnElement[bool]) -> Release | None:
+    def _find_release(self, which: sa.ColumnElement[bool]) -> Release | None:
         return next((item.release for item in self._select(which)), None)
 
     def _select(self, *which: sa.ColumnElement[bool]) -> tuple[Recorded, ...]:
         columns = [RESERVATIONS.c[name] for name in ("study", "edition", "method", "dataset")]
-        query = sa.select(*columns, NAMED, RESERVATIONS.c.reserved_at, RELEASES.c.release)
+        query = sa.select(*columns, NAME_OF_FINGERPRINT, RESERVATIONS.c.reserved_at, RELEASES.c.release)
         query = query.join(RELEASES, isouter=True).where(*which).order_by(RESERVATIONS.c.id)
         with self._reading() as connection:
             return tuple(_recorded_study(*row) for row in connection.execute(query))
@@ -158,8 +160,8 @@ def _recorded_study(*cells: Any) -> Recorded:
 
 @row_decoding()
 def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | None:
-    """The ids of the earlier releases that a study's search begins with, and their series; or None."""
-    value = connection.scalar(WARM_START, {"fingerprint": fingerprint})
+    """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
+    value = connection.scalar(WARM_START_QUERY, {"fingerprint": fingerprint})
     return None if value is None else read_warm_start(value)
 
 

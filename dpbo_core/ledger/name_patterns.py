@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from glob import escape
 
-FIELDS = {
+TIME_FIELDS = {
     "year": "%Y",
     "month": "%Y-%m",
     "week": "%G-W%V",
@@ -17,42 +17,42 @@ FIELDS = {
     "hour": "%Y-%m-%dT%H",
     "time": "%Y-%m-%dT%H:%M:%SZ",
 }
-_YEARS = ("%Y", "%G")  # of four digits; all other parts have two
-_WRITTEN = {
-    name: re.sub("%.", lambda part: r"\d{4}" if part[0] in _YEARS else r"\d\d", form)
-    for name, form in FIELDS.items()
+_YEAR_FORMATS = ("%Y", "%G")  # of four digits; all other parts have two
+_FIELD_PATTERNS = {
+    name: re.sub("%.", lambda part: r"\d{4}" if part[0] in _YEAR_FORMATS else r"\d\d", form)
+    for name, form in TIME_FIELDS.items()
 }
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
 def fields_of(text: str) -> tuple[str, ...]:
-    """The fields in a name pattern such as `day-{date}`, in order; unknown ones too."""
+    """Return the fields in a name pattern such as `day-{date}`, in order; unknown ones too."""
     return tuple(_FIELD.findall(text))
 
 
 def is_pattern(text: str) -> bool:
-    """Whether the name holds a field such as {date} that a schedule fills."""
-    return any(name in FIELDS for name in fields_of(text))
+    """Return whether the name holds a field such as {date} that a schedule fills."""
+    return any(name in TIME_FIELDS for name in fields_of(text))
 
 
 def filled_at(text: str, moment: datetime) -> str:
-    """A name pattern with fields such as {date} filled for a moment, UTC; unknown ones stay."""
-    return _FIELD.sub(lambda field: moment.strftime(FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
+    """Return a name pattern with fields such as {date} filled for a moment, UTC; unknown ones stay."""
+    return _FIELD.sub(lambda field: moment.strftime(TIME_FIELDS.get(field[1], field[0].replace("%", "%%"))), text)
 
 
 def written_anyhow(text: str) -> str:
-    """A glob that matches every name to which the pattern's fields can be filled."""
+    """Return a glob that matches every name to which the pattern's fields can be filled."""
     parts = _FIELD.split(text)
     return "*".join(escape(part) for part in parts[::2])
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """A name pattern with the fields that have a value filled; the others stay."""
+    """Return a name pattern with the fields that have a value filled; the others stay."""
     return _FIELD.sub(lambda field: values.get(field[1], field[0]), text)
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """The value of each field of a name pattern in `text`; None where `text` does not fit the pattern.
+    """Return the value of each field of a name pattern in `text`; None if `text` does not fit the pattern.
 
     A field that stands twice holds the same both times.
     """
@@ -62,12 +62,12 @@ def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
         name = field[1]
         parts.append(re.escape(pattern[end : field.start()]))
         end = field.end()
-        if name not in FIELDS:
+        if name not in TIME_FIELDS:
             parts.append(re.escape(field[0]))
         elif name in names:
             parts.append(f"(?P={name})")
         else:
             names.add(name)
-            parts.append(f"(?P<{name}>{_WRITTEN[name]})")
+            parts.append(f"(?P<{name}>{_FIELD_PATTERNS[name]})")
     matched = re.fullmatch("".join(parts) + re.escape(pattern[end:]), text)
     return None if matched is None else matched.groupdict()

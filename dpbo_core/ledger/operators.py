@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from dpbo_core.errors import PolicyRefused
-from dpbo_core.ledger.accounts import cannot_open, cap_of
+from dpbo_core.ledger.accounts import cap_of, cap_refusal
 from dpbo_core.ledger.dataset_metadata import (
     A_DAY,
     ALLOWED,
@@ -28,17 +28,17 @@ from dpbo_core.ledger.dataset_metadata import (
     SCORE,
     SOURCE,
     facts_about,
-    largest_of,
+    largest_epsilon,
     templates_of,
 )
 from dpbo_core.ledger.history import row_decoding
 from dpbo_core.ledger.name_patterns import filled, is_pattern, values_in
 from dpbo_core.ledger.policy import sources_under, unallowed_score
 from dpbo_core.ledger.schema import RESERVATIONS
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, grants
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, grants
 from dpbo_core.privacy.amounts import from_units, spent_units
 
-SPENT_SINCE = sa.select(RESERVATIONS.c.guarantee).where(
+SPENT_SINCE_QUERY = sa.select(RESERVATIONS.c.guarantee).where(
     RESERVATIONS.c.dataset == sa.bindparam("dataset"), RESERVATIONS.c.reserved_at > sa.bindparam("since")
 )
 
@@ -75,7 +75,7 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
         if not any(code.path in facts_about(connection, name, code.heading) for name in names):
             raise unallowed_score(code.path, dataset, code.key)
     if not any(cap_of(connection, name) for name in names):
-        raise cannot_open(dataset)
+        raise cap_refusal(dataset)
     sources = [  # that the dataset or its name pattern may use, fields filled
         replace(item.source, name=filled(item.source.name, values))
         for heading in (SOURCE, READ_AS_PUBLIC, ALLOWED)
@@ -91,7 +91,7 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
 
 def not_allowed(dataset: str, source: Source) -> PolicyRefused:
     """The error for a file that an operator may not use or that is missing, alike; also for a table or a host."""
-    word = {PUBLIC: " --as training", MODEL: " --as model"}.get(source.role, "")
+    word = {PUBLIC_ROLE: " --as training", MODEL_ROLE: " --as model"}.get(source.role, "")
     return PolicyRefused(
         f"the {source.role} that this study names are not allowed by the owner's policy",
         cause="a run that Prefect started reads, connects to and imports what the dataset's owner allowed, and "
@@ -105,7 +105,7 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
     """Refuse a Prefect run whose `charges` (ε) add up to more than the owner allows a run, or whose `epsilon`, the
     part charged now, is too much for the day.
     """
-    most = largest_of(connection, dataset)
+    most = largest_epsilon(connection, dataset)
     if _beyond(charges, most):
         together = " with what is reserved beside it" if len(charges) > 1 else ""
         raise PolicyRefused(
@@ -114,11 +114,13 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
             cause="its owner set --largest-epsilon",
             remedy="ask for less in [privacy], or let its owner run it",
         )
-    most = largest_of(connection, dataset, A_DAY)
+    most = largest_epsilon(connection, dataset, A_DAY)
     if most is None:
         return
     since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="seconds")
-    charged = [row["epsilon"] for row in connection.scalars(SPENT_SINCE, {"dataset": dataset, "since": since})]
+    charged = [
+        row["epsilon"] for row in connection.scalars(SPENT_SINCE_QUERY, {"dataset": dataset, "since": since})
+    ]
     spent = [float("inf") if amount is None else float(amount) for amount in charged]
     if _beyond((*spent, epsilon), most):
         raise PolicyRefused(
@@ -130,5 +132,5 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
 
 
 def _beyond(amounts: Sequence[float], most: int | None) -> bool:
-    """Whether the ε in `amounts` add up to more than `most`, a count of 10⁻¹²; False where it is None, no limit."""
+    """Whether the ε in `amounts` add up to more than `most`, a count of 10⁻¹²; False if it is None, no limit."""
     return most is not None and not (sum(amounts) < float("inf") and sum(map(spent_units, amounts)) <= most)

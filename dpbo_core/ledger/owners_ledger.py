@@ -15,7 +15,7 @@ from dpbo_core.ledger.dataset_metadata import (
     PUBLISHED,
     SHARES,
     SOURCE,
-    largest_of,
+    largest_epsilon,
     write_fact,
 )
 from dpbo_core.ledger.history import Writer
@@ -33,7 +33,7 @@ from dpbo_core.ledger.policy import (
 from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.amounts import allowed_units, from_units
 
-LONGEST = 512  # characters of a path
+MAX_PATH_LENGTH = 512  # characters of a path
 
 
 class OwnersLedger(RecordedStudies):
@@ -87,7 +87,7 @@ class OwnersLedger(RecordedStudies):
             if existing is None:
                 open_cap(writer, budget)
             elif existing != budget:
-                raise admission.another_cap(existing)
+                raise admission.another_cap_error(existing)
             for source in sources:
                 _allow(writer, budget.dataset, source)
             for about, epsilon in ((LARGEST_EPSILON, largest_epsilon), (A_DAY, a_day)):
@@ -150,7 +150,7 @@ class OwnersLedger(RecordedStudies):
         names = path.split(".")
         if (
             len(names) < 2
-            or len(path) > LONGEST
+            or len(path) > MAX_PATH_LENGTH
             or not all(name.isidentifier() and name[0] != "_" for name in names)
         ):
             raise StudyInvalid(
@@ -194,7 +194,7 @@ def _lower(writer: Writer, dataset: str, about: str, units: int) -> None:
     Raises:
         PolicyRefused: it would be raised.
     """
-    current = largest_of(writer.connection, dataset, about)
+    current = largest_epsilon(writer.connection, dataset, about)
     if current is not None and units > current:
         what, option = {LARGEST_EPSILON: ("one", "--largest-epsilon"), A_DAY: ("a day of them", "--a-day")}[about]
         raise PolicyRefused(

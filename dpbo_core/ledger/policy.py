@@ -35,7 +35,7 @@ from dpbo_core.ledger.name_patterns import filled
 from dpbo_core.ledger.schema import DATASET_FACTS
 from dpbo_core.ledger.sources import (
     KINDS,
-    PUBLIC,
+    PUBLIC_ROLE,
     ROLES,
     Kind,
     Role,
@@ -47,10 +47,10 @@ from dpbo_core.ledger.sources import (
 )
 from dpbo_core.privacy.guarantee import PUBLISHED_RECORDS, PrivacyGuarantee
 
-UNCOMPARED = ("memory", "bundled")  # no name says whose records they are; everybody has them
+UNCOMPARED_KINDS = ("memory", "bundled")  # no name says whose records they are; everybody has them
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-OF_ALL = sa.select(DATASET_FACTS.c.dataset, DATASET_FACTS.c.value).where(
+ALL_FACTS_QUERY = sa.select(DATASET_FACTS.c.dataset, DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.about == sa.bindparam("about")
 )
 
@@ -66,15 +66,15 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """All sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes are
-    looked at anew.
+    """Return all sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes
+    are looked at again.
 
     A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
     be gone and its inode another file's by now.
     """
     inodes = {inode_of(mark) for source in sources for mark in source.all_marks}
     marks: dict[Approved, set[str]] = {}
-    for dataset, value in connection.execute(OF_ALL, {"about": heading}):
+    for dataset, value in connection.execute(ALL_FACTS_QUERY, {"about": heading}):
         names = ("kind", "name", "role", "mark", "path")
         kind, name, role, mark, path = (value[key] for key in names)
         if kind not in KINDS or role not in ROLES or not all(isinstance(value[key], str) for key in names):
@@ -118,7 +118,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
 def _check_never_public(connection: sa.Connection, source: Source, dataset: str) -> None:
     """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it."""
     published = sources_under(connection, PUBLISHED, (source,))
-    if source.kind in UNCOMPARED or is_published(source, published, dataset):
+    if source.kind in UNCOMPARED_KINDS or is_published(source, published, dataset):
         return
     read = sources_under(connection, READ_AS_PUBLIC, (source,))
     reader = next((item.dataset for item in read if same_records(source, item.source)), None)
@@ -141,7 +141,7 @@ def check_sources(
             one; the transaction is to be left, and then nothing was written.
     """
     dataset = budget.dataset
-    charged = [source for source in sources if source.role != PUBLIC]
+    charged = [source for source in sources if source.role != PUBLIC_ROLE]
     approved = sources_under(writer.connection, SOURCE, charged) if charged else ()
     for source in charged:
         check_charged(source, approved, budget, caller)
@@ -151,7 +151,7 @@ def check_sources(
                 check_division(writer.connection, dataset, source.division.share, source.division.n_rows)
     for source in sources:
         new = Approved(dataset, source)
-        if source.role == PUBLIC:
+        if source.role == PUBLIC_ROLE:
             check_public(writer.connection, source)
             write_source(writer, READ_AS_PUBLIC, new, source.files)
             continue
@@ -188,7 +188,7 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -
         raise PolicyRefused(
             f"{source} is scored as dataset {other!r}, and this study calls it {dataset!r}",
             cause="a second name for the same records would be a second budget for the same people",
-            remedy=f"say dataset = {other!r}; or, if its people are to pay both: "
+            remedy=f"set dataset = {other!r}; or, if its people are to pay both: "
             f"{_command(dataset, source)} --as shared",
         )
 
@@ -196,7 +196,7 @@ def check_unshared(source: Source, approved: Sequence[Approved], dataset: str) -
 def sharing(source: Source, approved: Sequence[Approved], dataset: str) -> tuple[str, ...]:
     """The other datasets for which the same records were approved, sorted; none for tables in memory or bundled."""
     others = {item.dataset for item in approved if same_records(source, item.source)} - {dataset}
-    return () if source.kind in UNCOMPARED else tuple(sorted(others))
+    return () if source.kind in UNCOMPARED_KINDS else tuple(sorted(others))
 
 
 def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefused:
@@ -208,7 +208,7 @@ def _other_source(dataset: str, source: Source, earlier: Source) -> PolicyRefuse
 
 
 def is_published(source: Source, published: Sequence[Approved], dataset: str) -> bool:
-    """Whether the dataset's owner stated that all records of the source are public."""
+    """Return whether the dataset's owner stated that all records of the source are public."""
     return any(item.dataset == dataset and covers(item.source, source) for item in published)
 
 
@@ -216,7 +216,7 @@ def check_same_sources(connection: sa.Connection, sources: Sequence[Source], dat
     """Refuse to continue a charged study on other files or tables than it began with."""
     approved = [item.source for item in sources_under(connection, SOURCE, sources) if item.dataset == dataset]
     for source in sources:
-        if source.role == PUBLIC:
+        if source.role == PUBLIC_ROLE:
             check_public(connection, source)
             continue
         own = [item for item in approved if item.role == source.role]
@@ -234,7 +234,7 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
             f"dataset {dataset!r} is divided with validation_size = {other:g}, and this study says {share:g}",
             cause="with another share rows change sides: those of a smaller one's public half were protected, and "
             "those that a larger one protects were public",
-            remedy=f"say validation_size = {other:g}",
+            remedy=f"set validation_size = {other:g}",
         )
     most = max((int(division["rows"]) for division in earlier), default=0)
     if n_rows < most:
@@ -250,7 +250,10 @@ def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
     """The name pattern that this run's name and sensitive sources fit, with its sources, fields filled; or None."""
-    approved, sources = sources_under(connection, SOURCE), [source for source in sources if source.role != PUBLIC]
+    approved, sources = (
+        sources_under(connection, SOURCE),
+        [source for source in sources if source.role != PUBLIC_ROLE],
+    )
     for name, values in templates_of(connection, dataset).items():
         own = tuple(
             Approved(dataset, replace(item.source, name=filled(item.source.name, values)), item.shared)
@@ -263,7 +266,7 @@ def template_of(
 
 
 def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-    """The guarantee, with the assumption `published_records` if the owner published any of the dataset's."""
+    """Return the guarantee, with the assumption `published_records` if the owner published any of the dataset's."""
     name = PUBLISHED_RECORDS.name
     if name in guarantee.assumptions or not facts_about(connection, dataset, PUBLISHED):
         return guarantee
@@ -271,7 +274,7 @@ def as_published(connection: sa.Connection, dataset: str, guarantee: PrivacyGuar
 
 
 def unallowed_score(path: str, dataset: str, key: str = "score") -> PolicyRefused:
-    """The error for a study whose score, estimator or other function the dataset's owner did not allow."""
+    """Return the error for a study whose score, estimator or other function the dataset's owner did not allow."""
     thing = "estimator" if key == "estimator" else "score"
     return PolicyRefused(
         f"the {key} {path!r} is not allowed by the owner's policy: dataset {dataset!r}'s owner did not allow it",

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from psycopg import Connection
 
-CONNECTING, QUEUED, SILENCE, IDLE = 5, 10, 12, 30  # seconds
-NAMED = "dpbo"  # what a connection calls itself that this process opens, MLflow's among them
-OPTIONS = {
+CONNECTING, QUEUED, SILENCE, IDLE_TIMEOUT_S = 5, 10, 12, 30  # seconds
+APPLICATION_NAME = "dpbo"  # what a connection calls itself that this process opens, MLflow's among them
+CONNECTION_OPTIONS = {
     "connect_timeout": CONNECTING,
     "tcp_user_timeout": 1000 * SILENCE,
     "keepalives": 1,
@@ -32,17 +32,17 @@ OPTIONS = {
     "keepalives_count": 2,
 }
 # A writer's first words: durable on commit whatever the server's default, and its turn is not waited for for ever.
-QUEUE = (
+QUEUE_STATEMENT = (
     "SELECT set_config('synchronous_commit', 'on', true), "
     f"set_config('lock_timeout', '{QUEUED}s', true), "
-    f"set_config('idle_in_transaction_session_timeout', '{IDLE}s', true), pg_advisory_xact_lock(%d)"
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE_TIMEOUT_S}s', true), pg_advisory_xact_lock(%d)"
 )
 
 
 def patient_url(address: sa.URL) -> sa.URL:
-    """The URL with libpq's timeouts added, where it sets none itself."""
+    """Return the URL with libpq's timeouts added, where it sets none itself."""
     return address.update_query_dict(
-        {name: str(value) for name, value in OPTIONS.items() if name not in address.query}
+        {name: str(value) for name, value in CONNECTION_OPTIONS.items() if name not in address.query}
     )
 
 
@@ -57,13 +57,13 @@ def make_patient_by_name() -> None:
 
 
 def named(address: sa.URL) -> sa.URL:
-    """The URL with libpq's timeouts and the application name by which `make_patient_by_name` knows it."""
-    return patient_url(address).update_query_dict({"application_name": NAMED})
+    """Return the URL with libpq's timeouts and the application name by which `make_patient_by_name` knows it."""
+    return patient_url(address).update_query_dict({"application_name": APPLICATION_NAME})
 
 
 def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
     """SQLAlchemy's hook: a connection with timeouts where the application name is NAMED, else None."""
-    if dialect.driver == "psycopg" and options.get("application_name") == NAMED:
+    if dialect.driver == "psycopg" and options.get("application_name") == APPLICATION_NAME:
         plain = {"prepare_threshold": None}  # a pooler gives a statement that was prepared to another client
         return _connection_with_timeout().connect(*words, **plain | options)
     return None  # as the dialect would
@@ -82,7 +82,7 @@ def _connection_with_timeout() -> "type[Connection[Any]]":
             return super().wait(self._limited(gen), *args, **options)
 
         def _limited(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-            """`work`, woken now and then though nothing is ready; whatever comes begins the count anew."""
+            """`work`, woken now and then though nothing is ready; whatever comes begins the count again."""
             heard = time.monotonic()
             try:
                 awaited = next(work)

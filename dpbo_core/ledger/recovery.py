@@ -11,11 +11,11 @@ draw was seen by somebody:
 | a cap | the cap; where the dataset has another one by now, the smaller of the two holds from now on |
 | a reservation that took over another | a charge of its own price: the other may have been opened here since |
 | a reservation | a charge; under its own fingerprint if that is free: its study is shown its release again |
-| a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it anew since |
+| a draw of a reservation that is here | the draw; a charge of its own if the study has drawn it again since |
 | any other draw, a release | with its reservation |
 
 Asked twice it adds nothing: the hash of each entry that was recovered is kept among the dataset's facts. The files
-that a dataset of another ledger was scored on are recorded anew by the next study, under the rules that hold here.
+that a dataset of another ledger was scored on are recorded again by the next study, under the rules that hold here.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from dpbo_core.errors import LedgerDamaged, PolicyRefused
 from dpbo_core.ledger.accounting.account import TAKEN_OVER
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.accounts import cap_of
-from dpbo_core.ledger.address import LEDGER_SETTING, STATE
+from dpbo_core.ledger.address import LEDGER_SETTING, STATE_FOLDER
 from dpbo_core.ledger.dataset_metadata import ALLOWED, CAP, CODE, RECOVERED, SCORE, SOURCE, facts_about, write_fact
 from dpbo_core.ledger.history import (
     RESTORATION,
@@ -41,7 +41,7 @@ from dpbo_core.ledger.history import (
     Place,
     Writer,
     broken_links,
-    changed,
+    changed_error,
     links,
     row_decoding,
     unlike_tables,
@@ -49,7 +49,7 @@ from dpbo_core.ledger.history import (
 )
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.takeover import RECOVERY, TAKES_OVER
+from dpbo_core.ledger.takeover import RECOVERY_NOTE, TAKES_OVER
 from dpbo_core.privacy.release import Spend
 
 Row = Mapping[str, Any]
@@ -71,7 +71,7 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
 
     The acceptance itself becomes an entry of the history.
     """
-    from dpbo_core.ledger.audit import opened, unsound, unsound_copy, verify
+    from dpbo_core.ledger.audit import opened, unsound_copy, unsound_error, verify
 
     try:
         verify(url, copy)
@@ -84,9 +84,9 @@ def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
         records["beside"] = max((place for place, _ in store.guard.entries()), key=lambda place: place.sequence)
     with store.writing() as writer, row_decoding():
         history = links(writer.connection)
-        problems = unsound(history, unlike_tables(history, writer.connection)) + unsound_copy(copy)
+        problems = unsound_error(history, unlike_tables(history, writer.connection)) + unsound_copy(copy)
         if problems or copy[:1] not in ((), (history[0],)):
-            raise changed(problems or ["the exported copy is another ledger's"])
+            raise changed_error(problems or ["the exported copy is another ledger's"])
         expected = {name: None if place is None else asdict(place) for name, place in records.items()}
         writer.note(RESTORATION, {"accepted_at": utc_now(), "expected": expected, "found": asdict(writer.last)})
         return _add_missing(writer, history, copy)
@@ -101,7 +101,7 @@ def recover(url: str, copy: tuple[Link, ...]) -> Recovered:
         history = links(writer.connection)
         problems = [*broken_links(history), *unsound_copy(copy)]
         if problems or not copy:
-            raise changed(problems or ["the exported copy is empty"])
+            raise changed_error(problems or ["the exported copy is empty"])
         return _add_missing(writer, history, copy)
 
 
@@ -114,7 +114,7 @@ def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) ->
         if ours or row.get("about") not in (SOURCE, SCORE, CODE, ALLOWED):
             work.add(link, row)
     if work.added != Recovered():
-        writer.note(RECOVERY, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
+        writer.note(RECOVERY_NOTE, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
     return work.added
 
 
@@ -123,7 +123,7 @@ def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
     """
-    place, address = STATE.resolve() / "ledger.db", sa.engine.make_url(url)
+    place, address = STATE_FOLDER.resolve() / "ledger.db", sa.engine.make_url(url)
     if address.get_backend_name() == "sqlite":
         named = os.environ.get(LEDGER_SETTING) == url and address.database
         if not named or Path(str(address.database)).resolve() == place:
@@ -192,12 +192,12 @@ class _Recovery:
             self.added.smaller_caps.append(row["name"])
 
     def _recover_draw(self, link: Link, row: Row) -> None:
-        """Add a lost noise draw to its charge, or with a charge of its own where it was drawn anew since."""
+        """Add a lost noise draw to its charge, or with a charge of its own where it was drawn again since."""
         dataset, number = self.numbers[row["reservation"]]
         if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return
         drawn = sa.select(DRAWS.c.what).where(DRAWS.c.reservation == number, DRAWS.c.what == row["what"])
-        if self.writer.connection.scalar(drawn) is not None:  # drawn anew since: seen twice, paid twice
+        if self.writer.connection.scalar(drawn) is not None:  # drawn again since: seen twice, paid twice
             study = sa.select(RESERVATIONS).where(RESERVATIONS.c.id == number)
             first = dict(self.writer.connection.execute(study).mappings().one())
             total = compose((Spend.from_json(row["spend"]),))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger.charge import QueryKey, WarmStart
-from dpbo_core.ledger.history import HASH, Place, Writer, row_decoding, utc_now
+from dpbo_core.ledger.history import HASH_QUERY, Place, Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import as_published
 from dpbo_core.ledger.schema import DRAWS, RELEASES
 from dpbo_core.ledger.store import LedgerStore
@@ -18,13 +18,26 @@ from dpbo_core.ledger.takeover import mark_opened
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release, Spend
 
-OUTCOME = sa.select(DRAWS.c.outcome).where(
+OUTCOME_QUERY = sa.select(DRAWS.c.outcome).where(
     DRAWS.c.reservation == sa.bindparam("reservation"), DRAWS.c.what == sa.bindparam("what")
 )
-RELEASED = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == sa.bindparam("reservation"))
-DRAWN = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation == sa.bindparam("reservation"))
+RELEASE_QUERY = sa.select(RELEASES.c.release).where(RELEASES.c.reservation == sa.bindparam("reservation"))
+DRAWS_QUERY = sa.select(DRAWS.c.what, DRAWS.c.outcome).where(DRAWS.c.reservation == sa.bindparam("reservation"))
 
 Check = Callable[[Mapping[str, Mapping[str, Any]]], None]  # of every draw that was recorded, by name
+
+
+def recorded_release(writer: Writer, identity: str, number: int, key: QueryKey, release: Release) -> Release:
+    """The release of the charge with this number in the ledger `identity`; `release` is recorded if it has none."""
+    stored = writer.connection.scalar(RELEASE_QUERY, {"reservation": number})
+    if stored is None:
+        now = utc_now()
+        release = replace(release, guarantee=as_published(writer.connection, key.dataset, release.guarantee))
+        place = {"identity": identity, "head": writer.last.hash}
+        final = replace(release, release_id=key.fingerprint[:16], released_at=now, ledger=place)
+        stored = final.to_json()
+        writer.write(RELEASES, {"reservation": number, "release": stored, "released_at": now})
+    return Release.from_json(json.loads(json.dumps(stored)))
 
 
 class Reservation:
@@ -35,7 +48,7 @@ class Reservation:
 
     Attributes:
         noise: standing of the noise source that it was charged with.
-        warm_start: what its search begins with, as it was fixed with the charge; None where it begins afresh.
+        warm_start: what its search begins with, as it was fixed with the charge; None if it begins afresh.
     """
 
     def __init__(
@@ -53,15 +66,15 @@ class Reservation:
         self._since, self._until_released = since, until_released
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The recorded outcome of the noise draw named `what`; None before it was drawn."""
+        """Return the recorded outcome of the noise draw named `what`; None before it was drawn."""
         with self._reading() as connection:
             return self._outcome_of(connection, what)
 
     def record(
         self, spend: Spend, draw: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a priced draw; if none, it is drawn and recorded in one transaction, unless
-        `check` or the query's recorded release refuses that.
+        """Return the recorded outcome of a priced draw; if none, it is drawn and recorded in one transaction,
+        unless `check` or the query's recorded release refuses that.
 
         The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
 
@@ -73,7 +86,7 @@ class Reservation:
         with self._writing() as writer:
             outcome = self._outcome_of(writer.connection, spend.what)
             if outcome is None:
-                if self._until_released and writer.connection.scalar(RELEASED, {"reservation": self._id}):
+                if self._until_released and writer.connection.scalar(RELEASE_QUERY, {"reservation": self._id}):
                     raise DpboError(
                         "this query's release was recorded", remedy="ask again under a new edition, for a new spend"
                     )
@@ -92,20 +105,13 @@ class Reservation:
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
         """Record the finished release, unless one was: that one. `check` sees a new one's draws and may refuse."""
         with self._writing() as writer:
-            stored = writer.connection.scalar(RELEASED, {"reservation": self._id})
-            if stored is None:
-                if check is not None:
-                    check(self._draws_by_name(writer.connection))
-                now, dataset = utc_now(), self._key.dataset
-                release = replace(release, guarantee=as_published(writer.connection, dataset, release.guarantee))
-                recorded = {"identity": self._store.identity, "head": writer.last.hash}
-                final = replace(release, release_id=self._key.fingerprint[:16], released_at=now, ledger=recorded)
-                stored = final.to_json()
-                writer.write(RELEASES, {"reservation": self._id, "release": stored, "released_at": now})
-        return Release.from_json(json.loads(json.dumps(stored)))
+            stored = writer.connection.scalar(RELEASE_QUERY, {"reservation": self._id})
+            if stored is None and check is not None:
+                check(self._draws_by_name(writer.connection))
+            return recorded_release(writer, self._store.identity, self._id, self._key, release)
 
     def assumed(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """The guarantee as a release states it: with `published_records` if the owner published any."""
+        """Return the guarantee as a release states it: with `published_records` if the owner published any."""
         with self._reading() as connection:
             return as_published(connection, self._key.dataset, guarantee)
 
@@ -122,7 +128,7 @@ class Reservation:
             yield writer
 
     def _check_same(self, connection: sa.Connection) -> None:
-        if connection.scalar(HASH, {"sequence": self._since.sequence}) != self._since.hash:
+        if connection.scalar(HASH_QUERY, {"sequence": self._since.sequence}) != self._since.hash:
             raise LedgerDamaged(
                 "this is not the ledger in which the running query was charged",
                 cause="a copy of the ledger was restored, or another was put in its place, while the query ran",
@@ -131,10 +137,12 @@ class Reservation:
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME, {"reservation": self._id, "what": what})
+        outcome: Mapping[str, Any] | None = connection.scalar(
+            OUTCOME_QUERY, {"reservation": self._id, "what": what}
+        )
         return outcome
 
     @row_decoding()
     def _draws_by_name(self, connection: sa.Connection) -> Mapping[str, Mapping[str, Any]]:
-        rows = connection.execute(DRAWN, {"reservation": self._id})
+        rows = connection.execute(DRAWS_QUERY, {"reservation": self._id})
         return {str(row.what): dict(row.outcome) for row in rows}

@@ -25,15 +25,17 @@ from enum import Enum
 from pathlib import Path
 
 from dpbo_core.errors import DpboError, LedgerDamaged
-from dpbo_core.ledger.history import START, Place
+from dpbo_core.ledger.history import START_PLACE, Place
 from dpbo_core.ledger.schema import SCHEMA
 
-SETTING = "XDG_STATE_HOME"
-KEYS = {"entries", "hash", "schema"}
-SIZE = 256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
+STATE_HOME_SETTING = "XDG_STATE_HOME"
+RECORD_KEYS = {"entries", "hash", "schema"}
+RECORD_BYTES = (
+    256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
+)
 
 
-class Over(Enum):
+class OverwritePolicy(Enum):
     """What a record of the ledger's place is written over."""
 
     EARLIER = "an earlier place"
@@ -62,7 +64,7 @@ class RollbackGuard:
     @property
     def path_of_user(self) -> Path | None:
         """The path of the user's own record of this ledger; None without a home directory or a known identity."""
-        named = os.environ.get(SETTING, "")
+        named = os.environ.get(STATE_HOME_SETTING, "")
         try:
             state = Path(named) if os.path.isabs(named) else Path.home() / ".local" / "state"  # noqa: PTH117
         except RuntimeError:  # a user without a home
@@ -70,19 +72,19 @@ class RollbackGuard:
         return None if self._name is None else state / "dpbo" / self._name
 
     def entries(self) -> list[tuple[Place, Path]]:
-        """The entry that each of the ledger's own records names, and the record's path."""
+        """Return the entry that each of the ledger's own records names, and the record's path."""
         return [(record.read(), record.path) for record in self.records]
 
     def of_user(self) -> Place:
         """The newest entry in the user's own record; the start without one, or with a warning if unreadable."""
         path = self.path_of_user
         try:
-            return START if path is None else Record(path).read()
+            return START_PLACE if path is None else Record(path).read()
         except (DpboError, OSError, ValueError):
             _warn_of_unwritable_record()
-        return START
+        return START_PLACE
 
-    def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
+    def keep(self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER) -> None:
         """Write the newest entry's number and hash beside the database, and for the user, where failing warns."""
         for record in self.records:
             record.keep_durably(reached, over)
@@ -108,7 +110,7 @@ class Record:
         self.path = path
 
     def read(self) -> Place:
-        """The history entry (number, hash) that the record names; the start without a file."""
+        """Return the history entry (number, hash) that the record names; the start without a file."""
         self._check_kind()
         place = None
         try:
@@ -119,30 +121,30 @@ class Record:
                     file.seek(0)
                     place = _parsed(file.read())
         except FileNotFoundError:
-            return START
+            return START_PLACE
         except OSError:
             pass
         if place is None:
             raise self._unreadable()
         return place
 
-    def keep(self, reached: Place, over: Over = Over.EARLIER) -> None:
+    def keep(self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER) -> None:
         """Write the history entry `reached` (number, hash) over an earlier one; a crash may lose it."""
         with self._locked() as file:
             self._write_if_later(file, reached, over)
 
-    def keep_durably(self, reached: Place, over: Over = Over.EARLIER) -> None:
+    def keep_durably(self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER) -> None:
         """Write the history entry `reached` (number, hash) over an earlier one, on disk when this returns."""
         with self._locked() as file:
             if self._write_if_later(file, reached, over):
                 os.fsync(file)
 
-    def _write_if_later(self, file: int, reached: Place, over: Over) -> bool:
+    def _write_if_later(self, file: int, reached: Place, over: OverwritePolicy) -> bool:
         """Write `reached` unless a later entry stands there: False. `Over.ANYTHING` overwrites damage too."""
-        place = _parsed(os.pread(file, SIZE, 0))
-        if place is None and over is Over.EARLIER:
+        place = _parsed(os.pread(file, RECORD_BYTES, 0))
+        if place is None and over is OverwritePolicy.EARLIER:
             raise self._unreadable()
-        later = place is None or over is Over.ANYTHING or place.sequence < reached.sequence
+        later = place is None or over is OverwritePolicy.ANYTHING or place.sequence < reached.sequence
         if later:
             _write_content(file, reached)
         return later
@@ -183,19 +185,19 @@ class Record:
 
 def _write_content(file: int, reached: Place) -> None:
     content = {"entries": reached.sequence, "hash": reached.hash, "schema": SCHEMA}
-    os.pwrite(file, json.dumps(content).encode().ljust(SIZE), 0)
-    if os.fstat(file).st_size > SIZE:
-        os.ftruncate(file, SIZE)  # somebody else's bytes, over which a person said to go on
+    os.pwrite(file, json.dumps(content).encode().ljust(RECORD_BYTES), 0)
+    if os.fstat(file).st_size > RECORD_BYTES:
+        os.ftruncate(file, RECORD_BYTES)  # somebody else's bytes, over which a person said to go on
 
 
 def _parsed(text: bytes) -> Place | None:
     """The history entry that a record's bytes name; the start if they are empty yet, None if not a record's."""
     if not text:
-        return START
+        return START_PLACE
     try:
         content = json.loads(text)
         entries, last = content["entries"], content["hash"]
-        sound = type(entries) is int and isinstance(last, str) and content.keys() == KEYS
+        sound = type(entries) is int and isinstance(last, str) and content.keys() == RECORD_KEYS
         if sound and content["schema"] == SCHEMA:
             return Place(entries, last)
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
@@ -204,7 +206,7 @@ def _parsed(text: bytes) -> Place | None:
 
 
 def missing(path: Path) -> LedgerDamaged:
-    """The error for a ledger whose rollback guard's file, in which its newest entry is noted, is gone."""
+    """Return the error for a ledger whose rollback guard's file, in which its newest entry is noted, is gone."""
     return LedgerDamaged(
         f"the ledger's generation, {path.name}, is missing, so nobody can tell whether this is the newest copy",
         cause="the database was copied or restored without the file beside it",
@@ -214,7 +216,7 @@ def missing(path: Path) -> LedgerDamaged:
 
 
 def older(entry: str) -> LedgerDamaged:
-    """The error for a ledger that lacks the history entry noted in its rollback guard: an old copy."""
+    """Return the error for a ledger that lacks the history entry noted in its rollback guard: an old copy."""
     return LedgerDamaged(
         f"the ledger is older than it was: {entry} is not in its history",
         cause="an old copy of the ledger was restored, and what was spent since is missing from it",
@@ -225,7 +227,8 @@ def older(entry: str) -> LedgerDamaged:
 
 def _warn_of_unwritable_record() -> None:
     warnings.warn(
-        f"the newest entry of the ledger cannot be kept in your state folder ({SETTING}), so an older copy of the "
+        f"the newest entry of the ledger cannot be kept in your state folder ({STATE_HOME_SETTING}), so an "
+        "older copy of the "
         "ledger would be noticed by its generation alone",
         stacklevel=2,
     )

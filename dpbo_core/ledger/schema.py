@@ -95,21 +95,24 @@ HISTORY = sa.Table(
     sa.Column("hash", sa.String(64), nullable=False, unique=True),
     sa.Index("ix_history_dataset", "dataset", "sequence"),
 )
-RECORDED = (LEDGER, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)
+HASHED_TABLES = (LEDGER, DATASETS, RESERVATIONS, DRAWS, RELEASES, DATASET_FACTS)
 
 SCHEMA = 1
-REFUSAL = "the ledger is append-only"
-AMOUNTS = {DATASETS: ("epsilon_units", "delta_units"), RESERVATIONS: ("epsilon_units", "delta_units", "rho_units")}
-NUMBER = sa.select(LEDGER.c.schema)
+APPEND_ONLY_MESSAGE = "the ledger is append-only"
+AMOUNT_COLUMNS = {
+    DATASETS: ("epsilon_units", "delta_units"),
+    RESERVATIONS: ("epsilon_units", "delta_units", "rho_units"),
+}
+NUMBER_QUERY = sa.select(LEDGER.c.schema)
 POSTGRESQL_FUNCTION = f"""
 CREATE FUNCTION dpbo_append_only() RETURNS trigger LANGUAGE plpgsql AS
-$$ BEGIN RAISE EXCEPTION '{REFUSAL}' USING ERRCODE = 'restrict_violation'; END $$
+$$ BEGIN RAISE EXCEPTION '{APPEND_ONLY_MESSAGE}' USING ERRCODE = 'restrict_violation'; END $$
 """
 
 
 def number_of(connection: sa.Connection) -> int:
-    """The schema number of a ledger; 0 if it has lost it."""
-    numbers = connection.scalars(NUMBER).all()
+    """Return the schema number of a ledger; 0 if it has lost it."""
+    numbers = connection.scalars(NUMBER_QUERY).all()
     return numbers[0] if len(numbers) == 1 and type(numbers[0]) is int else 0
 
 
@@ -125,7 +128,7 @@ def make(connection: sa.Connection) -> dict[str, object]:
 
 
 def _postgresql() -> list[str]:
-    """The SQL of PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and of its checks of amounts."""
+    """Return the SQL of PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and of its checks of amounts."""
     refused = [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"
@@ -136,18 +139,18 @@ def _postgresql() -> list[str]:
         f"ALTER TABLE {table.name} ADD CONSTRAINT {table.name}_amounts CHECK ("
         + " AND ".join(f"{column} >= 0" for column in columns)
         + ")"
-        for table, columns in AMOUNTS.items()
+        for table, columns in AMOUNT_COLUMNS.items()
     ]
     return [POSTGRESQL_FUNCTION, *refused, *checked]
 
 
 def _sqlite() -> list[str]:
-    """The SQL of SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
+    """Return the SQL of SQLite's triggers against UPDATE, DELETE, replaced rows and invalid amounts.
 
     INSERT OR REPLACE removes the old row past the trigger on DELETE, so a row is refused whose key is there; its
     number in the file is a key too. SQLite keeps a text in a column of numbers, so the type is looked at.
     """
-    refusal = f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
+    refusal = f"BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY_MESSAGE}'); END"
     statements = []
     for table in METADATA.tables.values():
         name = table.name
@@ -162,7 +165,7 @@ def _sqlite() -> list[str]:
             for key in (*primary, *unique, ("rowid",))
         )
         statements.append(f"CREATE TRIGGER {name}_no_replace BEFORE INSERT ON {name} WHEN {taken} {refusal}")
-    for table, columns in AMOUNTS.items():
+    for table, columns in AMOUNT_COLUMNS.items():
         unsound = " OR ".join(f"NEW.{c} < 0 OR typeof(NEW.{c}) NOT IN ('integer', 'null')" for c in columns)
         statements.append(
             f"CREATE TRIGGER {table.name}_amounts BEFORE INSERT ON {table.name} WHEN {unsound} "
@@ -171,8 +174,8 @@ def _sqlite() -> list[str]:
     return statements
 
 
-def another(number: int) -> DpboError:
-    """The error for a ledger whose tables have another schema number."""
+def another_schema_error(number: int) -> DpboError:
+    """Return the error for a ledger whose tables have another schema number."""
     return DpboError(
         f"the ledger has schema {number}, and this version of dpbo reads and writes schema {SCHEMA} alone",
         cause="another version of dpbo wrote it",

@@ -28,9 +28,9 @@ Kind = Literal["file", "table", "bundled", "memory"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Role = Literal["records", "training records", "rows", "answers", "public records", "saved models"]
 ROLES: tuple[str, ...] = get_args(Role)
-DATABASE = "postgresql://"
-PUBLIC: Role = "public records"  # read as public: charged for by nobody
-MODEL: Role = "saved models"  # a folder of one; public too
+DATABASE_PREFIX = "postgresql://"
+PUBLIC_ROLE: Role = "public records"  # read as public: charged for by nobody
+MODEL_ROLE: Role = "saved models"  # a folder of one; public too
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Source:
         return {"memory": "tables in memory", "bundled": f"the bundled set {self.name}"}.get(self.kind, self.name)
 
 
-MEMORY = Source("memory")
+MEMORY_SOURCE = Source("memory")
 
 
 def file_source(path: str | Path, role: Role = "records") -> Source:
-    """The source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened.
+    """Return the source (what the ledger knows a file or Parquet folder by) at a path; nothing is opened.
 
     Marks are of the path as it is given, which is what is read: a link of /proc leads to a file without a name.
     """
@@ -90,7 +90,7 @@ def file_source(path: str | Path, role: Role = "records") -> Source:
 
 
 def marks_of(path: str | Path) -> frozenset[str]:
-    """The marks (device, inode, change) of the file at `path` now; empty where there is none."""
+    """Return the marks (device, inode, change) of the file at `path` now; empty if there is none."""
     try:
         status = Path(path).stat()
     except (OSError, ValueError):  # not there yet, or no name a file could have
@@ -99,7 +99,7 @@ def marks_of(path: str | Path) -> frozenset[str]:
 
 
 def inode_of(mark: str) -> str:
-    """The "device:inode:" part of a file's mark (device, inode, change)."""
+    """Return the "device:inode:" part of a file's mark (device, inode, change)."""
     return mark.rpartition(":")[0] + ":"
 
 
@@ -127,11 +127,11 @@ def covers(published: Source, source: Source) -> bool:
 
 
 def grants(allowed: Source, source: Source) -> bool:
-    """Whether permission for `allowed` covers `source`: itself, a part of it, a file that its pattern names.
+    """Return whether permission for `allowed` covers `source`: itself, a part of it, a file that its pattern names.
 
     Names are compared as they are written: another spelling of an address may be another host.
     """
-    openness = [one.role if one.role in (PUBLIC, MODEL) else "charged for" for one in (allowed, source)]
+    openness = [one.role if one.role in (PUBLIC_ROLE, MODEL_ROLE) else "charged for" for one in (allowed, source)]
     if allowed.kind != source.kind or openness[0] != openness[1]:
         return False
     if allowed.name == source.name or covers(allowed, source):
@@ -143,14 +143,14 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """The source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and one
-    name for every spelling of a database server on this machine.
+    """Return the source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and
+    one name for every spelling of a database server on this machine.
     """
-    if source.name.startswith(DATABASE):
-        place, table = source.name.removeprefix(DATABASE).partition("#")[::2]
+    if source.name.startswith(DATABASE_PREFIX):
+        place, table = source.name.removeprefix(DATABASE_PREFIX).partition("#")[::2]
         server, _, database = place.rpartition("/")
         host, port = re.fullmatch(r"(.*?)(:\d+)?", server, re.DOTALL).groups("")  # type: ignore[union-attr]
-        return f"{DATABASE}{'localhost' if _is_this_machine(host) else host}{port}/{database}#{table}"
+        return f"{DATABASE_PREFIX}{'localhost' if _is_this_machine(host) else host}{port}/{database}#{table}"
     store, scheme, rest = source.name.partition("s3://")
     if store or not scheme:
         return source.name
@@ -162,13 +162,15 @@ def _spelling(source: Source) -> str:
 
 def _behind_other_sockets(one: Source, other: Source) -> bool:
     """Whether both are reached by sockets, each in a folder of its own, of servers that say that they are two."""
-    sockets = {source.name.partition("#")[0] for source in (one, other) if source.name.startswith(f"{DATABASE}/")}
+    sockets = {
+        source.name.partition("#")[0] for source in (one, other) if source.name.startswith(f"{DATABASE_PREFIX}/")
+    }
     systems = [{mark.split(":")[1] for mark in source.marks} for source in (one, other)]
     return len(sockets) == 2 and all(systems) and not systems[0] & systems[1]
 
 
 def _is_this_machine(host: str) -> bool:
-    """Whether a server's host is this machine: a socket's folder, or an address that never leaves it.
+    """Return whether a server's host is this machine: a socket's folder, or an address that never leaves it.
 
     No name is looked up, so that two sources compare alike wherever and whenever they are compared.
     """
@@ -191,7 +193,7 @@ def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
 
 
 def _written_by(one: str, other: str) -> bool:
-    """Whether one of the names is a pattern whose fields can be filled to give the other."""
+    """Return whether one of the names is a pattern whose fields can be filled to give the other."""
     now = datetime.now(UTC)
     return any(
         is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None

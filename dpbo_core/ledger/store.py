@@ -17,14 +17,23 @@ import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError, LedgerDamaged
 from dpbo_core.ledger import schema
-from dpbo_core.ledger.address import only_readable, open_engine
-from dpbo_core.ledger.history import HASH, START, Place, Writer, broken_links, changed, links, row_decoding
-from dpbo_core.ledger.rollback_guard import Over, RollbackGuard, missing, older
+from dpbo_core.ledger.address import is_read_only, open_engine
+from dpbo_core.ledger.history import (
+    HASH_QUERY,
+    START_PLACE,
+    Place,
+    Writer,
+    broken_links,
+    changed_error,
+    links,
+    row_decoding,
+)
+from dpbo_core.ledger.rollback_guard import OverwritePolicy, RollbackGuard, missing, older
 from dpbo_core.ledger.schema import HISTORY, LEDGER
 
-LAST = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
-IDENTITY = sa.select(LEDGER.c.identity).limit(1)
-FRESH = 1  # entries of a ledger that was just made: its identity, and nothing spent
+LAST_ENTRY_QUERY = sa.select(HISTORY.c.sequence, HISTORY.c.hash).order_by(HISTORY.c.sequence.desc()).limit(1)
+IDENTITY_QUERY = sa.select(LEDGER.c.identity).limit(1)
+N_FRESH_ENTRIES = 1  # entries of a ledger that was just made: its identity, and nothing spent
 
 
 class LedgerStore:
@@ -45,7 +54,7 @@ class LedgerStore:
     def __init__(self, url: str, *, restored: bool = False) -> None:
         self._engine, beside = open_engine(url)
         self.server = self._engine.dialect.name == "postgresql"  # whose record is each machine's own
-        self._read_only = not self.server and only_readable(Path(str(self._engine.url.database)))
+        self._read_only = not self.server and is_read_only(Path(str(self._engine.url.database)))
         self._name = f"the ledger, {'database' if self.server else 'file'} {self._engine.url.database!r},"
         self._restored = restored
         self.identity, self.guard = "", RollbackGuard(beside)  # until the identity is read
@@ -55,7 +64,7 @@ class LedgerStore:
         if self.schema != schema.SCHEMA:
             if restored:
                 return
-            raise schema.another(self.schema)
+            raise schema.another_schema_error(self.schema)
         self.guard = RollbackGuard(beside, self.identity, "" if self.server else str(self._engine.url.database))
         with self.reading() as connection:  # a snapshot of its own, which is taken after both records were read
             last, verified = self._last(connection)
@@ -86,31 +95,31 @@ class LedgerStore:
         with self._transaction(reading=False) as connection:
             number = schema.number_of(connection)
             if number != schema.SCHEMA:
-                raise schema.another(number)
+                raise schema.another_schema_error(number)
             last, verified = self._last(connection)
             problem = None if self._restored else self._unchained(connection, verified, last)
             if problem is not None:
-                raise changed([problem], self._name)
+                raise changed_error([problem], self._name)
             writer = Writer(connection, last, self._name)
             yield writer
         if writer.last != last:
-            self.guard.keep(writer.last, Over.ANYTHING if self._restored else Over.EARLIER)
+            self.guard.keep(writer.last, OverwritePolicy.ANYTHING if self._restored else OverwritePolicy.EARLIER)
 
     def _read_identity(self) -> bool:
-        """Read the schema's number and, of our own schema, the identity; False where there are no tables yet."""
+        """Read the schema's number and, of our own schema, the identity; False if there are no tables yet."""
         with self.reading() as connection:
             made = sa.inspect(connection).has_table(LEDGER.name)
             if made:
                 self.schema = schema.number_of(connection)
             if made and self.schema == schema.SCHEMA:
-                self.identity = str(connection.scalar(IDENTITY) or "")
+                self.identity = str(connection.scalar(IDENTITY_QUERY) or "")
         return made
 
     def _make(self) -> None:
         with self._transaction(reading=False) as connection:
             if sa.inspect(connection).has_table(LEDGER.name):
                 return
-            writer = Writer(connection, START, self._name)
+            writer = Writer(connection, START_PLACE, self._name)
             writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
             self.guard.records[0].keep_durably(writer.last)  # at once: without it nobody goes on
@@ -118,7 +127,7 @@ class LedgerStore:
     @staticmethod
     @row_decoding()
     def _unchained(connection: sa.Connection, verified: Place, last: Place) -> str | None:
-        """The first break of the hash chain after the entry `verified`, in words; None if it is whole."""
+        """Return the first break of the hash chain after the entry `verified`, as text; None if it is whole."""
         if last == verified:
             return None
         return next(broken_links(links(connection, verified.sequence), verified), None)
@@ -145,7 +154,7 @@ class LedgerStore:
             raise failed
 
     def _damaged(self) -> LedgerDamaged:
-        """The error for a ledger's file that SQLite cannot read."""
+        """Return the error for a ledger's file that SQLite cannot read."""
         return LedgerDamaged(
             f"{self._name} is damaged: SQLite cannot read it",
             cause="the disk or a copy failed, or something else than dpbo wrote to the file",
@@ -154,7 +163,7 @@ class LedgerStore:
         )
 
     def _message(self, error: sa.exc.SQLAlchemyError) -> DpboError | None:
-        """The error to raise for a driver's error; None where it is a refused row or a faulty statement.
+        """Return the error to raise for a driver's error; None if it is a refused row or a faulty statement.
 
         The driver's own words stay here: it may name an address, or repeat a cell.
         """
@@ -177,22 +186,23 @@ class LedgerStore:
         )
 
     def _last(self, connection: sa.Connection) -> tuple[Place, Place]:
-        """The newest history entry and the last verified one; refuses if a rollback guard names a later one.
+        """Return the newest history entry and the last verified one; refuses if a rollback guard names a later one.
 
         Both are read before the first statement of a reader, or after the writers' lock was taken, and written
         after a commit: they are never ahead of what a sound ledger holds.
         """
         own = self.guard.records[0]
         entries = [] if self._restored or self._read_only else self.guard.entries()
-        of_user = START if self._restored else self.guard.of_user()
-        rows = connection.execute(LAST).all()
+        of_user = START_PLACE if self._restored else self.guard.of_user()
+        rows = connection.execute(LAST_ENTRY_QUERY).all()
         with row_decoding():  # SQLite keeps a text in a column of numbers
-            last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START
+            last = Place(index(rows[0].sequence), str(rows[0].hash)) if rows else START_PLACE
         for place, path in entries:
             self._check_reached(connection, last, place, path)
-        beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START)
+        beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START_PLACE)
         unknown = (
-            not (beside.sequence or self._restored or self._read_only or self.server) and last.sequence > FRESH
+            not (beside.sequence or self._restored or self._read_only or self.server)
+            and last.sequence > N_FRESH_ENTRIES
         )
         if unknown and not own.read().sequence:  # read again: another process may just have begun it
             raise missing(own.path)
@@ -202,5 +212,8 @@ class LedgerStore:
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
         """Refuse a history without the entry `reached` that the rollback guard at `path` names."""
-        if reached not in (last, START) and connection.scalar(HASH, {"sequence": reached.sequence}) != reached.hash:
+        if (
+            reached not in (last, START_PLACE)
+            and connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash
+        ):
             raise older(f"entry {reached.sequence} (kept in {path.name})")

@@ -1,8 +1,9 @@
 """A corrected study takes over the budget of an unfinished one, under which no sensitive byte was opened.
 
-    mark        a study that marks its opening says so in its charge (`MARKS`); no other charge is ever taken over
-    opened      written durably before the first sensitive byte is opened; refused once the charge was taken over
-    taken over  written in the transaction that charges the corrected study; refused once the charge was opened
+    mark        a study that marks its opening says so in its charge (`MARKS_OPENING`); no other charge is ever
+    taken over opened      written durably before the first sensitive byte is opened; refused once the charge was
+    taken over taken over  written in the transaction that charges the corrected study; refused once the charge was
+    opened
 
 Both are made under the writers' lock, so one excludes the other, whichever process asks. The corrected study has
 the same name and edition on the same dataset, and its guarantee the same unit, relation, persons and assumptions.
@@ -28,23 +29,25 @@ from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RES
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Spend
 
-MARKS = "marks_opening"  # in what a study was resolved to: its sensitive bytes are opened after a mark alone
+MARKS_OPENING = (
+    "marks_opening"  # in what a study was resolved to: its sensitive bytes are opened after a mark alone
+)
 TAKES_OVER = "takes_over"  # likewise: the fingerprint of the charge that pays for it
-RECOVERY = "recoveries"  # a note in the history alone
+RECOVERY_NOTE = "recoveries"  # a note in the history alone
 
 Rows = Sequence[Mapping[str, Any]]
 
-OF_STUDY = sa.select(RESERVATIONS).where(
+STUDY_QUERY = sa.select(RESERVATIONS).where(
     *(RESERVATIONS.c[name] == sa.bindparam(name) for name in ("dataset", "study", "edition"))
 )
-FACT = sa.select(DATASET_FACTS.c.value).where(
+FACT_QUERY = sa.select(DATASET_FACTS.c.value).where(
     *(DATASET_FACTS.c[name] == sa.bindparam(name) for name in ("dataset", "about", "item"))
 )
-DOUBT = sa.select(HISTORY.c.sequence).where(HISTORY.c.about.in_((RESTORATION, RECOVERY))).limit(1)
+DOUBT_QUERY = sa.select(HISTORY.c.sequence).where(HISTORY.c.about.in_((RESTORATION, RECOVERY_NOTE))).limit(1)
 
 
 @dataclass(frozen=True)
-class Asked:
+class TakeoverRequest:
     """What a charge that may take over another asks for."""
 
     key: QueryKey  # of the query
@@ -61,25 +64,28 @@ def mark_opened(writer: Writer, key: QueryKey) -> None:
 
 def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
     """Refuse a study whose charge a corrected study took over."""
-    if connection.scalar(FACT, {"dataset": key.dataset, "about": TAKEN_OVER, "item": key.fingerprint}) is not None:
+    if (
+        connection.scalar(FACT_QUERY, {"dataset": key.dataset, "about": TAKEN_OVER, "item": key.fingerprint})
+        is not None
+    ):
         raise StudyInvalid(
             f"the charge of {key.study!r} (edition {key.edition}) was taken over by a corrected study",
             cause="this study was charged and opened nothing, and the study file was changed and run since",
-            remedy="run the corrected study, or give this one a new edition, which is a new spend",
+            remedy="run the corrected study, or give this one a new edition, which spends budget again",
         )
 
 
 @row_decoding()
-def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str | None:
-    """The fingerprint of the newest charge that the query may take over; None where there is none."""
+def charge_to_take_over(writer: Writer, asked: TakeoverRequest, filtered: Filter) -> str | None:
+    """Return the fingerprint of the newest charge that the query may take over; None if there is none."""
     connection, key = writer.connection, asked.key
-    rows = connection.execute(OF_STUDY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
+    rows = connection.execute(STUDY_QUERY, {"dataset": key.dataset, "study": key.study, "edition": key.edition})
     fitting = [
         row
         for row in map(sa.Row._asdict, rows)
-        if row["resolved"].get(MARKS) is True and _pays_for(row, asked, filtered)
+        if row["resolved"].get(MARKS_OPENING) is True and _pays_for(row, asked, filtered)
     ]
-    if not fitting or connection.scalar(DOUBT) is not None:
+    if not fitting or connection.scalar(DOUBT_QUERY) is not None:
         return None
     marks = {*facts_about(connection, key.dataset, OPENED), *facts_about(connection, key.dataset, TAKEN_OVER)}
     free = [row for row in fitting if row["fingerprint"] not in marks and not _is_used(connection, row["id"])]
@@ -89,7 +95,7 @@ def charge_to_take_over(writer: Writer, asked: Asked, filtered: Filter) -> str |
     return str(max(free, key=lambda row: int(row["id"]))["fingerprint"])
 
 
-def take_over(writer: Writer, fingerprint: str, asked: Asked) -> None:
+def take_over(writer: Writer, fingerprint: str, asked: TakeoverRequest) -> None:
     """Close the charge of this fingerprint for good, in the transaction that charges the query that it pays for."""
     value = {"by": asked.key.fingerprint, "spends": list(asked.spends)}
     write_fact(writer, asked.key.dataset, TAKEN_OVER, fingerprint, value)
@@ -97,7 +103,7 @@ def take_over(writer: Writer, fingerprint: str, asked: Asked) -> None:
 
 @row_decoding()
 def planned_spends(connection: sa.Connection, dataset: str, row: Any) -> Rows:
-    """The spends of a charge's plan, as JSON: its own, or what it asked for when it took over another's."""
+    """Return the spends of a charge's plan, as JSON: its own, or what it asked for when it took over another's."""
     taken = row.resolved.get(TAKES_OVER)
     if taken is None or row.spends:
         return list(row.spends)
@@ -105,15 +111,15 @@ def planned_spends(connection: sa.Connection, dataset: str, row: Any) -> Rows:
 
 
 def _is_used(connection: sa.Connection, number: int) -> bool:
-    """Whether a charge has a draw or a release."""
+    """Return whether a charge has a draw or a release."""
     return any(
         connection.scalar(sa.select(table.c.reservation).where(table.c.reservation == number).limit(1)) is not None
         for table in (DRAWS, RELEASES)
     )
 
 
-def _pays_for(row: Mapping[str, Any], asked: Asked, filtered: Filter) -> bool:
-    """Whether a charge is of the same kind as what is asked for, and no rule of admission finds it smaller."""
+def _pays_for(row: Mapping[str, Any], asked: TakeoverRequest, filtered: Filter) -> bool:
+    """Whether a charge is of the same kind as what is requested, and no rule of admission finds it smaller."""
     kind = [
         (one.unit, one.relation, one.person, one.assumptions)
         for one in (PrivacyGuarantee.from_json(row["guarantee"]), asked.guarantee)
@@ -131,12 +137,12 @@ def _pays_for(row: Mapping[str, Any], asked: Asked, filtered: Filter) -> bool:
 
 
 def _total(spends: Iterable[Mapping[str, Any]]) -> Total:
-    """The sums of the spends of a plan in JSON."""
+    """Return the sums of the spends of a plan in JSON."""
     return compose(map(Spend.from_json, spends))
 
 
 def covers(paid: Total, cost: Total) -> bool:
-    """Whether a total is at least another in each of ε, δ and ρ; without a pure ε it covers any."""
+    """Return whether a total is at least another in each of ε, δ and ρ; without a pure ε it covers any."""
     pure = paid.epsilon_units is None or (
         cost.epsilon_units is not None and cost.epsilon_units <= paid.epsilon_units
     )
@@ -144,7 +150,7 @@ def covers(paid: Total, cost: Total) -> bool:
 
 
 def unsound_takeovers(entries: Iterable[tuple[int, str, Mapping[str, Any]]]) -> Iterator[str]:
-    """The takings over of a history (number, table, row of each entry) that dpbo cannot have made, in words."""
+    """The takings over of a history (number, table, row of each entry) that dpbo cannot have made, as text."""
     charges: dict[str, Mapping[str, Any]] = {}
     numbers: dict[int, str] = {}
     used: set[str] = set()
@@ -171,7 +177,7 @@ def unsound_takeovers(entries: Iterable[tuple[int, str, Mapping[str, Any]]]) -> 
                 or item in used
                 or item in taken
                 or charge["dataset"] != row["dataset"]
-                or charge["resolved"].get(MARKS) is not True
+                or charge["resolved"].get(MARKS_OPENING) is not True
                 or not covers(_total(charge["spends"]), _total(value["spends"]))
             )
             taken[item] = value

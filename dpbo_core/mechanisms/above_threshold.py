@@ -87,7 +87,7 @@ class AboveThreshold:
         return DiscreteLaplace(2 * self.sensitivity, second, self.unit)
 
     def spend(self, what: str) -> Spend:
-        """The price of all comparisons with one threshold together, named `what`: pure ε, and ρ = ε²/2."""
+        """Return the price of all comparisons with one threshold together, named `what`: pure ε, and ρ = ε²/2."""
         return Spend(
             what=what,
             mechanism="above threshold",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_integer, check_price
+from dpbo_core.mechanisms.checks import MAX_NOISE, check_integer, check_price
 from dpbo_core.mechanisms.noise import Imitation, NoiseSource
 from dpbo_core.privacy.sensitive import Sensitive
 
@@ -35,7 +35,7 @@ def draw_each(
 
 
 def rounded(imitated: Sampler) -> Imitation:
-    """A sampler of integer noise for tests: that of real noise `imitated`, times a factor, rounded."""
+    """Return a sampler of integer noise for tests: that of real noise `imitated`, times a factor, rounded."""
 
     def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
         drawn: NDArray[np.int64] = np.rint(factor * imitated(rng, size)).astype(np.int64)
@@ -46,4 +46,4 @@ def rounded(imitated: Sampler) -> Imitation:
 
 def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
     """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of it."""
-    return max(-LARGEST_NOISE, min(LARGEST_NOISE, check_integer(value.expose()) + noise.expose()))
+    return max(-MAX_NOISE, min(MAX_NOISE, check_integer(value.expose()) + noise.expose()))

@@ -8,26 +8,26 @@ from numpy.typing import NDArray
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.privacy.amounts import spent_units
 
-LARGEST_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−128 there
-SMALLEST_SCALE = 2.0**-256  # OpenDP 0.16 makes, prices and draws every kind from 1e-100 on, and fails below 1e-154
-LARGEST_SUM = 2**61
-LARGEST_NOISE = 2**62  # 128σ at the largest scale: reached with probability below e^−8000
+MAX_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−128 there
+MIN_SCALE = 2.0**-256  # OpenDP 0.16 makes, prices and draws every kind from 1e-100 on, and fails below 1e-154
+MAX_SUM = 2**61
+MAX_NOISE = 2**62  # 128σ at the largest scale: reached with probability below e^−8000
 
 
-def refused(cause: str, remedy: str = "") -> MechanismRefused:
-    """The error of a mechanism that refuses to draw; it tells no number that depends on a record."""
+def mechanism_error(cause: str, remedy: str = "") -> MechanismRefused:
+    """Return the error of a mechanism that refuses to draw; it tells no number that depends on a record."""
     return MechanismRefused("the mechanism refused to draw", cause=cause, remedy=remedy)
 
 
-def drawable(scale: float) -> bool:
-    """Whether OpenDP can draw noise of this scale within 64-bit integers."""
-    return SMALLEST_SCALE <= scale <= LARGEST_SCALE
+def is_drawable(scale: float) -> bool:
+    """Return whether OpenDP can draw noise of this scale within 64-bit integers."""
+    return MIN_SCALE <= scale <= MAX_SCALE
 
 
 def check_drawable(scale: float) -> None:
     """Refuse a noise scale that cannot be drawn within 64 bits; its price is checked elsewhere."""
-    if not drawable(scale):
-        raise refused("a scale beyond 64-bit integers")
+    if not is_drawable(scale):
+        raise mechanism_error("a scale beyond 64-bit integers")
 
 
 def check_scale(scale: float, sensitivity: int) -> None:
@@ -35,28 +35,28 @@ def check_scale(scale: float, sensitivity: int) -> None:
 
     Every mechanism checks this when it is made, so an impossible scale is refused with the plan, uncharged.
     """
-    if not drawable(scale):
+    if not is_drawable(scale):
         raise StudyInvalid(
             "the noise this study asks for cannot be drawn",
             cause="the noise scale is zero, infinite or beyond 64-bit integers: ε is far too small or large",
             remedy="choose ε between 1e-6 and 1e3",
         )
-    if not (isinstance(sensitivity, int) and 1 <= sensitivity <= LARGEST_SUM):
-        raise refused("the sensitivity is not a positive integer")
+    if not (isinstance(sensitivity, int) and 1 <= sensitivity <= MAX_SUM):
+        raise mechanism_error("the sensitivity is not a positive integer")
 
 
 def check_integer(value: object) -> int:
-    """The value, refused unless an integer in range; the message does not tell which it was."""
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_SUM:
-        raise refused("the query is not an exact integer in range")
+    """Return the value, refused unless an integer in range; the message does not tell which it was."""
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_SUM:
+        raise mechanism_error("the query is not an exact integer in range")
     return value
 
 
 def check_table(table: NDArray[np.int64], shape: tuple[int, ...]) -> NDArray[np.int64]:
     """The table, refused unless of this shape and of integers in range; the message does not tell which was not."""
     sound = table.dtype == np.int64 and table.shape == shape
-    if not sound or (table.size and max(int(table.max()), -int(table.min())) > LARGEST_SUM):
-        raise refused("the table is not one of exact integers in range")
+    if not sound or (table.size and max(int(table.max()), -int(table.min())) > MAX_SUM):
+        raise mechanism_error("the table is not one of exact integers in range")
     return table
 
 
@@ -73,7 +73,7 @@ def check_cost(price: float, planned: float) -> None:
 
 
 def _price_above_plan() -> MechanismRefused:
-    return refused(
+    return mechanism_error(
         "its own privacy map is above the planned spend: the calibration is wrong",
         remedy="report this; nothing was drawn",
     )

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.checks import LARGEST_SUM, check_price, check_scale, refused
+from dpbo_core.mechanisms.checks import MAX_SUM, check_price, check_scale, mechanism_error
 from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
 from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -33,7 +33,7 @@ from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 PERMUTE_AND_FLIP: Final = "permute-and-flip"
 EXPONENTIAL: Final = "exponential mechanism"
 SelectionKind = Literal["permute-and-flip", "exponential mechanism"]
-PAUSE = 0.05  # seconds; far longer than a draw over thousands of candidates differs from another
+SELECTION_PAUSE_S = 0.05  # seconds; far longer than a draw over thousands of candidates differs from another
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class PrivateSelection:
         return selection_scale(sensitivity=float(self.sensitivity), epsilon=epsilon) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """The price of one private choice, named `what`: pure ε, and ρ rounded up."""
+        """Return the price of one private choice, named `what`: pure ε, and ρ rounded up."""
         divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(
             what=what,
@@ -76,7 +76,7 @@ class PrivateSelection:
         """Check the price `spend`: a function that privately chooses the index of a large one among sensitive
         utilities, its time hidden by a wait.
 
-        The draw cannot be made before the utilities, so choosing takes a whole number of `PAUSE`s.
+        The draw cannot be made before the utilities, so choosing takes a whole number of `SELECTION_PAUSE_S`s.
         """
         flip = self.kind == PERMUTE_AND_FLIP
         planned = spend.epsilon_units if flip else spend.rho_units
@@ -95,7 +95,7 @@ class PrivateSelection:
 
             chosen = int(source.draw(self._measurement(utilities.size), utilities.tolist(), imitation))
             if not isinstance(source, InjectedNoise):  # injected noise guarantees nothing that its time could break
-                time.sleep(PAUSE - (time.monotonic() - begun) % PAUSE)
+                time.sleep(SELECTION_PAUSE_S - (time.monotonic() - begun) % SELECTION_PAUSE_S)
             return chosen
 
         return choose
@@ -108,7 +108,7 @@ class PrivateSelection:
 
 def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
     if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
-        raise refused("utilities are not exact integers")
-    if int(utilities.max()) > LARGEST_SUM or int(utilities.min()) < -LARGEST_SUM:
-        raise refused("utilities are out of range")
+        raise mechanism_error("utilities are not exact integers")
+    if int(utilities.max()) > MAX_SUM or int(utilities.min()) < -MAX_SUM:
+        raise mechanism_error("utilities are out of range")
     return utilities

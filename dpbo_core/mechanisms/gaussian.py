@@ -57,7 +57,7 @@ class DiscreteGaussian:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=float(self.sensitivity))
 
     def spend(self, what: str) -> Spend:
-        """The price of one noise draw, named `what`: ρ alone, as a Gaussian has no pure ε."""
+        """Return the price of one noise draw, named `what`: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian",

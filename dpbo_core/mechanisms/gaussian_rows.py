@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_price, check_scale, check_table
+from dpbo_core.mechanisms.checks import MAX_NOISE, check_price, check_scale, check_table
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.privacy.amounts import from_units
@@ -53,7 +53,7 @@ class GaussianRows:
         return theorem_14_sigma(rho=from_units(self.rho_units), sensitivity=self.sensitivity)
 
     def spend(self, what: str) -> Spend:
-        """The price of a noised table, named `what`: ρ alone, as a Gaussian has no pure ε."""
+        """Return the price of a noised table, named `what`: ρ alone, as a Gaussian has no pure ε."""
         return Spend(
             what=what,
             mechanism="discrete Gaussian rows",
@@ -70,7 +70,7 @@ class GaussianRows:
         check_price(measurement.map(self.sensitivity), spend.rho_units)
         imitation = rounded(lambda rng, size: rng.normal(scale=self.scale, size=size))
         noise = source.draw_many(measurement, self.shape[0] * self.shape[1], imitation)
-        np.clip(noise, -LARGEST_NOISE, LARGEST_NOISE, out=noise)
+        np.clip(noise, -MAX_NOISE, MAX_NOISE, out=noise)
         return lambda value: check_table(value.expose(), self.shape) + noise.reshape(self.shape)
 
 
@@ -88,7 +88,7 @@ class StoredRows:
     keep: Callable[[Rows], str]
 
     def spend(self, what: str) -> Spend:
-        """The price of the noised table, named `what`: ρ alone."""
+        """Return the price of the noised table, named `what`: ρ alone."""
         return self.rows.spend(what)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Rows]], str]:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_price, check_scale, check_table
+from dpbo_core.mechanisms.checks import MAX_NOISE, check_price, check_scale, check_table
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
@@ -52,7 +52,7 @@ class LaplaceHistogram:
         return self._laplace_of_one_count.scale
 
     def spend(self, what: str) -> Spend:
-        """The price of all counts of the histogram together, named `what`, at their ℓ₁ sensitivity."""
+        """Return the price of all counts of the histogram together, named `what`, at their ℓ₁ sensitivity."""
         return replace(self._laplace_of_one_count.spend(what), mechanism="discrete Laplace histogram")
 
     @property
@@ -66,7 +66,7 @@ class LaplaceHistogram:
         noise = source.draw_many(
             measurement, self.size, rounded(lambda rng, size: rng.laplace(scale=self.scale, size=size))
         )
-        drawn = Sensitive(np.clip(noise, -LARGEST_NOISE, LARGEST_NOISE))
+        drawn = Sensitive(np.clip(noise, -MAX_NOISE, MAX_NOISE))
         return lambda value: np.clip(
-            check_table(value.expose(), (self.size,)) + drawn.expose(), -LARGEST_NOISE, LARGEST_NOISE
+            check_table(value.expose(), (self.size,)) + drawn.expose(), -MAX_NOISE, MAX_NOISE
         ).tolist()

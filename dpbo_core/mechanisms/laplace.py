@@ -43,7 +43,7 @@ class DiscreteLaplace:
         return self.sensitivity / from_units(self.epsilon_units) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """The price of one noise draw, named `what`: pure ε; ρ = ε²/2, rounded up."""
+        """Return the price of one noise draw, named `what`: pure ε; ρ = ε²/2, rounded up."""
         return Spend(
             what=what,
             mechanism="discrete Laplace",

@@ -13,7 +13,7 @@ from dpbo_core.mechanisms.random_projection import RandomProjection
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect
 from dpbo_core.privacy.certified import Worth
 
-WORTH: Mapping[str, Worth] = {
+WORTH_OF_MECHANISM: Mapping[str, Worth] = {
     **DiscreteLaplace.WORTH,
     **LaplaceHistogram.WORTH,
     **DiscreteGaussian.WORTH,

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.privacy.guarantee import INJECTED, OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import INJECTED_NOISE, OPERATING_SYSTEM
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 Imitation = Callable[[np.random.Generator, float, int], NDArray[np.int64]]
 
-_BLOCK = 65_536  # draws made at once
+_DRAWS_PER_BLOCK = 65_536  # draws made at once
 
 
 class NoiseSource(Protocol):
@@ -31,7 +31,7 @@ class NoiseSource(Protocol):
     def draw(
         self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
-        """One draw of OpenDP's `measurement` at `value`, or in tests of its `imitation`."""
+        """Return one draw of OpenDP's `measurement` at `value`, or in tests of its `imitation`."""
 
     def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
         """`size` independent draws of OpenDP's `measurement` at zero, or in tests of its `imitation`."""
@@ -43,7 +43,7 @@ class OperatingSystemNoise:
     def draw(
         self, measurement: Callable[[Any], D], value: Any, imitation: Callable[[np.random.Generator, float], D]
     ) -> D:
-        """One draw of OpenDP's `measurement` at `value`; the `imitation` for tests is not called."""
+        """Return one draw of OpenDP's `measurement` at `value`; the `imitation` for tests is not called."""
         del imitation
         return measurement(value)
 
@@ -51,8 +51,8 @@ class OperatingSystemNoise:
         """`size` independent draws of OpenDP's `measurement` at zero, made in blocks to save memory."""
         del imitation
         drawn = np.empty(size, dtype=np.int64)
-        for start in range(0, size, _BLOCK):
-            block = drawn[start : start + _BLOCK]
+        for start in range(0, size, _DRAWS_PER_BLOCK):
+            block = drawn[start : start + _DRAWS_PER_BLOCK]
             block[:] = measurement(np.zeros(len(block), dtype=np.int64))
         return drawn
 
@@ -78,18 +78,18 @@ class InjectedNoise:
 
 
 def standing_of(source: NoiseSource) -> str:
-    """The word "operating_system" for a source of exactly that class, "injected" for any other."""
-    return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED
+    """Return the word "operating_system" for a source of exactly that class, "injected" for any other."""
+    return OPERATING_SYSTEM if type(source) is OperatingSystemNoise else INJECTED_NOISE
 
 
 class Mechanism(Protocol[T]):
     """A calibrated mechanism: what it costs, and how it draws."""
 
     def spend(self, what: str) -> Spend:
-        """The price of one use of the mechanism, as a planned draw named `what`."""
+        """Return the price of one use of the mechanism, as a planned draw named `what`."""
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Check the price anew and draw the noise, unless that needs the value: a function, for one call, that
+        """Check the price again and draw the noise, unless that needs the value: a function, for one call, that
         applies it to a sensitive value.
 
         What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
@@ -113,10 +113,10 @@ class Recorder(Protocol):
     """Keeps draws: reads one back, or makes it and writes it durably, in one transaction."""
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The recorded outcome of the noise draw named `what`; None if it was not drawn."""
+        """Return the recorded outcome of the noise draw named `what`; None if it was not drawn."""
 
     def record(self, spend: Spend, draw: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The recorded outcome of this priced draw; if there is none, that of `draw`, recorded first."""
+        """Return the recorded outcome of this priced draw; if there is none, that of `draw`, recorded first."""
 
 
 class Noise(Opaque):
@@ -148,11 +148,11 @@ class Noise(Opaque):
         return standing_of(self._source)
 
     def unreleased(self, draw: Callable[[NoiseSource], T]) -> T:
-        """The result of a draw that is neither released nor recorded nor charged; a rerun draws anew."""
+        """Return the result of a draw that is neither released nor recorded nor charged; a rerun draws again."""
         return draw(self._source)
 
     def recorded(self, spend: Spend) -> Mapping[str, Any] | None:
-        """The recorded outcome of a priced draw, with the public facts beside it; None if there is none."""
+        """Return the recorded outcome of a priced draw, with the public facts beside it; None if there is none."""
         return self._recorder.recorded(spend.what)
 
     def rehearse(self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T]) -> None:
@@ -168,8 +168,8 @@ class Noise(Opaque):
     def release(
         self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T], **public: int | str
     ) -> Mapping[str, Any]:
-        """The recorded outcome of a priced draw; if there is none, `value` is noised and recorded first: {"draw":
-        the noised value, **public}.
+        """Return the recorded outcome of a priced draw; if there is none, `value` is noised and recorded first:
+        {"draw": the noised value, **public}.
 
         Args:
             spend: the planned spend; its name is the key of the record.
@@ -181,7 +181,7 @@ class Noise(Opaque):
         return self._recorder.record(spend, lambda: {"draw": prepared(value), **public})
 
 
-def try_out(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
+def rehearse_draws(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
     """Check, before any charge, that every draw of a plan can be made at its price; nothing is drawn.
 
     A library that is missing, a scale that it cannot sample and a price above the plan fail here, where it is free.

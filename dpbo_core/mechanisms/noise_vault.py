@@ -21,8 +21,8 @@ from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 from dpbo_core.privacy.sensitive import Sensitive, attempted
 
-IDENTITY = 16  # bytes
-OVER = b'{"over": true}'
+IDENTITY_BYTES = 16  # bytes
+SHREDDED_CONTENT = b'{"over": true}'
 
 
 class Shredded(DpboError):
@@ -72,12 +72,12 @@ class NoiseVault:
         """
         try:
             raw = self._file.read_bytes()
-            contents = None if raw == OVER else _from_text(raw.decode("ascii"))
+            contents = None if raw == SHREDDED_CONTENT else _from_text(raw.decode("ascii"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raw, contents = b"", None
-        if raw == OVER:
+        if raw == SHREDDED_CONTENT:
             raise Shredded(
                 "the secret noise of this watch was destroyed at its alarm",
                 remedy="open another watch: a new edition",
@@ -95,7 +95,7 @@ class NoiseVault:
         return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """The secret noise with that of the look (check) `name`, drawn and on disk now if it has none."""
+        """Return the secret noise with that of the look (check) `name`, drawn and on disk now if it has none."""
         if name in contents.looks:
             return contents
         return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
@@ -117,8 +117,8 @@ class NoiseVault:
             with left.open("r+b") as file:
                 _overwrite(file.fileno())
             left.unlink()
-        if self._file.read_bytes() != OVER:
-            self._replace(OVER)
+        if self._file.read_bytes() != SHREDDED_CONTENT:
+            self._replace(SHREDDED_CONTENT)
 
     def _save(self, contents: VaultContents) -> VaultContents:
         self._replace(_as_json(contents).encode())
@@ -145,7 +145,7 @@ def _overwrite(handle: int) -> None:
 
 
 def _random_identity() -> str:
-    return secrets.token_hex(IDENTITY)
+    return secrets.token_hex(IDENTITY_BYTES)
 
 
 def _as_json(contents: VaultContents) -> str:

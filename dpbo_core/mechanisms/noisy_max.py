@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_price, check_scale, check_table
+from dpbo_core.mechanisms.checks import MAX_NOISE, check_price, check_scale, check_table
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -67,7 +67,7 @@ class NoisyMax:
         return selection_scale(sensitivity=float(self.sensitivity), epsilon=epsilon) * (1.0 + 1e-12)
 
     def spend(self, what: str) -> Spend:
-        """The price of one private choice with its lead, named `what`: pure ε; ρ = ε²/2, rounded up."""
+        """Return the price of one private choice with its lead, named `what`: pure ε; ρ = ε²/2, rounded up."""
         return Spend(
             what=what,
             mechanism=NOISY_MAX,
@@ -89,13 +89,13 @@ class NoisyMax:
         noise = source.draw_many(measurement, self.size, imitation)
         while (negative := noise < 0).any():
             noise[negative] = source.draw_many(measurement, int(negative.sum()), imitation)
-        drawn = Sensitive(np.minimum(noise, LARGEST_NOISE))
+        drawn = Sensitive(np.minimum(noise, MAX_NOISE))
         return lambda value: _winner(check_table(value.expose(), (self.size,)) + drawn.expose())
 
     def certain_lead(self, lead: int, confidence: float) -> int | None:
         """Return how far the chosen utility leads all others at least, with this confidence, by a released lead.
 
-        None where the lead is within the noise: then the choice may not be the best.
+        None if the lead is within the noise: then the choice may not be the best.
         """
         surely = lead - math.ceil(-math.log1p(-confidence) * self.scale)
         return surely if surely >= 0 else None

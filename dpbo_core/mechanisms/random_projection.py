@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | d, r | `shape` | columns of the table and of its image | two scalars ≥ 1 |
-| M | — | i.i.d. standard normal, drawn anew for each publication | (d, r) |
+| M | — | i.i.d. standard normal, drawn again for each publication | (d, r) |
 """
 
 import math

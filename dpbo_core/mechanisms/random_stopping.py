@@ -17,43 +17,31 @@ them, and its law is what the theorems take.
 
 import math
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
-from functools import lru_cache
-from itertools import takewhile
 
 import numpy as np
 
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.theorems import papernot_steinke_2022
+from dpbo_core.theorems.trial_counts import Fixed, Poisson, TrialCount, TruncatedNegativeBinomial
 
-BITS = 256
+RANDOM_BITS = 256
 _DIGITS = 150
-_LARGEST_K = 10_000_000
-SCALE = 2**60  # the weight of a candidate that is as likely as its prior
-LARGEST_RATIO = 1e280  # of a density to the uniform one: its product with 2⁶⁰ is a number
-_NO_SHAPE = 1e-40  # |η| below which γ^−η − 1 would lose its digits; the law differs from η = 0 by as little
+_MAX_K = 10_000_000
+PRIOR_WEIGHT = 2**60  # the weight of a candidate that is as likely as its prior
+MAX_DENSITY_RATIO = 1e280  # of a density to the uniform one: its product with 2⁶⁰ is a number
 
 
-class _Law(ABC):
-    """What both laws share: a mass function, term by term, in 150 digits."""
-
-    @abstractmethod
-    def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """Pairs (k, Pr[K = k]) of the number of trials K, from the least k on, in the caller's decimal context."""
-
-    @property
-    @abstractmethod
-    def expected(self) -> float:
-        """The mean E[K] of the number of trials."""
+class _Law(TrialCount):
+    """A law of K that is drawn, term by term, in 150 digits."""
 
     def quantile(self, bits: int) -> int:
-        """The quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
+        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
         with localcontext(Context(prec=_DIGITS)):
-            U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**BITS)
+            U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**RANDOM_BITS)
             reached = Decimal(0)
             for k, mass in self.masses():
                 reached += mass
@@ -71,134 +59,58 @@ class _Law(ABC):
         """Whether more than 10⁷ trials are so unlikely (at most 2⁻¹⁰⁰) that their number can be drawn."""
         return self.log_tail <= -100.0 * math.log(2.0)
 
-    def tail(self, cap: int) -> float:
-        """The probability of more than `cap` trials, rounded up."""
-        with localcontext(Context(prec=_DIGITS)):
-            masses = takewhile(lambda pair: pair[0] <= cap, self.masses())
-            reached = sum((mass for _, mass in masses), Decimal(0))
-            above = max(Decimal(0), 1 - reached) + Decimal("1e-90")
-            return math.nextafter(float(above), math.inf)
-
-    def cap(self, tail: float) -> int:
-        """The least number of trials exceeded with probability at most `tail` > 0; ValueError if above 10⁷."""
-        with localcontext(Context(prec=_DIGITS)):
-            left = Decimal(1) - Decimal(tail) + Decimal("1e-90")
-            reached = Decimal(0)
-            for k, mass in self.masses():
-                reached += mass
-                if reached >= left:
-                    return max(1, k)
-                if k >= _LARGEST_K:
-                    break
-        raise ValueError("no usable cap")
-
     def draw(self, source: NoiseSource) -> int:
-        """A number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
+        """Return a number of trials K, drawn exactly by `source`; it may be 0 under the Poisson law alone."""
 
         def imitation(rng: np.random.Generator, factor: float) -> int:
             if factor == 0.0:
                 return round(self.expected)
-            return self.quantile(int.from_bytes(rng.bytes(BITS // 8), "big"))
+            return self.quantile(int.from_bytes(rng.bytes(RANDOM_BITS // 8), "big"))
 
-        return int(source.draw(lambda _: self.quantile(secrets.randbits(BITS)), None, imitation))
+        return int(source.draw(lambda _: self.quantile(secrets.randbits(RANDOM_BITS)), None, imitation))
 
 
 @dataclass(frozen=True)
-class NegativeBinomialStopping(_Law):
+class NegativeBinomialStopping(TruncatedNegativeBinomial, _Law):
     """K ~ NegBin(η, γ), truncated at 1. Source: Papernot, Steinke (2022), Definition 1."""
-
-    shape: float
-    mean: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "_gamma", papernot_steinke_2022.negative_binomial_gamma(shape=self.shape, mean=self.mean)
-        )
-
-    @property
-    def gamma(self) -> float:
-        """The parameter γ in (0, 1) at which the truncated negative binomial law has this mean."""
-        return float(self.__dict__["_gamma"])
-
-    @property
-    def expected(self) -> float:
-        """The mean E[K] of the number of trials."""
-        return self.mean
 
     @property
     def log_tail(self) -> float:
         """The log of a bound on the probability of more than 10⁷ trials, by the first mass beyond."""
-        return papernot_steinke_2022.negative_binomial_log_tail(_LARGEST_K, shape=self.shape, gamma=self.gamma)
-
-    def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """Pairs (k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·(1−γ)(k+η)/(k+1)."""
-        gamma, eta = Decimal(self.gamma), Decimal(self.shape if abs(self.shape) >= _NO_SHAPE else 0.0)
-        mass, k = _probability_of_one(gamma, eta), 1
-        while True:
-            yield k, mass
-            mass = mass * (1 - gamma) * (k + eta) / (k + 1)
-            k += 1
-
-
-@lru_cache(maxsize=64)  # a power and a logarithm of 150 digits take longer than all the rest
-def _probability_of_one(gamma: Decimal, eta: Decimal) -> Decimal:
-    return (1 - gamma) / -gamma.ln() if eta == 0 else (1 - gamma) * eta / (gamma ** (-eta) - 1)
+        return papernot_steinke_2022.negative_binomial_log_tail(_MAX_K, shape=self.shape, gamma=self.gamma)
 
 
 @dataclass(frozen=True)
-class PoissonStopping(_Law):
+class PoissonStopping(Poisson, _Law):
     """K ~ Poisson(μ). K = 0 runs nothing and releases a fixed default."""
 
-    mean: float
-
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.mean) and 0.0 < self.mean <= _LARGEST_K / 10):
+        if not (math.isfinite(self.mean) and 0.0 < self.mean <= _MAX_K / 10):
             raise ValueError("a Poisson mean is positive")
-
-    @property
-    def expected(self) -> float:
-        """The mean E[K] of the number of trials."""
-        return self.mean
 
     @property
     def log_tail(self) -> float:
         """The log of Chernoff's bound on more than 10⁷ trials: Pr[K ≥ x] ≤ e^{−μ}(eμ/x)^x for x > μ."""
-        return _LARGEST_K * (1.0 + math.log(self.mean / _LARGEST_K)) - self.mean
-
-    def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """Pairs (k, Pr[K = k]) from the least k on, by Pr[K = k+1] = Pr[K = k]·μ/(k+1)."""
-        mean = Decimal(self.mean)
-        mass, k = (-mean).exp(), 0
-        while True:
-            yield k, mass
-            k += 1
-            mass = mass * mean / k
+        return _MAX_K * (1.0 + math.log(self.mean / _MAX_K)) - self.mean
 
 
 @dataclass(frozen=True)
-class OneTrial(_Law):
+class OneTrial(Fixed, _Law):
     """K = 1, which everybody may know."""
 
-    @property
-    def expected(self) -> float:
-        """The mean number of trials, which is 1: one training."""
-        return 1.0
+    n: int = 1
 
     @property
     def log_tail(self) -> float:
         """The log of the probability of more than 10⁷ trials: −∞, as there is one."""
         return -math.inf
 
-    def masses(self) -> Iterator[tuple[int, Decimal]]:
-        """The one pair (1, Pr[K = 1] = 1) of the number of trials K."""
-        yield 1, Decimal(1)
-
 
 Stopping = NegativeBinomialStopping | PoissonStopping | OneTrial
 
 
 def draw_index(weights: list[int], source: NoiseSource) -> int:
-    """An index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
+    """Return an index with probability exactly weights[i]/Σ weights, the weights integers ≥ 0."""
     total = sum(weights)
 
     def at(place: int) -> int:
@@ -220,8 +132,8 @@ def prior_weights(prior: list[float]) -> list[int]:
     """
     N = len(prior)
     if max(prior) == min(prior):
-        return [SCALE] * N
-    return [max(1, round(Fraction(value) * N * SCALE)) for value in prior]
+        return [PRIOR_WEIGHT] * N
+    return [max(1, round(Fraction(value) * N * PRIOR_WEIGHT)) for value in prior]
 
 
 def bounded_weights(density: list[float], *, lower: float, upper: float, prior: list[int]) -> list[int]:
@@ -238,7 +150,7 @@ def bounded_weights(density: list[float], *, lower: float, upper: float, prior: 
     lows = [math.ceil(Fraction(lower) * weight) for weight in prior]
     highs = [math.floor(Fraction(upper) * weight) for weight in prior]
     wanted, scale = [value * N for value in density], Fraction(total, N)
-    if not all(abs(value) <= LARGEST_RATIO for value in wanted):  # NaN fails too
+    if not all(abs(value) <= MAX_DENSITY_RATIO for value in wanted):  # NaN fails too
         return list(prior)
     weights = [
         min(max(int(Fraction(value) * scale), low), high)

@@ -4,88 +4,101 @@
 |---|---|---|---|
 | K | `stopping` | the number of trials, hidden | law |
 | c, C | `lower`, `upper` | bounds on the density of a trial's candidate, over the prior | scalars, c ≤ 1 ≤ C |
-| ε(α) | `trial` | Rényi cost of one trial, model and quality together, the supremum over Λ | curve |
+| — | `trial` | costs of one trial, model and quality together, the supremum over Λ, for each pair | costs |
 | (ε, δ) | `epsilon_units`, `delta_units` | the guarantee for the whole, in 10⁻¹² | integers |
-| — | `cap` | trials always run where the duration is hidden; δ pays the tail beyond | integer or None |
+| n | `cap` | trials always run where the duration is hidden; min(K, n) count | integer or None |
 
-Sources: Wang et al. (2023), Theorems 1 and 2, tightened; Papernot, Steinke (2022), Theorems 2 and 6.
+Sources: `theorems.selection_price`; as published, Wang et al. (2023), Theorems 1 and 2.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 from dpbo_core.mechanisms.checks import check_cost, check_price
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, OneTrial, Stopping
+from dpbo_core.mechanisms.random_stopping import OneTrial, Stopping
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import Worth
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.theorems import papernot_steinke_2022, wang_2023
+from dpbo_core.theorems import selection_price, wang_2023
+from dpbo_core.theorems.trial_counts import CappedCount, Fixed, TrialCount, TruncatedNegativeBinomial
 
 Procedure = Callable[[NoiseSource], Any]
-_EVERY = 6  # of the orders, where each asks for a minimum over all of them
+_ORDER_STEP = 6  # of the orders, where each asks for a supremum over all cells
 
 
-def trial_epsilon(curve: RenyiCurve, delta: float) -> float:
+def trial_epsilon(trial: Sequence[TrialCost], delta: float) -> float:
     """The ε at `delta` of one trial of this cost, rounded up: its pure ε if it has one, else infinite at δ = 0."""
-    if curve.pure:
-        return curve.epsilon
-    return wang_2023.best_epsilon(curve.at, curve.orders, delta=delta) if delta > 0.0 else math.inf
+    return selection_epsilon(OneTrial(), trial, lower=1.0, upper=1.0, delta=delta)
 
 
 def selection_epsilon(
-    stopping: Stopping,
-    trial: RenyiCurve,
+    trials: TrialCount,
+    trial: Sequence[TrialCost],
     *,
     lower: float,
     upper: float,
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """The ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none."""
-    if isinstance(stopping, OneTrial):  # nothing is selected, and the first density is fixed beforehand
-        return trial_epsilon(trial, delta)
-    if isinstance(stopping, NegativeBinomialStopping):
-        shape = stopping.shape
-        pure = math.inf
-        if trial.pure:
-            pure = wang_2023.theorem_2_epsilon(base_epsilon=trial.epsilon, shape=shape, lower=lower, upper=upper)
-            pure *= 1.0 + 1e-15
-        if delta == 0.0:
-            return pure
-        first = partial(wang_2023.terms_in_alpha, bounds=(lower, upper), calibration=calibration)
-        second = partial(wang_2023.terms_in_alpha_hat, bounds=(lower, upper), calibration=calibration)
-        log_mean = math.log(papernot_steinke_2022.negative_binomial_mean(shape=shape, gamma=stopping.gamma))
-        others = min(
-            second(alpha_hat=alpha, base_epsilon_hat=trial.at(alpha), shape=shape, gamma=stopping.gamma)
-            for alpha in trial.orders
-        )
-        best = wang_2023.best_epsilon(
-            lambda alpha: others + first(alpha=alpha, base_epsilon=trial.at(alpha), log_mean=log_mean),
-            trial.orders,
-            delta=delta,
-        )
-        return min(pure, best)
+    """Return the ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none.
+
+    The larger price counts of the costs that `trial` lists, one for each kind of pair of neighbours.
+    """
+    if isinstance(trials, Fixed) and trials.n == 1:
+        lower = upper = 1.0  # nothing is selected, and the first density is fixed beforehand
+    elif calibration == "published":
+        return max(_published_epsilon(trials, cost.curve, lower, upper, delta) for cost in trial)
+    return max(_epsilon(trials, cost, lower, upper, delta) for cost in trial)
+
+
+def _epsilon(trials: TrialCount, cost: TrialCost, lower: float, upper: float, delta: float) -> float:
+    """The price of one cost: the pure one where there is one, by the profile, or by Rényi costs at a tiny δ."""
+    curve, pure = cost.curve, math.inf
+    if curve.pure:
+        pure = selection_price.pure_selection_epsilon(curve.epsilon, trials, lower, upper)
     if delta == 0.0:
-        return math.inf
+        return pure
+    if delta >= selection_price.SMALLEST_DELTA:
+        return min(pure, selection_price.selection_epsilon(cost.profile, trials, delta, lower, upper))
+    orders = curve.orders
+    costs = [curve.at(alpha) for alpha in orders]
 
     def renyi(alpha: float) -> float:
-        hat = wang_2023.poisson_epsilon_hat(alpha=alpha, lower=lower, upper=upper)
-        return wang_2023.poisson_renyi(
-            alpha=alpha,
-            base_epsilon=trial.at(alpha),
-            base_delta_hat=trial.delta(hat),
-            mean=stopping.mean,
-            lower=lower,
-            upper=upper,
-        )
+        return selection_price.renyi_selection_cost(alpha, curve.at(alpha), orders, costs, trials, lower, upper)
 
-    return wang_2023.best_epsilon(renyi, trial.orders[::_EVERY], delta=delta)
+    return min(pure, wang_2023.best_epsilon(renyi, orders[::_ORDER_STEP], delta=delta))
+
+
+def _published_epsilon(trials: TrialCount, curve: RenyiCurve, lower: float, upper: float, delta: float) -> float:
+    """Return the price by Theorems 1 and 2 of Wang et al. (2023) as printed."""
+    if not isinstance(trials, TruncatedNegativeBinomial):
+        raise ValueError("Theorem 1 as printed is for the truncated negative binomial law")
+    shape, gamma, pure = trials.shape, trials.gamma, math.inf
+    if curve.pure:
+        pure = wang_2023.theorem_2_epsilon(base_epsilon=curve.epsilon, shape=shape, lower=lower, upper=upper)
+        pure *= 1.0 + 1e-15
+    if delta == 0.0:
+        return pure
+    first = partial(wang_2023.terms_in_alpha, bounds=(lower, upper), calibration="published")
+    second = partial(wang_2023.terms_in_alpha_hat, bounds=(lower, upper), calibration="published")
+    log_mean = math.log(trials.expected)
+    others = min(
+        second(alpha_hat=alpha, base_epsilon_hat=curve.at(alpha), shape=shape, gamma=gamma)
+        for alpha in curve.orders
+    )
+    best = wang_2023.best_epsilon(
+        lambda alpha: others + first(alpha=alpha, base_epsilon=curve.at(alpha), log_mean=log_mean),
+        curve.orders,
+        delta=delta,
+    )
+    return min(pure, best)
 
 
 @dataclass(frozen=True)
@@ -102,7 +115,7 @@ class RepeatAndSelect:
     stopping: Stopping
     lower: float
     upper: float
-    trial: RenyiCurve
+    trial: tuple[TrialCost, ...]
     epsilon_units: int
     delta_units: int
     cap: int | None
@@ -111,7 +124,7 @@ class RepeatAndSelect:
     calibration: wang_2023.Calibration = "corrected"
 
     def spend(self, what: str) -> Spend:
-        """The price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
+        """Return the price (ε, δ) of the whole selection; its ρ = ε²/2 is only ever used together with its δ."""
         epsilon = from_units(self.epsilon_units)
         return Spend(
             what=what,
@@ -124,15 +137,15 @@ class RepeatAndSelect:
         )
 
     def price(self) -> float:
-        """The ε of the whole choice among K trials by the theorems, at the δ a cap on K leaves; ∞ if too low."""
-        delta = from_units(self.delta_units)
-        if self.cap is not None:
-            tail = self.stopping.tail(self.cap)
-            delta -= papernot_steinke_2022.capped_delta(epsilon=from_units(self.epsilon_units), tail=tail)
-            if delta < 0.0:
-                return math.inf
+        """The ε of the whole choice among K trials by the theorems; min(K, cap) of them count where all run."""
+        trials: TrialCount = self.stopping if self.cap is None else CappedCount(self.stopping, self.cap)
         return selection_epsilon(
-            self.stopping, self.trial, lower=self.lower, upper=self.upper, delta=delta, calibration=self.calibration
+            trials,
+            self.trial,
+            lower=self.lower,
+            upper=self.upper,
+            delta=from_units(self.delta_units),
+            calibration=self.calibration,
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
 from dpbo_core.mechanisms.additive import Sampler, rounded
-from dpbo_core.mechanisms.checks import LARGEST_NOISE, check_cost, check_drawable
+from dpbo_core.mechanisms.checks import MAX_NOISE, check_cost, check_drawable
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian, discrete_laplace
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
@@ -65,7 +65,7 @@ class DiscreteGaussianVector:
         return theorem_14_sigma(rho=self.rho, sensitivity=self.sensitivity)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise; refused where its own privacy map is above ρ."""
+        """OpenDP's measurement of this noise; refused if its own privacy map is above ρ."""
         check_drawable(self.scale)
         made = discrete_gaussian(self.scale, moves="f64")
         check_cost(made.map(self.sensitivity), self.rho)
@@ -92,7 +92,7 @@ class DiscreteLaplaceVector:
         return self.sensitivity / self.epsilon * (1.0 + 1e-12)
 
     def measurement(self) -> Any:
-        """OpenDP's measurement of this noise; refused where its own privacy map is above ε."""
+        """OpenDP's measurement of this noise; refused if its own privacy map is above ε."""
         check_drawable(self.scale)
         made = discrete_laplace(self.scale)
         check_cost(made.map(self.sensitivity), self.epsilon)
@@ -122,5 +122,5 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
 
 
 def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Sampler) -> Integers:
-    """One vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
-    return np.clip(source.draw_many(measurement, size, rounded(imitated)), -LARGEST_NOISE, LARGEST_NOISE)
+    """Return one vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
+    return np.clip(source.draw_many(measurement, size, rounded(imitated)), -MAX_NOISE, MAX_NOISE)

@@ -1,6 +1,6 @@
 """One file, one algorithm box. A closed table: nothing to plug in that was not proved whole.
 
-A method's file is imported when its kind is asked for, so that a study loads the one that it names.
+A method's file is imported when its kind is requested, so that a study loads the one that it names.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ NO_STUDY = (
 
 
 def method_named(kind: str, options: Mapping[str, Any]) -> Method:
-    """The method that a study names by `kind`, built with its [method] options, which are checked here."""
+    """Return the method that a study names by `kind`, built with its [method] options, which are checked here."""
     if kind not in METHODS and kind in EXCHANGES:
         raise StudyInvalid(
             f"study.method = {kind!r} is not run by a study",

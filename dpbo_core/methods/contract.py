@@ -65,8 +65,8 @@ class Search(Protocol):
     """A search under way. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """One training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of them:
-        what this step released, recorded already; None where only `finish` releases.
+        """Return one training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of
+        them: what this step released, recorded already; None if only `finish` releases.
         """
 
     def finish(self, noise: Noise) -> Release:
@@ -119,7 +119,7 @@ class Method(ABC):
 
     @property
     def public_path(self) -> bool:
-        """Whether the order in which candidates are scored is public; False where a method does not say so."""
+        """Whether the order in which candidates are scored is public; False if a method does not say so."""
         return False
 
     @property
@@ -129,7 +129,7 @@ class Method(ABC):
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether a study may say lengthscale = "fit": True for a method that fits its kernel or has none."""
+        """Whether a study may set lengthscale = "fit": True for a method that fits its kernel or has none."""
         return False
 
     @property
@@ -150,7 +150,7 @@ class Method(ABC):
             raise StudyInvalid(f"method.{name} = {getattr(self, name)}", cause=cause, remedy=remedy)
 
     def plan(self, problem: Problem) -> PrivacyPlan:
-        """The noise draws of a study and the guarantee that they compose to; deterministic, needs no data.
+        """Return the noise draws of a study and the guarantee that they compose to; deterministic, needs no data.
 
         Raises:
             StudyInvalid: the method has no proof, or no noise, for this study.
@@ -160,7 +160,7 @@ class Method(ABC):
 
     @abstractmethod
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
-        """The guarantee that the draws of the plan compose to, with the proof's standing and assumptions."""
+        """Return the guarantee that the draws of the plan compose to, with the proof's standing and assumptions."""
 
     @abstractmethod
     def draws(self, problem: Problem) -> Draws:
@@ -172,16 +172,16 @@ class Method(ABC):
 
     @abstractmethod
     def n_steps(self, problem: Problem) -> int:
-        """The number of steps of the search: public, and fixed before it begins."""
+        """Return the number of steps of the search: public, and fixed before it begins."""
 
     @abstractmethod
     def start(self, problem: Problem, plan: PrivacyPlan) -> Search:
-        """A search that has scored and drawn nothing yet; `plan` has its priced draws."""
+        """Return a search that has scored and drawn nothing yet; `plan` has its priced draws."""
 
     @staticmethod
     @abstractmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What the certificate of one of the method's releases must show.
+        """Return what the certificate of one of the method's releases must show.
 
         Raises:
             KeyError, TypeError, ValueError: it is no release of the method.
@@ -189,13 +189,13 @@ class Method(ABC):
 
     @staticmethod
     def forms(problem: Problem) -> "tuple[Method, ...]":  # noqa: ARG004
-        """The forms that the advice compares on a problem, or tries one after the other where the training set is
-        sensitive, in the order of preference among equals; by default none.
+        """Return the forms that the advice compares on a problem, or tries one after the other where the training
+        set is sensitive, in the order of preference among equals; by default none.
         """
         return ()
 
     def simulated(self, problem: Problem) -> Simulated | None:  # noqa: ARG002
-        """The method's place in the advice's simulation; None, the default, where it has none."""
+        """Return the method's place in the advice's simulation; None, the default, where it has none."""
         return None
 
     @staticmethod
@@ -208,15 +208,15 @@ class Method(ABC):
         return ()
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:  # noqa: ARG002
-        """Indices of the candidates that it trains whatever comes out; by default none is known."""
+        """Return indices of the candidates that it trains whatever the results; by default none is known."""
         return ()
 
     def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002
-        """How many candidates a search on public data tries before the charge; by default 0, no search."""
+        """Return how many candidates a search on public data tries before the charge; by default 0, no search."""
         return 0
 
     def prepare(self, problem: Problem) -> Problem:
-        """The problem with the result of that search; the same problem without one.
+        """Return the problem with the result of that search; the same problem without one.
 
         Raises:
             StudyInvalid: a public training fails.
@@ -229,7 +229,7 @@ class Method(ABC):
         return replace(problem, public_search=search_on_public_data(problem, trials))
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates whose public scores that search needs whatever they are."""
+        """Return indices of the candidates whose public scores that search needs whatever they are."""
         trials = self.n_cross_validated(problem)
         if trials == 0:
             return ()
@@ -238,11 +238,11 @@ class Method(ABC):
         return required_trials(problem, trials)
 
     def choices(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that it may choose; by default all of Λ."""
+        """Return indices of the candidates that it may choose; by default all of Λ."""
         return tuple(range(len(problem.candidates)))
 
     def trials(self, problem: Problem) -> "Stopping | None":  # noqa: ARG002
-        """The law of the hidden number of noised scores, where the largest of them is what it releases; None, the
-        default, where that number is not hidden.
+        """Return the law of the hidden number of noised scores, where the largest of them is what it releases;
+        None, the default, where that number is not hidden.
         """
         return None

@@ -10,7 +10,7 @@ from dpbo_core.search.candidates import EarlierEdition
 from dpbo_core.search.learning import LearningSearch
 from dpbo_core.search.score_map import NORMAL_90, ScoreMap
 
-EQUAL = 1e-9  # relative: two numbers that were computed alike
+EQUALITY_TOLERANCE = 1e-9  # relative: two numbers that were computed alike
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
@@ -25,7 +25,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
     ]
     if look in scales:
         low, high = value["interval"]
-        if abs((high - low) / 2.0 - NORMAL_90 * scales[look]) <= EQUAL * (high - low):
+        if abs((high - low) / 2.0 - NORMAL_90 * scales[look]) <= EQUALITY_TOLERANCE * (high - low):
             scores.append((value["hyperparameters"], (low + high) / 2.0, scales[look]))
     return tuple(scores)
 
@@ -33,7 +33,7 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def search_after(
     earlier: Sequence[EarlierEdition], score_map: ScoreMap, scale: float
 ) -> Callable[..., AveragedSearch | LearningSearch]:
-    """How a search begins with the scores of `earlier` editions, in units of `scale`; anew if there are none."""
+    """How a search begins with the scores of `earlier` editions, in units of `scale`; again if there are none."""
     past = [
         [(one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10)) for one in item.scores]
         for item in earlier

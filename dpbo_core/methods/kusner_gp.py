@@ -41,7 +41,7 @@ from dpbo_core.methods.releasing import laplace_caption, make_release
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.certified import MEANS, CertificateRules, one_record_moves
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, one_record_moves
 from dpbo_core.privacy.guarantee import DE_FREITAS_CONSTANTS, GP_PRIOR, Evidence
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -52,7 +52,7 @@ from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 
 @dataclass(frozen=True)
-class NoisyGP(pricing.OnThePrior):
+class NoisyGP(pricing.GPPriorMethod):
     """Algorithm 1 of Kusner et al.: Gaussian-process search on noisy observations, which releases λ̃ and ṽ.
 
     As "published" a score rests on Theorem 3 as printed, which is proved up to a number of steps.
@@ -78,8 +78,8 @@ class NoisyGP(pricing.OnThePrior):
         )
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range, and
-        a score among them is refused but for UCB.
+        """Return the proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's
+        range, and a score among them is refused but for UCB.
         """
         if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
@@ -88,13 +88,21 @@ class NoisyGP(pricing.OnThePrior):
                 remedy='use acquisition = "ucb", or outputs = "candidate"',
             )
         if not uncapped:
-            return pricing.CAPPED, ()
+            return pricing.CAPPED_EVIDENCE, ()
         if self.calibration == "published":
             if "score" in uncapped:
                 self._check_length(problem)
-            printed = {"both": pricing.PRINTED_BOTH, "candidate": pricing.PRINTED, "score": pricing.PRINTED_SCORE}
+            printed = {
+                "both": pricing.PRINTED_BOTH_EVIDENCE,
+                "candidate": pricing.PRINTED_EVIDENCE,
+                "score": pricing.PRINTED_SCORE_EVIDENCE,
+            }
             return printed[self.outputs], (GP_PRIOR.name,)
-        evidence = {"both": pricing.BOTH, "candidate": pricing.CHOICE, "score": pricing.SCORE}
+        evidence = {
+            "both": pricing.BOTH_EVIDENCE,
+            "candidate": pricing.CHOICE_EVIDENCE,
+            "score": pricing.SCORE_EVIDENCE,
+        }
         return evidence[self.outputs], (GP_PRIOR.name,)
 
     def _check_length(self, problem: Problem) -> None:
@@ -113,7 +121,7 @@ class NoisyGP(pricing.OnThePrior):
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw for each output, and the prior where a theorem bounds one."""
         draws, uncapped = pricing.certified_draws(release, "best score")
-        return CertificateRules(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped), relations=MEANS)
+        return CertificateRules(draws, 0.0, (GP_PRIOR.name,) * bool(uncapped), relations=MEAN_RELATIONS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error by Kusner et al.: the score's (Theorem 4) or the choice's loss (2), the larger."""
@@ -126,7 +134,7 @@ class NoisyGP(pricing.OnThePrior):
         return Outlook(spends[-1].noise_scale, error, len(problem.candidates), words)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "NoisyGPSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         return NoisyGPSearch(self, problem, plan)
 
     def acquisition(self, problem: Problem) -> Acquisition:
@@ -172,7 +180,7 @@ class NoisyGP(pricing.OnThePrior):
                 calibration=self.calibration,
             ),
             scale=kusner_2015.corollary_2_scale(sensitivity=spend.sensitivity / unit, epsilon=spend.epsilon),
-            failure_probability=pricing.FAILURE,
+            failure_probability=pricing.FAILURE_PROBABILITY,
         )
         return min(bound * unit, problem.score_range + spend.noise_scale)
 
@@ -186,7 +194,7 @@ class NoisyGP(pricing.OnThePrior):
 
 
 @dataclass(frozen=True)
-class ExactGP(pricing.OnThePrior):
+class ExactGP(pricing.GPPriorMethod):
     """Algorithm 2 of Kusner et al.: branch and bound on exact scores, which releases f̃, or λ̃.
 
     Attributes:
@@ -211,11 +219,11 @@ class ExactGP(pricing.OnThePrior):
         assumptions = (GP_PRIOR.name,) * prior + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         choice = self.outputs != "score"
         if not uncapped:
-            evidence = pricing.CAPPED if choice else pricing.CAPPED_SCORE
+            evidence = pricing.CAPPED_EVIDENCE if choice else pricing.CAPPED_SCORE_EVIDENCE
         elif self.calibration == "published":
-            evidence = pricing.PRINTED_EXACT_CHOICE if choice else pricing.PRINTED_EXACT_SCORE
+            evidence = pricing.PRINTED_EXACT_CHOICE_EVIDENCE if choice else pricing.PRINTED_EXACT_SCORE_EVIDENCE
         else:
-            evidence = pricing.EXACT_CHOICE if choice else pricing.EXACT_SCORE
+            evidence = pricing.EXACT_CHOICE_EVIDENCE if choice else pricing.EXACT_SCORE_EVIDENCE
         return evidence, assumptions
 
     @staticmethod
@@ -229,7 +237,7 @@ class ExactGP(pricing.OnThePrior):
         moved = min((s.sensitivity for s in release.spends if s.what in uncapped), default=math.inf)
         prior = "best candidate" in uncapped or moved < one_record_moves(release)
         assumed = (GP_PRIOR.name,) * prior + (DE_FREITAS_CONSTANTS.name,) * constants
-        return CertificateRules(draws, 0.0, assumed, relations=MEANS)
+        return CertificateRules(draws, 0.0, assumed, relations=MEAN_RELATIONS)
 
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error by Kusner et al.: the score's (Theorem 6) or the choice's loss (2), the larger."""
@@ -244,7 +252,7 @@ class ExactGP(pricing.OnThePrior):
                 rate=pricing.checked_rate(problem, self.rate_constant, self.decay_constant),
                 sensitivity=spend.sensitivity / unit,
                 epsilon=spend.epsilon,
-                failure_probability=pricing.FAILURE,
+                failure_probability=pricing.FAILURE_PROBABILITY,
             )
             error = max(error, min(bound * unit, problem.score_range + spend.noise_scale))
             alone = "" if words else "; it releases a score and no hyperparameter"
@@ -252,7 +260,7 @@ class ExactGP(pricing.OnThePrior):
         return Outlook(spend.noise_scale, error, len(problem.candidates), "; ".join(words))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "ExactGPSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:

@@ -45,45 +45,47 @@ from dpbo_core.theorems.kusner_2015 import Calibration
 
 Output = Literal["candidate", "score"]
 Outputs = Literal["both", "candidate", "score"]
-FAILURE = math.exp(-1.0)  # e^{−a} of the error bounds at a = 1, where Laplace noise is at its mean
-CAPPED = Evidence(
+FAILURE_PROBABILITY = math.exp(-1.0)  # e^{−a} of the error bounds at a = 1, where Laplace noise is at its mean
+CAPPED_EVIDENCE = Evidence(
     Standing.STANDARD,
     "the score's range bounds what is released; exponential mechanism and discrete Laplace, composed by adding ε",
 )
-CAPPED_SCORE = Evidence(Standing.STANDARD, "the score's range bounds what is released; discrete Laplace")
-CHOICE = Evidence(
+CAPPED_SCORE_EVIDENCE = Evidence(Standing.STANDARD, "the score's range bounds what is released; discrete Laplace")
+CHOICE_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 1, tightened: at time T alone, and c at most what one person moves a score by",
 )
-SCORE = Evidence(
+SCORE_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 3 for any T: five events at δ/5, q from one noise that the path does not depend "
     "on, and c at most what one person moves a score by",
 )
-BOTH = Evidence(
+BOTH_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 for any T, with five events at δ/5; c at most "
     "what one person moves a score by",
 )
-PRINTED = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
-PRINTED_SCORE = Evidence(
+PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
+PRINTED_SCORE_EVIDENCE = Evidence(
     Standing.PRINTED, "Kusner et al. 2015, Theorem 3 and Corollary 2, whose statement is true for so few steps"
 )
-PRINTED_BOTH = Evidence(
+PRINTED_BOTH_EVIDENCE = Evidence(
     Standing.PRINTED,
     "Kusner et al. 2015, Theorems 1 and 3 and their corollaries; Theorem 3's statement is true for so few steps",
 )
-EXACT_SCORE = Evidence(
+EXACT_SCORE_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 5 and Corollary 3, tightened: c is at most what one person moves a score by",
 )
-EXACT_CHOICE = Evidence(
+EXACT_CHOICE_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, section 4: Theorem 1 at time T alone, on observations with the posterior's own noise; "
     "c at most what one person moves a score by",
 )
-PRINTED_EXACT_SCORE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 5 and Corollary 3")
-PRINTED_EXACT_CHOICE = Evidence(Standing.PRINTED, "Kusner et al. 2015, section 4: Theorem 1 and Corollary 1")
+PRINTED_EXACT_SCORE_EVIDENCE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 5 and Corollary 3")
+PRINTED_EXACT_CHOICE_EVIDENCE = Evidence(
+    Standing.PRINTED, "Kusner et al. 2015, section 4: Theorem 1 and Corollary 1"
+)
 
 
 @dataclass(frozen=True)
@@ -146,13 +148,13 @@ class PriorScale:
         return math.ceil(steps) + 1
 
     def one_record(self, problem: Problem) -> float:
-        """The most that one person moves the score at a fixed λ, k·G/m, in prior standard deviations."""
+        """Return the most that one person moves the score at a fixed λ, k·G/m, in prior standard deviations."""
         return problem.record_steps / problem.range_steps / self.spread
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """The draws that a certificate must state, name → mechanisms (the score's is named `score`), and the names of
-    those that rest on the prior.
+    """Return the draws that a certificate must state, name → mechanisms (the score's is named `score`), and the
+    names of those that rest on the prior.
 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
@@ -176,7 +178,7 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
         n_candidates=len(problem.candidates),
         sensitivity=spend.sensitivity,
         epsilon=spend.epsilon,
-        failure_probability=FAILURE,
+        failure_probability=FAILURE_PROBABILITY,
     )
     loss = min(problem.score_range, loss)
     if scale.capped and spend.sensitivity >= problem.score_range:
@@ -194,7 +196,7 @@ def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[f
 
 
 def score_noise_words(problem: Problem, spend: Spend) -> str:
-    """The scale of the noise on a score, and the score's range, as a clause."""
+    """Return the scale of the noise on a score, and the score's range, as a clause."""
     return f"its noise has scale {spend.noise_scale:.3g} on a score between 0 and {problem.score_range:g}"
 
 
@@ -218,7 +220,7 @@ def checked_rate(problem: Problem, A: float, tau: float) -> float:
 
 
 @dataclass(frozen=True)
-class OnThePrior(Method):
+class GPPriorMethod(Method):
     """The half that Algorithms 1 and 2 share: a stated prior, two outputs, T models on a private path.
 
     Attributes:
@@ -261,7 +263,7 @@ class OnThePrior(Method):
         return self.outputs != "score"
 
     def n_steps(self, problem: Problem) -> int:
-        """The number T of models that are scored: `[search] steps`."""
+        """Return the number T of models that are scored: `[search] steps`."""
         return problem.search.n_steps
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
@@ -312,7 +314,7 @@ class OnThePrior(Method):
         return from_units(self._deltas(problem)[-1])
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:
-        """The study's δ in 10⁻¹², split evenly over the released outputs (choice, score)."""
+        """Return the study's δ in 10⁻¹², split evenly over the released outputs (choice, score)."""
         return split_delta(problem, (1.0, 1.0) if self.outputs == "both" else (1.0,))
 
     @abstractmethod

@@ -40,8 +40,8 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
-from dpbo_core.privacy.certified import MEANS, CertificateRules, only_shows
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import STEP_TIMES_HIDDEN, Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -51,20 +51,20 @@ from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 
-FAILURE = 0.05  # of the error bound that a plan and a certificate state
-CORRECTED = Evidence(
+FAILURE_PROBABILITY = 0.05  # of the error bound that a plan and a certificate state
+CORRECTED_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 7, with 2L‖w‖ for one record, the solver's tolerance and the range as a cap",
 )
-WHOLE = Evidence(
+ONE_MODEL_EVIDENCE = Evidence(
     Standing.STANDARD,
     "Laplace noise on the best score of a fixed, public set of models; R as in Kusner et al. 2015, Theorem 7",
 )
-PRINTED = Evidence(
+PRINTED_EVIDENCE = Evidence(
     Standing.PRINTED,
     "Kusner et al. 2015, Theorem 7 as printed, which is no smaller in this study than the corrected sensitivity",
 )
-REFUTED = Evidence(
+REFUTED_EVIDENCE = Evidence(
     Standing.REFUTED,
     "Theorem 7 as printed is smaller in this study than the corrected sensitivity (tests hold a counterexample)",
 )
@@ -104,13 +104,13 @@ class Lipschitz(Method):
             raise StudyInvalid(
                 'method.evaluate = "all" with calibration = "published"',
                 cause="the paper has no such form",
-                remedy='leave one of them out, or say evaluate = "path"',
+                remedy='leave one of them out, or set evaluate = "path"',
             )
         if self.train == "step" and self.scores_all:
             raise StudyInvalid(
                 'method.train = "step" where all of Λ is scored',
                 cause="the order is then public, and each step trains its share in any case",
-                remedy='leave it out, or say evaluate = "path"',
+                remedy='leave it out, or set evaluate = "path"',
             )
 
     @property
@@ -120,12 +120,12 @@ class Lipschitz(Method):
 
     @property
     def public_path(self) -> bool:
-        """Whether the order of scoring is public: True where all of Λ is scored, False for a path."""
+        """Whether the order of scoring is public: True if all of Λ is scored, False for a path."""
         return self.scores_all
 
     @property
     def fits_lengthscale(self) -> bool:
-        """Whether lengthscale = "fit" is allowed: True where all of Λ is scored, False for a path."""
+        """Whether lengthscale = "fit" is allowed: True if all of Λ is scored, False for a path."""
         return self.scores_all
 
     def n_steps(self, problem: Problem) -> int:
@@ -134,7 +134,7 @@ class Lipschitz(Method):
         return min(steps, len(problem.candidates)) if self.scores_all else steps
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates that are trained in any case: all of Λ, or none where steps train."""
+        """Return indices of the candidates that are trained in any case: all of Λ, or none if steps train."""
         return () if self.trains_in_steps else tuple(range(len(problem.candidates)))
 
     @property
@@ -144,26 +144,26 @@ class Lipschitz(Method):
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
         """Pure ε-DP of one discrete Laplace draw at scale Δ/ε; as published refuted where Δ is then too small."""
-        corrected = WHOLE if self.scores_all else CORRECTED
+        corrected = ONE_MODEL_EVIDENCE if self.scores_all else CORRECTED_EVIDENCE
         evidence = self._printed_standing(problem) if self.calibration == "published" else corrected
         assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
         return guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's one noise draw with its mechanism: on the best score."""
+        """Return the plan's one noise draw with its mechanism: on the best score."""
         (epsilon,) = split_epsilon(problem, (1.0,))
         mechanism = DiscreteLaplace(self._sensitivity_steps(problem), epsilon, problem.score_per_step)
         return ((mechanism.spend("best score"), mechanism),)
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: one draw, of the score, and Theorem 8's bound on its noise."""
+        """Return what a certificate must state: one draw, of the score, and Theorem 8's bound on its noise."""
         if not only_shows(release, "score", "interval"):
             raise ValueError("value")
         draws = {"best score": tuple(DiscreteLaplace.WORTH)}
         spend = max(release.spends, key=lambda spend: spend.noise_scale)  # the one there should be
         assumed = (STEP_TIMES_HIDDEN.name,) if release.facts.get("options", {}).get("train") == "step" else ()
-        return CertificateRules(draws, 0.0, assumed, relations=MEANS, score_bound=_score_bound(spend))
+        return CertificateRules(draws, 0.0, assumed, relations=MEAN_RELATIONS, score_bound=_score_bound(spend))
 
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error: the mean absolute value of the Laplace noise, its scale, or the score's range."""
@@ -184,12 +184,12 @@ class Lipschitz(Method):
         return Outlook(scale, error, trainings, why, instead)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "WholePath | LipschitzSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         return (WholePath if self.scores_all else LipschitzSearch)(self, problem, plan)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """The sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is refused
-        where each person counts once.
+        """Return the sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is
+        refused where each person counts once.
 
         Where each person counts once the two ends of a path differ for every person present, how many these are is
         private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
@@ -204,10 +204,14 @@ class Lipschitz(Method):
 
     def _printed_standing(self, problem: Problem) -> Evidence:
         """The standing of Theorem 7 as printed in this study: by whether its Δ is the corrected one at least."""
-        return PRINTED if self._sensitivity_steps(problem) >= self._corrected_steps(problem) else REFUTED
+        return (
+            PRINTED_EVIDENCE
+            if self._sensitivity_steps(problem) >= self._corrected_steps(problem)
+            else REFUTED_EVIDENCE
+        )
 
     def _corrected_steps(self, problem: Problem) -> int:
-        """The corrected sensitivity in whole steps: of a path, or of all of Λ."""
+        """Return the corrected sensitivity in whole steps: of a path, or of all of Λ."""
         lambda_min, lambda_max = _ends(problem)
         L, G = problem.score.lipschitz, problem.score_range  # line 4
         loss_at_zero = initial_loss(problem.model.estimator)
@@ -284,7 +288,7 @@ class WholePath(BestScore):
 
     def step(self, objective: Scorer, noise: Noise) -> None:  # noqa: ARG002  no noise before the end
         """Train the next chunk of Λ and score it; if files are read, together with all that fit in one reading."""
-        together = models_at_once(objective, self._problem.scored_together)
+        together = models_per_pass(objective, self._problem.scored_together)
         for index in next(self._chunks):
             self._trained.append(self._problem.train(int(index)))
             self._left -= 1
@@ -316,13 +320,13 @@ class LipschitzSearch(BestScore):
 
 def _score_bound(spend: Spend) -> str:
     bound = kusner_2015.theorem_8_error_bound(
-        sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE
+        sensitivity=spend.sensitivity, epsilon=spend.epsilon, failure_probability=FAILURE_PROBABILITY
     )
-    return f"within {bound:.3g} of the best score seen with probability {1.0 - FAILURE:g} (Theorem 8)"
+    return f"within {bound:.3g} of the best score seen with probability {1.0 - FAILURE_PROBABILITY:g} (Theorem 8)"
 
 
 def _ends(problem: Problem) -> tuple[float, float]:
-    """The least and largest λ of the candidates; a study that Theorem 7 does not cover is refused."""
+    """Return the least and largest λ of the candidates; a study that Theorem 7 does not cover is refused."""
     if not problem.model.linear:
         raise StudyInvalid(
             f"lipschitz cannot tune {problem.model.estimator}",

@@ -6,7 +6,7 @@
 | B̂ | `draw` | B = C₂ − ⌊rD⌋ with noise | (…,) |
 | r | `beside` | the PUBLIC score that AUCs are counted from | scalar |
 | T | `least_shown` | the least D̂ of which an AUC is stated | scalar |
-| η | `UNSEEN` | a chance so small that an error as rare is allowed among all runs | scalar |
+| η | `UNSEEN_CHANCE` | a chance so small that an error as rare is allowed among all runs | scalar |
 | S(x) | `NoiseTail.above` | chance that the noise is x or more | scalar |
 
 An AUC is r + B/D. Its interval is that of the ends of B/D over a box: D's interval times B's, clipped to [0, 1].
@@ -32,8 +32,8 @@ Reals = NDArray[np.float64]
 
 # chances that D is below its interval, or above it, and that B is outside its own
 LOW, HIGH, COUNT = 0.02, 0.01, 0.07
-STATED = 4.5e-4  # chance that an AUC is stated of a table without one of the classes: S(T)
-UNSEEN = 1e-3
+MAX_STATED_CHANCE = 4.5e-4  # chance that an AUC is stated of a table without one of the classes: S(T)
+UNSEEN_CHANCE = 1e-3
 _HALVINGS = 60
 
 
@@ -51,11 +51,11 @@ class NoiseTail:
 
     @classmethod
     def of(cls, mechanism: DiscreteLaplace | DiscreteGaussian) -> "NoiseTail":
-        """The tail of the noise that `mechanism` draws, in its integer steps."""
+        """Return the tail of the noise that `mechanism` draws, in its integer steps."""
         return cls(mechanism.scale, isinstance(mechanism, DiscreteGaussian))
 
     def above(self, x: Reals) -> Reals:
-        """The chance S that the noise is `x` (…,) or more."""
+        """Return the chance S that the noise is `x` (…,) or more."""
         from scipy.special import ndtr
 
         if self.gaussian:
@@ -64,7 +64,7 @@ class NoiseTail:
         return np.where(x > 0.0, half, 1.0 - half)
 
     def reach(self, chance: float) -> float:
-        """The x that the noise exceeds with this `chance` < ½."""
+        """Return the x that the noise exceeds with this `chance` < ½."""
         from scipy.special import ndtri
 
         return self.scale * (float(-ndtri(chance)) if self.gaussian else -math.log(2.0 * chance))
@@ -72,12 +72,12 @@ class NoiseTail:
     @property
     def least_shown(self) -> float:
         """The least noised number of pairs of which an AUC is stated, T."""
-        return self.reach(STATED)
+        return self.reach(MAX_STATED_CHANCE)
 
 
 def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray[np.bool_], Reals, Reals]:
-    """Whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the number
-    itself, which is at most `most`.
+    """Return whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the
+    number itself, which is at most `most`.
     """
     least = tail.least_shown
     drawn = np.asarray(drawn, dtype=np.float64)
@@ -86,7 +86,7 @@ def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray
         middle = 0.5 * (low + high)
         inside = tail.above(drawn - middle) > LOW * tail.above(least - middle)
         low, high = np.where(inside, low, middle), np.where(inside, middle, high)
-    low = np.clip(np.maximum(low, drawn - tail.reach(UNSEEN)) - 1.0, 1.0, most)
+    low = np.clip(np.maximum(low, drawn - tail.reach(UNSEEN_CHANCE)) - 1.0, 1.0, most)
     return drawn >= least, low, np.clip(drawn + tail.reach(HIGH) + 1.0, low, most)
 
 

@@ -1,4 +1,4 @@
-"""What methods share that can search by a count of pairs: its draws, and what is said of them.
+"""What methods share that can search by a count of pairs: its draws, and what is stated about them.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -25,10 +25,10 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.aggregates import EVEN, PairCount
+from dpbo_core.models.aggregates import LEAST_NOISE_SHARE, PairCount
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.models.scoring.in_memory import SHARES, shifted
-from dpbo_core.privacy.certified import MEANS, counted_of_one, one_record_moves
+from dpbo_core.models.scoring.in_memory import SHARES_PER_MODEL, shifted
+from dpbo_core.privacy.certified import MEAN_RELATIONS, counted_of_one, one_record_moves
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, Release, Spend
 from dpbo_core.privacy.sensitive import Sensitive, attempted
@@ -39,7 +39,7 @@ Drawn = tuple[Spend, DiscreteLaplace, Sensitive[int]]  # what was planned, with 
 SHARE_OF_PAIRS = 0.25  # of a score's ε, for D: benchmarks/rankings.py
 SHARE_OF_PAIRS_RHO = 0.1  # of the ρ of a path, or of scores for a loop, for D
 SURELY, WIDE = 0.95, 0.1  # chance that a score is stated, and half an interval, of which the plan does not warn
-USUAL = 0.75  # r where nothing public says better: halfway between a guess and no error
+DEFAULT_PUBLIC_SCORE = 0.75  # r where nothing public says better: halfway between a guess and no error
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,16 @@ class Unit:
     stated: bool = True
 
     def score(self, draw: int) -> float:
-        """The score that a noised integer (draw) stands for."""
+        """Return the score that a noised integer (draw) stands for."""
         return self.offset + draw * self.per_step
 
     def shown(self, draw: int) -> float | None:
-        """The score that a noised integer stands for; None where scores are not stated."""
+        """Return the score that a noised integer stands for; None if scores are not stated."""
         return self.score(draw) if self.stated else None
 
     def interval(self, draws: Sequence[int], tail: NoiseTail, n_draws: int = 1) -> tuple[float, float]:
-        """The 90% interval of an AUC from the noised counts of one candidate, chosen from `n_draws` that are in
-        their intervals together.
+        """Return the 90% interval of an AUC from the noised counts of one candidate, chosen from `n_draws` that are
+        in their intervals together.
         """
         if self.pairs is None:
             raise ValueError("a mean has no pairs")
@@ -83,7 +83,7 @@ class Unit:
 
 
 def in_pairs(problem: Problem) -> PairCount | None:
-    """The study's count of pairs, with its sensitivity and bounds; None where the score is a mean."""
+    """Return the study's count of pairs, with its sensitivity and bounds; None if the score is a mean."""
     return problem.aggregate if isinstance(problem.aggregate, PairCount) else None
 
 
@@ -114,15 +114,15 @@ def chance_of_score(pairs: PairCount, number: DiscreteLaplace | DiscreteGaussian
 
 
 def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> str:
-    """A warning that no AUC, or a vague one, is to be expected of a method's draws, from public facts: the public
-    share of positives, or half where nobody looked it up; "" where neither is.
+    """Return a warning that no AUC, or a vague one, is to be expected of a method's draws, from public facts: the
+    public share of positives, or half where nobody looked it up; "" where neither is.
     """
     pairs, named = in_pairs(problem), {spend.what: mechanism for spend, mechanism in draws}
     number = named.pop(ALL_PAIRS, None)
     scores = [one for one in named.values() if isinstance(one, DiscreteLaplace | DiscreteGaussian)]
     if pairs is None or not isinstance(number, DiscreteLaplace | DiscreteGaussian) or not scores:
         return ""
-    share = EVEN if pairs.share is None else pairs.share
+    share = LEAST_NOISE_SHARE if pairs.share is None else pairs.share
     assumed = "assuming as many positives as negatives"
     if pairs.share is not None:
         assumed = f"assuming {share:.1%} positives, the public share"
@@ -136,7 +136,7 @@ def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[A
 
 
 def name_of(problem: Problem) -> str:
-    """The name of the score of pairs, with its article, for messages."""
+    """Return the name of the score of pairs, with its article, for messages."""
     return SCORES[problem.model.score_name].called
 
 
@@ -163,8 +163,8 @@ def score_caption(problem: Problem, noise: Noise, index: int, score: Drawn, numb
     of_pairs, mechanism, all_pairs = number
     D = noise.release(of_pairs, mechanism, all_pairs)["draw"]
     share = beside(problem, index)
-    drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES))
-    unit = unit_drawn(pairs, D, mechanism, drawn["beside"] / SHARES)
+    drawn = noise.release(spend, laplace, shifted(total, all_pairs, share), beside=round(share * SHARES_PER_MODEL))
+    unit = unit_drawn(pairs, D, mechanism, drawn["beside"] / SHARES_PER_MODEL)
     return auc_caption(
         problem, unit, unit.score(drawn["draw"]), unit.interval([drawn["draw"]], NoiseTail.of(laplace))
     )
@@ -178,14 +178,14 @@ def auc_caption(problem: Problem, unit: Unit, score: float, interval: tuple[floa
 
 
 def beside(problem: Problem, index: int) -> float:
-    """The public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
-    public = attempted(lambda: problem.public_score(index), USUAL)
+    """Return the public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
+    public = attempted(lambda: problem.public_score(index), DEFAULT_PUBLIC_SCORE)
     return on_grid(min(max(public, 0.0), 1.0))
 
 
 def on_grid(share: float) -> float:
-    """The share rounded to the nearest 2⁻¹⁶."""
-    return round(share * SHARES) / SHARES
+    """Return the share rounded to the nearest 2⁻¹⁶."""
+    return round(share * SHARES_PER_MODEL) / SHARES_PER_MODEL
 
 
 def one_unit_moves(release: Release) -> float:
@@ -204,8 +204,8 @@ def one_unit_moves(release: Release) -> float:
 
 
 def relations_of(release: Release) -> tuple[NeighboringRelation, ...]:
-    """The neighbouring relations that a release can be about: replace_one alone where pairs are counted."""
-    return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEANS
+    """Return the neighbouring relations that a release can be about: replace_one alone where pairs are counted."""
+    return (NeighboringRelation.REPLACE_ONE,) if COUNTS in release.facts else MEAN_RELATIONS
 
 
 def check_unpaired(problem: Problem) -> None:
@@ -219,7 +219,7 @@ def check_unpaired(problem: Problem) -> None:
 
 
 def refused(problem: Problem, methods: tuple[str, ...]) -> StudyInvalid:
-    """The error of a method that needs a mean of record scores; it names `methods` that do not, if any."""
+    """Return the error of a method that needs a mean of record scores; it names `methods` that do not, if any."""
     named = (
         f"method = {' or '.join(map(repr, methods))}"
         if methods

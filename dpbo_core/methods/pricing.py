@@ -6,6 +6,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units, split_units
+from dpbo_core.privacy.certified import MEAN_RELATIONS
 from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee
 
 
@@ -26,6 +27,7 @@ def guarantee_of(
     assumptions: tuple[str, ...] = (),
 ) -> PrivacyGuarantee:
     """A study's guarantee: its ε (∞ if refuted), `delta`, assumptions; refused beyond the proof's `scope`."""
+    check_relation(problem)
     if in_pairs(problem) is not None and scope is not Scope.PAIRS:
         raise refused(problem, ())
     if problem.training is not None and scope is not Scope.PRIVATE_TRAINING:
@@ -43,6 +45,16 @@ def guarantee_of(
         evidence=evidence,
         person=problem.person,
     )
+
+
+def check_relation(problem: Problem) -> None:
+    """Refuse a study whose neighbours are others than those that the proofs of dpbo's own queries are about."""
+    if problem.relation not in MEAN_RELATIONS:
+        raise StudyInvalid(
+            f'neighbours = "{problem.relation}", and this guarantee is proved for "replace_one" alone',
+            cause="dpbo's own methods keep the number of records fixed, and check it",
+            remedy="leave neighbours out of [privacy], or train with PrivateTrials, which has all three relations",
+        )
 
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
@@ -64,7 +76,7 @@ def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[
 
 
 def too_small(problem: Problem) -> StudyInvalid:
-    """The error for an ε (or δ) that is too small to be split into whole units of 10⁻¹²."""
+    """Return the error for an ε (or δ) that is too small to be split into whole units of 10⁻¹²."""
     return StudyInvalid(
         f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
         cause="the ledger counts privacy in units of 1e-12",

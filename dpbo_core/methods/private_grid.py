@@ -46,7 +46,7 @@ from dpbo_core.methods.public_search import (
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_at_once
+from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
 from dpbo_core.models.scoring.paired import Pairing
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
@@ -65,7 +65,7 @@ EXPONENTIAL_EVIDENCE = Evidence(
 )
 CHOICE, SCORE = "best candidate", "its score"  # the draws' names
 CONFIDENCE = 0.95  # of what the lead says
-MANY = 6  # editions from which the exponential mechanism loses less at the same total price
+MANY_EDITIONS = 6  # editions from which the exponential mechanism loses less at the same total price
 SIMULATED_SHARE = 0.25  # of ε = 1, for the score, in the advice's simulation
 SCORE_SHARE, PAIRS_SHARE = 0.1, 0.25  # for the score, where it is a mean and where it is two draws, of pairs
 
@@ -117,18 +117,18 @@ class PrivateGrid(Method):
         self.check_option("editions", "give the number that is planned, 1 or more", fine=self.editions >= 1)
 
     def n_steps(self, problem: Problem) -> int:
-        """The number of candidates that are scored, |Λ′|: one step of the search each."""
+        """Return the number of candidates that are scored, |Λ′|: one step of the search each."""
         sizes = {"all": len(problem.candidates), "tried": self.public_trials}
         return min(sizes.get(self.evaluate, problem.search.n_steps), len(problem.candidates))
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """The one variant that the advice compares: with public scores the candidates tried there (where
+        """Return the one variant that the advice compares: with public scores the candidates tried there (where
         `enforced`, a shortlist), else all of Λ.
 
         Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
         """
-        planned = problem.editions if problem.editions >= MANY else 1
+        planned = problem.editions if problem.editions >= MANY_EDITIONS else 1
         if not problem.scored_in_public:
             return (PrivateGrid(editions=planned),)
         if problem.model.enforced:
@@ -151,7 +151,7 @@ class PrivateGrid(Method):
         )
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of the candidates Λ′ to score, in order; empty where public scores decide which."""
+        """Return indices of the candidates Λ′ to score, in order; empty if public scores decide which."""
         fixed = self.evaluate in ("all", "sobol") or self.n_steps(problem) == len(problem.candidates)
         return self._spread(problem) if fixed and self.evaluate != "public_shortlist" else ()
 
@@ -196,7 +196,7 @@ class PrivateGrid(Method):
         return Outlook(scale, error, n, why)
 
     def n_cross_validated(self, problem: Problem) -> int:
-        """The number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
+        """Return the number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
         if not (self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired):
             return 0
         return max(self.public_trials, self.n_steps(problem) if self.evaluate == "public_shortlist" else 0)
@@ -206,8 +206,8 @@ class PrivateGrid(Method):
         return GridSearch(self, problem, plan)
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """The candidates to score, what they are compared with (None: nothing), their public head start in steps; a
-        public search that `problem` lacks is made first.
+        """Return the candidates to score, what they are compared with (None: nothing), their public head start in
+        steps; a public search that `problem` lacks is made first.
 
         All of it is public. The head start is what the public training set has to say in the choice; no record
         moves it.
@@ -239,7 +239,7 @@ class PrivateGrid(Method):
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
-        """The mechanism that noises the number of pairs; None where the score is a mean."""
+        """Return the mechanism that noises the number of pairs; None if the score is a mean."""
         if in_pairs(problem) is None:
             return None
         _, epsilon, _ = self._parts(problem)
@@ -255,10 +255,10 @@ class PrivateGrid(Method):
 
     def _for_many(self, problem: Problem) -> bool:
         """Whether the study is one of many editions, by its own option or by what its budget is planned for."""
-        return max(self.editions, problem.editions) >= MANY
+        return max(self.editions, problem.editions) >= MANY_EDITIONS
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
-        """The study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""
+        """Return the study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""
         share = self.score_share
         if share is None:
             share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
@@ -300,7 +300,7 @@ class GridSearch(Opaque):
 
         Where they are paired, each record's scores are compared with the public best's.
         """
-        together = models_at_once(objective, self._problem.scored_together)
+        together = models_per_pass(objective, self._problem.scored_together)
         self._trained.append(self._problem.train(self._subset[len(self._sums) + len(self._trained)]))
         left = len(self._subset) - len(self._sums) - len(self._trained)
         if left and len(self._trained) < together:
@@ -340,8 +340,8 @@ class GridSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _lead(self, selection: NoisyMax, place: int, lead: int) -> dict[str, float | None]:
-        """The released lead of the choice, and how much better than all others its score on these records is at
-        least, in units of the score; None where the lead is within the noise and the public head start.
+        """Return the released lead of the choice, and how much better than all others its score on these records is
+        at least, in units of the score; None if the lead is within the noise and the public head start.
         """
         others = np.delete(self._head_start, place)
         surely = selection.certain_lead(lead - int(self._head_start[place]) + int(others.min()), CONFIDENCE)

@@ -39,8 +39,8 @@ from dpbo_core.methods.final_choice import (
 )
 from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import (
+    DEFAULT_PUBLIC_SCORE,
     SHARE_OF_PAIRS_RHO,
-    USUAL,
     auc_caption,
     in_pairs,
     on_grid,
@@ -60,7 +60,7 @@ from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search import USUAL_STEPS
+from dpbo_core.search import DEFAULT_N_STEPS
 from dpbo_core.search.acquisition import acquisition_named
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
@@ -73,8 +73,8 @@ EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; the rest is post-processing",
 )
-LOOK = "score of the choice"
-AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
+CHOICE_SCORE_DRAW = "score of the choice"
+RESIDUAL_AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
 SIMULATED_SHARE, SIMULATED_DELTA = 1.0 - USUAL_LOOK, 1e-6  # of ρ* at ε = 1, for the path, in the simulation
 
 
@@ -134,11 +134,11 @@ class PrivateTrajectory(Method):
 
     def n_steps(self, problem: Problem) -> int:
         """The number T of models that are trained and scored: `[search] steps`, else 20 (40 before a choice)."""
-        return problem.search.steps or (STEPS_BEFORE_CHOICE if self.final_share else USUAL_STEPS)
+        return problem.search.steps or (STEPS_BEFORE_CHOICE if self.final_share else DEFAULT_N_STEPS)
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateTrajectory", ...]:  # noqa: ARG004  the same on every problem
-        """The variants that the advice compares: with the public scores as prior, and without."""
+        """Return the variants that the advice compares: with the public scores as prior, and without."""
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -168,7 +168,7 @@ class PrivateTrajectory(Method):
         if selection is not None:
             drawn.append((selection.spend("final choice"), selection))
         if look is not None:
-            drawn.append((look.spend(LOOK), look))
+            drawn.append((look.spend(CHOICE_SCORE_DRAW), look))
         return tuple(drawn)
 
     @staticmethod
@@ -185,20 +185,20 @@ class PrivateTrajectory(Method):
 
             made["final choice"] = (PERMUTE_AND_FLIP,)
         if look != 0.0:
-            made[LOOK] = gaussian
+            made[CHOICE_SCORE_DRAW] = gaussian
         if COUNTS in release.facts:
             made[ALL_PAIRS] = gaussian
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Every step's score in a release, and the fresh look at the choice (one more noised score)."""
+        """Return every step's score in a release, and the fresh look at the choice (one more noised score)."""
         from dpbo_core.methods.earlier_editions import steps_and_look
 
-        return steps_and_look(release, LOOK)
+        return steps_and_look(release, CHOICE_SCORE_DRAW)
 
     def outlook(self, problem: Problem) -> Outlook:
-        """The expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
+        """Return the expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
         sigma = self.observations(problem)[0].scale * problem.metric_per_step
         T, scale = self.n_steps(problem), SPREAD * problem.score_range
         spread = np.unique(np.linspace(0, len(problem.candidates) - 1, T).round().astype(int))
@@ -227,14 +227,14 @@ class PrivateTrajectory(Method):
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
         """The median of the prior's deviation from the `public` scores (N,), in units of `scale`; None without."""
-        return None if public is None else AMPLITUDE * doubt(problem, float(public.max())) / scale
+        return None if public is None else RESIDUAL_AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
         return TrajectorySearch(self, problem, plan)
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
-        """The mechanism that noises the score in each of the T steps; refused where the budget is too small."""
+        """Return the mechanism that noises the score in each of the T steps; refused if the budget is too small."""
         T, whole = self.n_steps(problem), self._rho(problem)[0]
         try:
             parts = split_units(whole, (1.0,) * T)
@@ -245,22 +245,22 @@ class PrivateTrajectory(Method):
         return tuple(_gaussian(problem, rho) for rho in parts)
 
     def selection(self, problem: Problem) -> "PrivateSelection | None":
-        """The mechanism of the final choice; None where the posterior mean chooses."""
+        """Return the mechanism of the final choice; None if the posterior mean chooses."""
         return selection(problem, self._rho(problem)[1]) if self.final_share else None
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism of the fresh look (one more noised score of the choice); None where none is paid for."""
+        """The mechanism of the fresh look (one more noised score of the choice); None if none is paid for."""
         return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
-        """The mechanism that noises the number of pairs; None where the score is a mean."""
+        """Return the mechanism that noises the number of pairs; None if the score is a mean."""
         return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
         """The zCDP budget in 10⁻¹², split: steps' scores, final choice, fresh look, pairs; refused at δ = 0."""
         if problem.delta == 0.0:
             raise StudyInvalid(
-                "private_trajectory needs δ > 0, and the study says delta = 0",
+                "private_trajectory needs δ > 0, and the study has delta = 0",
                 cause="Gaussian noise has no pure ε",
                 remedy="set delta = 1e-6 in [privacy], or use a method that needs none (dpbo plan says which)",
             )
@@ -304,7 +304,7 @@ class TrajectorySearch(Opaque):
         self._observations, self._selection = method.observations(problem), method.selection(problem)
         self._look = method.look(problem)
         self._spends = {spend.what: spend for spend in plan.spends}
-        self._unit, self._beside = unit_of(problem), on_grid(USUAL)
+        self._unit, self._beside = unit_of(problem), on_grid(DEFAULT_PUBLIC_SCORE)
         self._all_pairs: Sensitive[int] | None = None
         self._objective: Scorer | None = None  # for the fresh look
         self._path: list[tuple[int, int]] = []  # (candidate, noised sum): released
@@ -313,7 +313,7 @@ class TrajectorySearch(Opaque):
         self._map, self._bo = self._search()
 
     def step(self, objective: Scorer, noise: Noise) -> Released:
-        """One step: a candidate's noised score, recorded before it is used or shown; or the recorded one."""
+        """Return one step: a candidate's noised score, recorded before it is used or shown; or the recorded one."""
         t, self._objective = len(self._path), objective
         if t == 0:
             self._count_pairs(objective, noise)
@@ -346,7 +346,7 @@ class TrajectorySearch(Opaque):
         score, interval = self._map.posterior(mixture, means[:, place], deviations[:, place])
         if self._look is not None and self._objective is not None:
             total = self._observed(self._total(self._objective, chosen))
-            draw = noise.release(self._spends[LOOK], self._look, total)["draw"]
+            draw = noise.release(self._spends[CHOICE_SCORE_DRAW], self._look, total)["draw"]
             ends = None if self._all_pairs is None else self._unit.interval([draw], NoiseTail.of(self._look))
             deviation = self._look.scale * self._unit.per_step
             score, interval = self._map.with_look(self._unit.score(draw), deviation, (score, interval), ends)

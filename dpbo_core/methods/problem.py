@@ -3,9 +3,9 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `candidates` | the finite candidate set | N points |
-| m | `n_validation` | validation records; None where persons are averaged | scalar |
+| m | `n_validation` | validation records; None if persons are averaged | scalar |
 | k | `max_records_per_person` | records one person may own | scalar |
-| n_p | `n_persons` | persons, each of whom counts once, by the mean; None where records are averaged | scalar |
+| n_p | `n_persons` | persons, each of whom counts once, by the mean; None if records are averaged | scalar |
 | n | `n_averaged` | m or n_p, what the exact sum is divided by | scalar |
 | G | `score.score_range` | range of one record's score | scalar |
 | — | `aggregate` | how records' outcomes become one number: its sensitivity, range and unit | — |
@@ -73,7 +73,7 @@ class ModelFacts(Protocol):
 
     @property
     def tolerance(self) -> float | None:
-        """The certified distance from the optimum at which training ends, as written; None where it is left out."""
+        """The certified distance from the optimum at which training ends, as written; None if it is left out."""
 
 
 class SearchSettings(Protocol):
@@ -81,7 +81,7 @@ class SearchSettings(Protocol):
 
     @property
     def steps(self) -> int | None:
-        """The number of steps as written; None where it is left out."""
+        """The number of steps as written; None if it is left out."""
 
     @property
     def n_steps(self) -> int:
@@ -123,13 +123,13 @@ class Trainer(Protocol):
         """The number n of public training records."""
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at a point of the search space: a function of point, training set and seed alone."""
+        """Return the model at a point of the search space: a function of point, training set and seed alone."""
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """The cross-validated score of the model at `point` on the training set; `seed` deals out the folds."""
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at `point`, (n,), as integers of the score's grid."""
+        """Return each public record's cross-validated score at `point`, (n,), as integers of the score's grid."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,7 @@ class Problem:
     max_records_per_person: int = 1
     person: str | None = None
     n_persons: int | None = None
+    neighbours: NeighboringRelation = NeighboringRelation.REPLACE_ONE
     study: str = ""
     edition: str = ""
     dataset: str = ""
@@ -188,7 +189,7 @@ class Problem:
     trainer: Trainer | None = field(default=None, repr=False, compare=False)
     training: TrainingFacts | None = None
     editions: int = 1  # releases that the cap is planned for
-    n_public: int | None = None  # n where nothing else of the PUBLIC training set was read: for advice, in no price
+    n_public: int | None = None  # n where nothing else of the PUBLIC training set was read: for advice, in no cost
     baseline: float | None = None  # score of the best constant prediction, by the public training set
     baseline_by: Literal["records", "persons"] = "records"  # what counts once in it
     public_search: PublicSearch | None = field(default=None, repr=False, compare=False)  # once searched
@@ -205,8 +206,8 @@ class Problem:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Which data sets are neighbours: with one person replaced, where persons are averaged; else one `unit`."""
-        return NeighboringRelation.REPLACE_ONE if self.n_persons is None else NeighboringRelation.REPLACE_ONE_PERSON
+        """Which data sets are neighbours: with one person replaced, where persons are averaged; else as stated."""
+        return self.neighbours if self.n_persons is None else NeighboringRelation.REPLACE_ONE_PERSON
 
     @property
     def score_range(self) -> float:
@@ -228,7 +229,7 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """True where a record's score surely rests on it alone: ours, `enforced`, or allowlisted and a named score.
+        """True if a record's score surely rests on it alone: ours, `enforced`, or allowlisted and a named score.
 
         A user's score function is called with one record at a time, but what it remembers of others nobody knows.
         """
@@ -281,7 +282,7 @@ class Problem:
         return _at(point, self._required_trainer().train)
 
     def public_score(self, index: int) -> float:
-        """The cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
+        """Return the cross-validated public score p(λ) of candidate `index`, in [0, G]; it costs no privacy."""
         score = partial(self._required_trainer().public_score, seed=self.search.seed)
         return _at(self.candidates.points[index], score)
 
@@ -295,14 +296,14 @@ class Problem:
         return self._required_trainer().n_records if self.training is None else self.training.n_records
 
     def _required_trainer(self) -> Trainer:
-        """The problem's trainer; ValueError where it has none, as one that was made for planning."""
+        """Return the problem's trainer; ValueError where it has none, as one that was made for planning."""
         if self.trainer is None:
             raise ValueError("this problem was made for planning; it has no training set")
         return self.trainer
 
 
 def _at(point: Mapping[str, Any], work: Callable[[Mapping[str, Any]], T]) -> T:
-    """The result of public work at a point of the search space, which an error of it names."""
+    """Return the result of public work at a point of the search space, which an error of it names."""
     try:
         return work(point)
     except StudyInvalid as error:

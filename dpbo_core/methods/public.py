@@ -32,7 +32,7 @@ from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
 EVIDENCE = Evidence(Standing.STANDARD, "the discrete Laplace on one score; the choice is a public fact")
-SCORE = "its score"  # the draw's name
+SCORE_DRAW = "its score"  # the draw's name
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Public(Method):
         self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
 
     def n_steps(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
-        """The number of steps, always 1: only the public choice is scored."""
+        """Return the number of steps, always 1: only the public choice is scored."""
         return 1
 
     @staticmethod
     def forms(problem: Problem) -> tuple["Public", ...]:  # noqa: ARG004  the same on every problem
-        """The one variant that the advice compares, on every problem."""
+        """Return the one variant that the advice compares, on every problem."""
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
@@ -81,13 +81,13 @@ class Public(Method):
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the number of pairs if they are counted, and the score."""
-        names = (SCORE,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE)
+        names = (SCORE_DRAW,) if in_pairs(problem) is None else (ALL_PAIRS, SCORE_DRAW)
         return tuple((m.spend(name), m) for name, m in zip(names, self.laplaces(problem), strict=True))
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: a draw of the score, and one of the number of pairs where counted."""
-        names = (SCORE, ALL_PAIRS) if COUNTS in release.facts else (SCORE,)
+        names = (SCORE_DRAW, ALL_PAIRS) if COUNTS in release.facts else (SCORE_DRAW,)
         made = {name: tuple(DiscreteLaplace.WORTH) for name in names}
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
@@ -101,7 +101,7 @@ class Public(Method):
         return Outlook(scale, scale, 1, why)
 
     def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002  the same on every problem
-        """The number R of candidates to cross-validate, `public_trials`: that makes the choice."""
+        """Return the number R of candidates to cross-validate, `public_trials`: that makes the choice."""
         return self.public_trials
 
     def choice(self, problem: Problem) -> int:
@@ -110,7 +110,7 @@ class Public(Method):
         return public_search.tried[int(np.argmax(public_search.scores))]
 
     def choices(self, problem: Problem) -> tuple[int, ...]:
-        """Indices of what may be chosen: the best on public data alone; a search that is lacking is made."""
+        """Return indices of what may be chosen: the best on public data alone; a search that is lacking is made."""
         return (self.choice(problem),)
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "PublicChoice":

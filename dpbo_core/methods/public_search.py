@@ -28,23 +28,23 @@ from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.search.kernels import Matern52, kernel_named
 from dpbo_core.search.posterior import JITTER, Posterior
 
-GROWTH = 1.3  # the kernel is fitted anew when so many times more is known
+REFIT_GROWTH = 1.3  # the kernel is fitted again when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
-EXPLORATION = 4.0  # β of the public search: two standard deviations
-DOUBT = 0.5  # standard errors by which the public and the sensitive score are thought to differ
-SHIFT = 0.01  # of the score's range: the same however large the public set, for the populations may differ
-HOPELESS = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
-DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
+EXPLORATION_BETA = 4.0  # β of the public search: two standard deviations
+DOUBT_ERRORS = 0.5  # standard errors by which the public and the sensitive score are thought to differ
+SCORE_SHIFT = 0.01  # of the score's range: the same however large the public set, for the populations may differ
+MAX_HANDICAP_SCALES = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
+COMPARISON_DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
 TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
-PAIRED = 16  # candidates whose differences to the best bound them
-BOUNDED = (0.9, 0.98, 0.995, 0.999, 1.0)  # shares of those differences that a bound may keep
-QUIET = 0.2  # doubts: noise below which scores are not paired
+N_PAIRED_CANDIDATES = 16  # candidates whose differences to the best bound them
+BOUND_SHARES = (0.9, 0.98, 0.995, 0.999, 1.0)  # shares of those differences that a bound may keep
+MIN_PAIRING_NOISE = 0.2  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     """Cross-validate R = `trials` candidates, or all of Λ, half spread evenly, half by a search; or the problem's
-    own results, where they are of this search and as many. Each costs `cross_validation.FOLDS` trainings.
+    own results, where they are of this search and as many. Each costs `cross_validation.N_FOLDS` trainings.
     """
     n_tried, earlier = min(len(problem.candidates), trials), problem.public_search
     if earlier is not None and earlier.search == problem.search and len(earlier.tried) == n_tried:
@@ -56,12 +56,12 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
     centre, scale = float(np.mean(scores)), float(np.std(scores)) or 1.0
     posterior, fitted_at = _posterior(problem, tried, (np.array(scores) - centre) / scale), len(tried)
     while len(tried) < n_tried:
-        bound = posterior.mean + math.sqrt(EXPLORATION) * posterior.std
+        bound = posterior.mean + math.sqrt(EXPLORATION_BETA) * posterior.std
         bound[tried] = -np.inf
-        index = int(np.argmax(bound.round(DIGITS)))
+        index = int(np.argmax(bound.round(COMPARISON_DIGITS)))
         tried.append(index)
         scores.append(problem.public_score(index))
-        if len(tried) >= GROWTH * fitted_at:
+        if len(tried) >= REFIT_GROWTH * fitted_at:
             fitted_at = len(tried)
             posterior = _posterior(problem, tried, (np.array(scores) - centre) / scale)
         else:
@@ -72,7 +72,7 @@ def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
 
 
 def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
-    """Indices of candidates that a public search tries in any case: all, or half of `trials`, spread evenly.
+    """Return indices of candidates that a public search tries in any case: all, or half of `trials`, spread evenly.
 
     Known before any score is, so they may be scored elsewhere and in any order.
     """
@@ -83,11 +83,11 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
 
 
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
-    """Indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
+    """Return indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
 
-    The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT` standard
-    errors, once for each place on the list. Where p is flat or known from few records the list spreads out; where p
-    is sharp it gathers about the maximum. The first place is p's own maximum.
+    The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT_ERRORS`
+    standard errors, once for each place on the list. Where p is flat or known from few records the list spreads
+    out; where p is sharp it gathers about the maximum. The first place is p's own maximum.
     """
     N = len(problem.candidates)
     if n_chosen >= N:
@@ -101,7 +101,7 @@ def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearc
     while len(chosen) < n_chosen:
         left[chosen[-1]] = False
         imagined = p + e * (L @ rng.standard_normal(len(p)))
-        chosen.append(int(np.argmax(np.where(left, imagined.round(DIGITS), -np.inf))))
+        chosen.append(int(np.argmax(np.where(left, imagined.round(COMPARISON_DIGITS), -np.inf))))
     return tuple(int(index) for index in tried[chosen])
 
 
@@ -114,9 +114,9 @@ def head_start(
     noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public
     constant, b moves with no record: the choice is exactly as private with it as without.
     """
-    p = public_search.mean[list(listed)].round(DIGITS)
+    p = public_search.mean[list(listed)].round(COMPARISON_DIGITS)
     e = doubt(problem, float(p.max()))
-    behind = np.minimum((noise_scale / e) ** 2 * (p.max() - p), HOPELESS * noise_scale)
+    behind = np.minimum((noise_scale / e) ** 2 * (p.max() - p), MAX_HANDICAP_SCALES * noise_scale)
     steps: NDArray[np.int64] = -np.rint(behind / problem.metric_per_step).astype(np.int64)
     return steps
 
@@ -136,17 +136,17 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
-    """The candidate that others are compared with, and the bound in steps that differences are clipped to; None
-    where comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
+    """Return the candidate that others are compared with, and the bound in steps that differences are clipped to;
+    None if comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
     score.
 
     A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the
     least sum of the two, on public records and among the candidates that are best there. Where the noise is small
     beside what the public set leaves in doubt there is little to gain: then the plain scores choose.
     """
-    if noise_scale < QUIET * doubt(problem, float(public_search.scores.max())):
+    if noise_scale < MIN_PAIRING_NOISE * doubt(problem, float(public_search.scores.max())):
         return None
-    best = np.argsort(-public_search.scores.round(DIGITS), kind="stable")[:PAIRED]
+    best = np.argsort(-public_search.scores.round(COMPARISON_DIGITS), kind="stable")[:N_PAIRED_CANDIDATES]
     first, apart = problem.public_steps(public_search.tried[int(best[0])]), []
     for place in best[1:]:
         apart.append(problem.public_steps(public_search.tried[place]) - first)
@@ -161,7 +161,7 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
         moved = max(abs(float((np.clip(steps, -clipped, clipped) - steps).mean())) for steps in apart)
         return noise_scale * 2 * clipped / GRID + moved * problem.score_range / GRID
 
-    bounds = np.quantile(differences, BOUNDED, method="higher")
+    bounds = np.quantile(differences, BOUND_SHARES, method="higher")
     clipped = min((int(bound) for bound in bounds), key=loss)
     gains = 2 * clipped < GRID and loss(clipped) < noise_scale
     return Pairing(public_search.tried[int(best[0])], clipped) if gains else None
@@ -169,7 +169,9 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 def doubt(problem: Problem, best: float) -> float:
     """The expected distance e of a public score near `best` from the sensitive one, by chance and by a shift."""
-    return math.hypot(DOUBT * problem.aggregate.doubt(best, problem.n_training), SHIFT * problem.score_range)
+    return math.hypot(
+        DOUBT_ERRORS * problem.aggregate.doubt(best, problem.n_training), SCORE_SHIFT * problem.score_range
+    )
 
 
 def _posterior(problem: Problem, tried: list[int], values: NDArray[np.float64]) -> Posterior:

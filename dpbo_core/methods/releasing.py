@@ -21,10 +21,10 @@ def make_release(
     value: Mapping[str, Any],
     score_bound: str = "",
 ) -> Release:
-    """The release of `value`, not recorded yet, with the public facts a reader needs beside the guarantee.
+    """Return the release of `value`, not recorded yet, with the public facts a reader needs beside the guarantee.
 
     A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
-    is what a theorem says of the score's error, in words.
+    is what a theorem says of the score's error, as text.
     """
     unit, name = problem.score.natural_unit, problem.model.score_name
     if "score" in value:
@@ -72,7 +72,7 @@ def laplace_caption(score: float, scale: float, top: float | None) -> dict[str, 
 
 
 def averaged_facts(problem: Problem) -> dict[str, int | None]:
-    """The public counts behind the score's average: persons, or records and how many of one person count."""
+    """Return the public counts behind the score's average: persons, or records and how many of one person count."""
     if problem.n_persons is not None:
         return {"n_persons": problem.n_persons}
     return {"n_validation": problem.n_validation, "max_records_per_person": problem.max_records_per_person}

@@ -5,14 +5,14 @@ from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
 from dpbo_core.search.kernels import Kernel, kernel_named
 
-UNFITTED = 0.3  # in the unit cube, where a study names no lengthscale
+DEFAULT_LENGTHSCALE = 0.3  # in the unit cube, where a study names no lengthscale
 
 
 def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
-    """The study's kernel at its own lengthscale, or at `UNFITTED` until one can be fitted."""
+    """Return the study's kernel at its own lengthscale, or at `DEFAULT_LENGTHSCALE` until one can be fitted."""
     search = problem.search
     return kernel_named(
-        search.kernel, UNFITTED if isinstance(search.lengthscale, str) else search.lengthscale, variance
+        search.kernel, DEFAULT_LENGTHSCALE if isinstance(search.lengthscale, str) else search.lengthscale, variance
     )
 
 
@@ -21,7 +21,7 @@ def check_lengthscale(method: Method, problem: Problem) -> None:
     fitted = isinstance(problem.search.lengthscale, str)
     if fitted and not method.fits_lengthscale:
         raise StudyInvalid(
-            f'{method.kind} fits no kernel, and the study says search.lengthscale = "fit"',
+            f'{method.kind} fits no kernel, and the study has search.lengthscale = "fit"',
             cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",
-            remedy=f"give a length in the unit cube, {UNFITTED:g} say",
+            remedy=f"give a length in the unit cube, {DEFAULT_LENGTHSCALE:g} say",
         )

@@ -24,7 +24,7 @@ The count of pairs ranked right: AUC and balanced accuracy of two classes, witho
 | Δ | `record_steps` | 2q(m − q), q = min(k, ⌊m/2⌋): most k records move either by; 2(m − 1) at k = 1 | integer |
 | — | `range_steps` | the largest D, 2⌊m/2⌋⌈m/2⌉ | integer |
 | — | `score_per_step` | 2/m²: a step in the AUC of a table half of whose records are positive | scalar |
-| π | `share` | PUBLIC share of the second class; None where it is not known | scalar |
+| π | `share` | PUBLIC share of the second class; None if it is not known | scalar |
 
 AUC = C₂/D, and with the predicted class for s balanced accuracy. Why Δ: of the pairs in a table at most q(m − q)
 hold one of k given records, so many where these are of one class and all others of the other; each counts 0, 1 or 2
@@ -81,7 +81,7 @@ class MeanOfRecords:
         return math.sqrt(max(best * (G - best), G**2 / n_public) / n_public)
 
 
-EVEN = 0.5  # share of positives at which the noise is least; what is shown while nobody knows theirs
+LEAST_NOISE_SHARE = 0.5  # share of positives at which the noise is least; what is shown while nobody knows theirs
 
 
 @dataclass(frozen=True)
@@ -120,12 +120,12 @@ class PairCount:
     @property
     def expected(self) -> float:
         """D at `share` positives (None: ½), above 0."""
-        share = EVEN if self.share is None else self.share
+        share = LEAST_NOISE_SHARE if self.share is None else self.share
         return max(1.0, 2.0 * self.n_records**2 * share * (1.0 - share))
 
     def doubt(self, best: float, n_public: int) -> float:
-        """The standard error of a public AUC near `best`, from the records of the rarer class alone."""
-        share = EVEN if self.share is None else self.share
+        """Return the standard error of a public AUC near `best`, from the records of the rarer class alone."""
+        share = LEAST_NOISE_SHARE if self.share is None else self.share
         rarer = max(1.0, n_public * min(share, 1.0 - share))
         return math.sqrt(max(best * (1.0 - best), 1.0 / rarer) / rarer)
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from dpbo_core.data.people import Person
 
 
-CHANCE = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
+CHANCE_AUC = 0.5  # of the pairs are ranked right by whoever says the same of every record: ties count half
 
 
 def person_weights(people: "Sequence[Person]") -> NDArray[np.float64] | None:
-    """Weights (n,) by which each person counts once, 0 for a record of nobody; None where no record has any."""
+    """Weights (n,) by which each person counts once, 0 for a record of nobody; None if no record has any."""
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
         return None
@@ -34,7 +34,7 @@ def constant_margin(
 ) -> float:
     """The mean score of always predicting the most frequent class by a large margin; ½ where pairs are scored."""
     if isinstance(score, PairScore):
-        return CHANCE
+        return CHANCE_AUC
     return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())
 
 
@@ -53,7 +53,7 @@ def constant_score(
         n_classes: C; 0 for a regression.
     """
     if isinstance(score, PairScore):
-        return CHANCE
+        return CHANCE_AUC
     from dpbo_core.models.scores.bounded_function import BoundedFunction
 
     if isinstance(score, BoundedFunction):
@@ -86,18 +86,18 @@ class ConstantAnswer:
     answer: Any
 
     def predict(self, rows: Any) -> NDArray[Any]:
-        """The class or the number, for each of the rows (k, d)."""
+        """Return the class or the number, for each of the rows (k, d)."""
         return np.full(len(rows), np.argmax(self.answer) if np.ndim(self.answer) else self.answer)
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
-        """The shares, for each of the rows (k, d)."""
+        """Return the shares, for each of the rows (k, d)."""
         return np.tile(np.asarray(self.answer, dtype=np.float64), (len(rows), 1))
 
 
 def _constants(
     score: RecordScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> list[Any]:
-    """What may be best to say of every record: shares, or each class, or mean and median."""
+    """Return what may be best to say of every record: shares, or each class, or mean and median."""
     if score.needs == "predict_proba":
         return [np.bincount(truth, weights, minlength=n_classes) / weights.sum(), *np.eye(n_classes)]
     if n_classes:
@@ -114,7 +114,7 @@ def _mean_steps(score: RecordScore, answer: Any, truth: NDArray[Any], weights: N
     return float(weights @ steps) / float(weights.sum())
 
 
-FOLDS = 5
+N_FOLDS = 5
 
 
 def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
@@ -129,7 +129,7 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
     shuffled = np.random.default_rng(seed).permutation(n)
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     folds = np.empty(n, dtype=np.int64)
-    folds[by_class] = np.arange(n) % min(FOLDS, n)
+    folds[by_class] = np.arange(n) % min(N_FOLDS, n)
     return folds
 
 

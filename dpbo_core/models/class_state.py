@@ -27,11 +27,11 @@ _LIBRARY_PACKAGES = (
     "scipy",
     "sklearn",
 )
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, tuple)
-_CONTAINERS = (list, dict, set, deque, bytearray, np.ndarray)
+_PLAIN_TYPES = (type(None), bool, int, float, complex, str, bytes, tuple)
+_CONTAINER_TYPES = (list, dict, set, deque, bytearray, np.ndarray)
 MAX_OBJECTS = 10_000  # that are looked through in an estimator, or in what its classes hold
 MAX_BYTES = 2**24  # of a container: a larger one is a table to look things up in, and is not copied
-_ABSENT = object()
+_ABSENT_VALUE = object()
 
 
 def foreign_classes(estimator: Any) -> tuple[type, ...]:
@@ -56,7 +56,8 @@ def restored(classes: tuple[type, ...]) -> Iterator[None]:
     before = [(kind, dict(_namespace(kind))) for kind in classes]
     functions = list(_functions(classes))
     modules = [
-        (f.__globals__, {name: f.__globals__.get(name, _ABSENT) for name in _names(f.__code__)}) for f in functions
+        (f.__globals__, {name: f.__globals__.get(name, _ABSENT_VALUE) for name in _names(f.__code__)})
+        for f in functions
     ]
     parts = [part for function in functions for part in _parts_of_function(function)]
     held = _contents([*parts, *(value for _, items in (*before, *modules) for value in items.values())])
@@ -67,9 +68,9 @@ def restored(classes: tuple[type, ...]) -> Iterator[None]:
             _put_back(kind, attributes)
         for space, items in modules:
             for name, value in items.items():
-                if value is _ABSENT:
+                if value is _ABSENT_VALUE:
                     space.pop(name, None)
-                elif type(value) in _PLAIN or type(value) in _CONTAINERS:
+                elif type(value) in _PLAIN_TYPES or type(value) in _CONTAINER_TYPES:
                     space[name] = value
         for container, content in held:
             with suppress(Exception):  # whatever an element says of itself
@@ -86,7 +87,7 @@ def _module_of(kind: type) -> str:
 
 
 def _is_foreign(kind: type) -> bool:
-    """Whether a class can hold state and is of no library that is known to keep none."""
+    """Return whether a class can hold state and is of no library that is known to keep none."""
     return _module_of(kind).partition(".")[0] not in ("", *_LIBRARY_PACKAGES)
 
 
@@ -97,7 +98,7 @@ def _parts(estimator: Any) -> Iterator[Any]:
     while waiting and len(seen) < MAX_OBJECTS:
         part = waiting.pop()
         kind = type(part)
-        if id(part) in seen or kind in (*_PLAIN[:-1], np.ndarray, FunctionType) or issubclass(kind, type):
+        if id(part) in seen or kind in (*_PLAIN_TYPES[:-1], np.ndarray, FunctionType) or issubclass(kind, type):
             continue
         seen[id(part)] = part
         yield part
@@ -111,7 +112,7 @@ def _parts(estimator: Any) -> Iterator[Any]:
 
 
 def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
-    """The functions that the classes' methods, class and static methods and properties are made of."""
+    """Yield the functions that the classes' methods, class and static methods and properties are made of."""
     for kind in classes:
         for value in tuple(_namespace(kind).values()):
             function = value
@@ -129,7 +130,7 @@ def _parts_of_function(function: FunctionType) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals and attributes in a function's code, and in those that are defined in it."""
+    """Yield the names of globals and attributes in a function's code, and in those that are defined in it."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is CodeType:
@@ -137,12 +138,12 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _contents(values: list[Any]) -> list[tuple[Any, Any]]:
-    """Each plain container among the values, and inside others, with a copy of its content."""
+    """Return each plain container among the values, and inside others, with a copy of its content."""
     held: dict[int, tuple[Any, Any]] = {}
     waiting = list(values)
     while waiting and len(held) < MAX_OBJECTS:
         value = waiting.pop()
-        if type(value) not in _CONTAINERS or id(value) in held:
+        if type(value) not in _CONTAINER_TYPES or id(value) in held:
             continue
         if (value.nbytes if type(value) is np.ndarray else 8 * len(value)) > MAX_BYTES:
             continue
@@ -171,5 +172,5 @@ def _put_back(kind: type, before: Mapping[str, Any]) -> None:
         with suppress(Exception):  # a class that lets nobody change it was not changed
             if name not in before:
                 type.__delattr__(kind, name)
-            elif now.get(name, _ABSENT) is not before[name]:
+            elif now.get(name, _ABSENT_VALUE) is not before[name]:
                 type.__setattr__(kind, name, before[name])

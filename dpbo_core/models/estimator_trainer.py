@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import ConstantAnswer, best_constant, fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
-from dpbo_core.models.estimators import CORRECT_MODEL, EstimatorFactory, FittedEstimator
+from dpbo_core.models.estimators import MODEL_REMEDY, EstimatorFactory, FittedEstimator
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.public_process import numbers_of
 from dpbo_core.models.record_isolation import enforced_prediction
-from dpbo_core.models.rowwise import ROWS_OF_ANOTHER, ROWS_TRIED, check_rowwise
+from dpbo_core.models.rowwise import N_ROWS_OF_SIMILAR_MODEL, N_ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
+from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, PairScore, auc_of
 from dpbo_core.models.scores.record import RecordScore, Verb
 
-PUBLIC_ROWS = 4096  # whose decision values say on which scale a model's are
+N_SCALE_ROWS = 4096  # whose decision values say on which scale a model's are
 
 
 Factory = EstimatorFactory | Prototype  # of fresh estimators at chosen hyperparameters, fitted to public rows
@@ -58,7 +58,7 @@ class EstimatorTrainer:
         return self.held(self.trained(point))
 
     def trained(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch (if `enforced` in a child), and not yet `held`."""
+        """Return the estimator at `point`, fitted from scratch (if `enforced` in a child), and not yet `held`."""
         if self.listed or not self.enforced:
             return self.fitted(slice(None), point)
         columns = self.factory.columns
@@ -99,7 +99,7 @@ class EstimatorTrainer:
         if self.enforced:
             how = enforced_prediction().alone(fitted.by_rows(), self.X, self.truth, scored, needed_by=self._modules)
             return replace(fitted, alone=how)
-        rows_alone = ROWS_OF_ANOTHER if scored.needs in self._tried else ROWS_TRIED
+        rows_alone = N_ROWS_OF_SIMILAR_MODEL if scored.needs in self._tried else N_ROWS_TRIED
         outcome = check_rowwise(fitted, self.X, needs=scored.needs, rows_alone=rows_alone)
         self._tried.add(scored.needs)
         if isinstance(self.score, BoundedFunction):
@@ -171,7 +171,7 @@ def check_parameters(trainer: EstimatorTrainer, asked: Mapping[str, Any], _seed:
                 raise StudyInvalid(
                     f"{type(part).__name__} could not be trained with these hyperparameters: {at}",
                     cause=f"InvalidParameterError: {reason}",
-                    remedy=CORRECT_MODEL,
+                    remedy=MODEL_REMEDY,
                 )
     return np.zeros(0, dtype=np.int64)
 
@@ -180,7 +180,7 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
     """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; computed in this process."""
     score, truth = trainer.score, trainer.truth
     if isinstance(score, PairScore):
-        raise TypeError(OF_PAIRS)
+        raise TypeError(PAIR_SCORE_REFUSAL)
     classes = truth if truth.dtype.kind == "i" else np.zeros(len(truth), dtype=np.int64)
     folds, steps = fold_of(classes, seed=seed), np.empty(len(classes), dtype=np.int64)
     for fold in range(folds.max() + 1):
@@ -198,7 +198,7 @@ def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed
 def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.float64]:
     score, X, truth = trainer.score, trainer.X, trainer.truth
     if not isinstance(score, PairScore):
-        raise TypeError(OF_PAIRS)
+        raise TypeError(PAIR_SCORE_REFUSAL)
     folds, tables = fold_of(truth, seed=seed), [np.zeros((2, score.n_cells), dtype=np.int64)]
     for fold in range(folds.max() + 1):
         out = folds == fold
@@ -209,7 +209,7 @@ def _public_area(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int)
 
 
 def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
-    """The cache key of a point and the seed of the folds; 1 and 1.0 are two values."""
+    """Return the cache key of a point and the seed of the folds; 1 and 1.0 are two values."""
     return (*((name, type(value).__name__, value) for name, value in sorted(point.items())), seed)
 
 
@@ -217,10 +217,10 @@ def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
 ) -> tuple[FittedEstimator, RecordScore]:
     """The estimator with a map of decision values to histogram cells, by public rows, and that map; or refused."""
-    rows = X_public[:: 1 + (len(X_public) - 1) // PUBLIC_ROWS]
+    rows = X_public[:: 1 + (len(X_public) - 1) // N_SCALE_ROWS]
 
     def asked(verb: Verb) -> NDArray[Any] | None:
-        """The public rows' outcome by a method of the estimator; None if it has none, or fails."""
+        """Return the public rows' outcome by a method of the estimator; None if it has none, or fails."""
         return fitted.outcome(rows, verb) if callable(getattr(fitted.estimator, verb, None)) else None
 
     estimator = fitted.estimator

@@ -5,7 +5,7 @@
 | X, y | `X`, `y` | public training rows and their classes or targets | (n, d), (n,) |
 | V | `X`, `truth` of `scores` | sensitive rows and their classes or targets | (m, d), (m,) |
 | g | result of `scores` | one record's score | (m,) |
-| x₀ | `stand_in` | a public training row, put in the place of a row that cannot be predicted | (d,) |
+| x₀ | `stand_in` | a public training row, put instead of a row that cannot be predicted | (d,) |
 
 Rows are float64; or, with `columns`, cells that the estimator is given as a data frame (`data.named_columns`).
 
@@ -25,31 +25,31 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.data.named_columns import CANNOT, NamedColumn, OfRows, data_frame
+from dpbo_core.data.named_columns import UNCONVERTIBLE, FrameEstimator, NamedColumn, data_frame
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.class_state import foreign_classes, restored
 from dpbo_core.models.import_path import check_names, estimator_class
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, contained, one_thread
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.order_independent import scores_by_content
-from dpbo_core.models.record_isolation import Alone
-from dpbo_core.models.scorable import ROWS, ScorableModel, refusal, usable
+from dpbo_core.models.record_isolation import IsolatedModel
+from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel, unscorable_reason, usable_mask
 from dpbo_core.models.scores.grid import to_grid
 from dpbo_core.models.scores.pairs import Integers, PairScore, counts
 from dpbo_core.models.scores.record import RecordScore, Verb, shaped
 from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.privacy.sensitive import attempted
 
-CORRECT_MODEL = "correct [model] or the ends of [space]"
-PREPARE_COLUMNS = (
+MODEL_REMEDY = "correct [model] or the ends of [space]"
+COLUMNS_REMEDY = (
     "it is given the table's own columns, with their texts and gaps, without those of [data] ignore: encode, "
-    f"impute or drop them in the Pipeline, by a ColumnTransformer say; or {CORRECT_MODEL}"
+    f"impute or drop them in the Pipeline, by a ColumnTransformer say; or {MODEL_REMEDY}"
 )
-MANY_ROWS = 20_000  # from here on OpenMP's threads save more in a training than they wait for one another
+MIN_THREADED_ROWS = 20_000  # from here on OpenMP's threads save more in a training than they wait for one another
 _BLOCK_ROWS = 1024
-_ROWS_OF_TREES = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
-_CELLS_OF_TREES = 2**25  # however wide rows are
-_TREES = ("sklearn.tree._classes", "sklearn.ensemble._forest")
+_MAX_TREE_ROWS = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
+_MAX_TREE_CELLS = 2**25  # however wide rows are
+_TREE_MODULES = ("sklearn.tree._classes", "sklearn.ensemble._forest")
 
 
 @dataclass(frozen=True)
@@ -80,26 +80,26 @@ class EstimatorFactory:
         except StudyInvalid:
             raise
         except Exception as error:  # noqa: BLE001  third-party constructors raise what they like
-            raise _hyperparameters_refused(self.import_path, "could not be built", error, CORRECT_MODEL) from None
+            raise _hyperparameters_refused(self.import_path, "could not be built", error, MODEL_REMEDY) from None
         check_task(estimator, self.import_path, regression=self.regression)
         return estimator
 
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> "FittedEstimator":
-        """A new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
+        """Return a new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
         return fitted(self.build(**hyperparameters), X, y, weights, shown_as=self.import_path, columns=self.columns)
 
 
 def cloned(estimator: Any) -> Any:
-    """An unfitted copy of an estimator, by scikit-learn's own rule."""
+    """Return an unfitted copy of an estimator, by scikit-learn's own rule."""
     from sklearn.base import clone
 
     return clone(estimator)
 
 
 def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Hyperparameters with the values that `decode` has in the place of their names, by axis."""
+    """Hyperparameters with the values that `decode` has instead of their names, by axis."""
     return {
         name: decode.get(name, {}).get(value, value) if isinstance(value, str) else value
         for name, value in hyperparameters.items()
@@ -128,10 +128,10 @@ def fitted(
         rows = np.array(X, dtype=np.float64 if columns is None else object)
         stand_in = rows[0].copy()
         table = rows if columns is None else data_frame(columns, rows)
-        with one_thread() if len(rows) < MANY_ROWS else nullcontext():
+        with one_thread() if len(rows) < MIN_THREADED_ROWS else nullcontext():
             estimator.fit(table, np.asarray(y), **weight_parameters(estimator, weights))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
-        remedy = CORRECT_MODEL if columns is None else PREPARE_COLUMNS
+        remedy = MODEL_REMEDY if columns is None else COLUMNS_REMEDY
         raise _hyperparameters_refused(shown_as, "could not be trained", error, remedy) from None
     return FittedEstimator(estimator, stand_in, columns=columns)
 
@@ -180,7 +180,7 @@ def _hyperparameters_refused(import_path: str, what: str, error: Exception, reme
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PreparedRows:
-    """Rows as estimators are given them, with x₀ in the place of those that cannot be predicted."""
+    """Rows as estimators are given them, with x₀ instead of those that cannot be predicted."""
 
     rows: NDArray[Any]  # (m, d), for trees in single precision
     sound: NDArray[np.bool_]  # (m,) which rows are their own
@@ -193,14 +193,14 @@ class FittedEstimator(ScorableModel):
     Attributes:
         estimator: fitted; what is not to be opened here is an `IsolatedEstimator`.
         stand_in: (d,) x₀.
-        alone: scores each record in a process of its own; None where all are predicted in this one.
+        alone: scores each record in a process of its own; None if all are predicted in this one.
         cells: of its decision values, where pairs are counted; None for scores of single records.
-        columns: of the data frame that it is given; None where it is given numbers.
+        columns: of the data frame that it is given; None if it is given numbers.
     """
 
     estimator: Any
     stand_in: NDArray[np.float64]
-    alone: Alone | None = None
+    alone: IsolatedModel | None = None
     cells: RecordScore | None = None
     columns: tuple[NamedColumn, ...] | None = None
 
@@ -224,7 +224,7 @@ class FittedEstimator(ScorableModel):
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):
             raise ValueError(f"rows of shape {rows.shape}, labels of shape {y.shape}, an estimator of {d} features")
         if self.alone is not None:
-            sound = _sound(rows)
+            sound = _finite_mask(rows)
             scores = self.alone.scores(np.where(sound[:, None], rows, self.stand_in), y, score)
             return np.where(sound, scores, 0.0)
         result = np.zeros(len(rows))
@@ -247,18 +247,18 @@ class FittedEstimator(ScorableModel):
         return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,), the same whatever the records' order."""
+        """Return each record's score as an integer from 0 to 2²⁴, (m,), the same whatever the records' order."""
         return self._scores_on_grid(records, score, FittedEstimator.scores_by_content)
 
     def _scores_on_grid(self, records: Encoded, score: Score, scores: "Scores") -> Integers:
         if isinstance(score, MarginScore | PairScore):
-            raise refusal(score, "an estimator has no margin: it is scored by what it predicts")
-        numbers = np.where(usable(records), scores(self, records.X, records.truth, score), 0.0)
+            raise unscorable_reason(score, "an estimator has no margin: it is scored by what it predicts")
+        numbers = np.where(usable_mask(records), scores(self, records.X, records.truth, score), 0.0)
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
         """The number of usable records of each class and histogram cell, (2, B); unpredicted ones in the lowest."""
-        return self.table(records.X, records.labels, score, usable(records))
+        return self.table(records.X, records.labels, score, usable_mask(records))
 
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
@@ -283,36 +283,38 @@ class FittedEstimator(ScorableModel):
         if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
             return super().steps_of_all(models, records, score)
         rows = models[0].prepared(records.X)
-        scores = [np.where(usable(records), one.scores_of(rows, records.truth, score), 0.0) for one in models]
+        scores = [np.where(usable_mask(records), one.scores_of(rows, records.truth, score), 0.0) for one in models]
         return np.stack([to_grid(one, score.score_range, broken_score=0.0) for one in scores], axis=1)
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:
-        """The number of rows to score at a time: whole batches, or all for child processes."""
+        """Return the number of rows to score at a time: whole batches, or all for child processes."""
         if any(model.alone is not None for model in models):
             return max(1, n_records)
-        return min(model.together for model in models) if all(model.of_trees for model in models) else ROWS
+        return (
+            min(model.together for model in models) if all(model.of_trees for model in models) else ROWS_PER_BLOCK
+        )
 
     @property
     def of_trees(self) -> bool:
         """Whether it is scikit-learn's own tree or forest, which takes rows in single precision as they are."""
-        return type(self.estimator).__module__ in _TREES and self.columns is None
+        return type(self.estimator).__module__ in _TREE_MODULES and self.columns is None
 
     @property
     def together(self) -> int:
         """The number of rows that one call of the estimator predicts."""
         if not self.of_trees:
             return _BLOCK_ROWS
-        return max(_BLOCK_ROWS, min(_ROWS_OF_TREES, _CELLS_OF_TREES // len(self.stand_in)))
+        return max(_BLOCK_ROWS, min(_MAX_TREE_ROWS, _MAX_TREE_CELLS // len(self.stand_in)))
 
     def batches(self, m: int) -> Iterator[slice]:
-        """The slices of m rows, each of which one call of the estimator predicts."""
+        """Return the slices of m rows, each of which one call of the estimator predicts."""
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
         """Rows (m, d) ready to predict: one that is not finite becomes a public stand-in row, marked unsound."""
         if not self.of_trees:
-            sound = _sound(X)
+            sound = _finite_mask(X)
             return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
         with np.errstate(all="ignore"):  # what is too small for single precision is 0 there
             rows, stand_in = X.astype(np.float32), self.stand_in.astype(np.float32)
@@ -331,7 +333,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's unclipped score, (m,), from rows that `prepared` made: as `scores`, bit for bit."""
+        """Return each record's unclipped score, (m,), from rows that `prepared` made: as `scores`, bit for bit."""
         result = np.zeros(len(truth))
         for block in self.batches(len(truth)):
             result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)
@@ -347,7 +349,7 @@ class FittedEstimator(ScorableModel):
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's unclipped score from one batch; 0 where not `sound`, or where the estimator fails.
+        """Return each record's unclipped score from one batch; 0 if not `sound`, or where the estimator fails.
 
         What a class of others keeps of the rows meanwhile is forgotten (`class_state`).
         """
@@ -381,7 +383,7 @@ class FittedEstimator(ScorableModel):
         return () if self.alone is not None or self.of_trees else foreign_classes(self.estimator)
 
     def outcome(self, rows: NDArray[np.float64], verb: Verb) -> NDArray[Any] | None:
-        """What the estimator's method `verb` gives for rows (k, d), nothing printed; None where it fails."""
+        """Return what the estimator's method `verb` gives for rows (k, d), nothing printed; None if it fails."""
 
         def predicted() -> NDArray[Any] | None:
             with contained():
@@ -393,7 +395,7 @@ class FittedEstimator(ScorableModel):
         """The estimator as an object whose methods take arrays (k, d), made into its data frame if it needs one."""
         if self.columns is None or isinstance(self.estimator, IsolatedEstimator):
             return self.estimator
-        return OfRows(self.estimator, self.columns)
+        return FrameEstimator(self.estimator, self.columns)
 
     def estimator_input(self, rows: NDArray[Any]) -> Any:
         """Rows (k, d) as the estimator takes them, copied (but for trees) so that it cannot change the caller's."""
@@ -402,10 +404,10 @@ class FittedEstimator(ScorableModel):
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)
 
 
-def _sound(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mask (k,) of the rows that are finite in single precision, or whose cells fit their columns."""
+def _finite_mask(rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return a mask (k,) of the rows that are finite in single precision, or whose cells fit their columns."""
     if rows.dtype == object:
-        return np.array([row[0] is not CANNOT for row in rows], dtype=bool)
+        return np.array([row[0] is not UNCONVERTIBLE for row in rows], dtype=bool)
     with np.errstate(all="ignore"):
         return np.asarray(np.isfinite(rows.astype(np.float32)).all(axis=1), dtype=bool)
 

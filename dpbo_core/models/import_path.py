@@ -24,8 +24,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
 
 _VERBS = ("fit", "predict", "get_params", "set_params")
-BESIDE = "dpbo_beside_study_"
-EXAMPLE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = make_pipeline(...)'
+STUDY_MODULE_PREFIX = "dpbo_beside_study_"
+EXAMPLE_REFERENCE = 'estimator = "risk_model:pipeline", and in risk_model.py: pipeline = make_pipeline(...)'
 
 
 def function_at(path: str) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ def check_verbs(estimator_class: Any, path: str) -> None:
         raise StudyInvalid(
             f"{path!r} predicts nothing: it transforms columns",
             cause="it has no predict: a scaler or an encoder was named in the model's place",
-            remedy="name the model; numbers are scaled before it unless [model] says standardize = false",
+            remedy="name the model; numbers are scaled before it unless [model] has standardize = false",
         )
     if missing:
         raise StudyInvalid(
@@ -110,7 +110,7 @@ def named_object(
 
 
 def file_beside(path: str, folder: str | Path) -> Path | None:
-    """The Python file beside the study that `path` ("risk_model:pipeline") names; None where there is none."""
+    """Return the Python file beside the study that `path` ("risk_model:pipeline") names; None if there is none."""
     module, colon, _ = path.partition(":")
     file = Path(folder) / f"{module}.py"
     return file if colon and module.isidentifier() and file.is_file() else None
@@ -123,7 +123,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
         raise StudyInvalid(
             f"{path!r} names no estimator",
             cause="a module, a colon and a name are needed",
-            remedy=f"write {EXAMPLE}",
+            remedy=f"write {EXAMPLE_REFERENCE}",
         )
     file = file_beside(path, folder)
     if file is not None:
@@ -132,7 +132,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
         raise StudyInvalid(
             f"there is no file {module}.py beside the study, which names the estimator {path!r}",
             cause="the file lies elsewhere or has another name, and no installed package has it",
-            remedy=f"write {EXAMPLE}",
+            remedy=f"write {EXAMPLE_REFERENCE}",
         )
     else:
         estimator = named_object(f"{module}.{name}")
@@ -140,14 +140,14 @@ def estimator_named(path: str, folder: str | Path) -> Any:
         raise StudyInvalid(
             f"{module}.py has no {name!r}",
             cause="a misspelt name",
-            remedy=f"write {EXAMPLE}, at the top of the file",
+            remedy=f"write {EXAMPLE_REFERENCE}, at the top of the file",
         )
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         kind = "a class" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
         raise StudyInvalid(
             f"{path!r} is no estimator but {kind}",
             cause="the name is that of a function that makes it, or of its class",
-            remedy=f"name the object itself: {EXAMPLE}",
+            remedy=f"name the object itself: {EXAMPLE_REFERENCE}",
         )
     check_verbs(estimator, path)
     return estimator
@@ -155,7 +155,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 def _import_file(file: Path) -> ModuleType:
     text, failed = file.read_bytes(), ""
-    name = BESIDE + hashlib.sha256(text).hexdigest()[:16]
+    name = STUDY_MODULE_PREFIX + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:
         return sys.modules[name]
     module = ModuleType(name)
@@ -187,7 +187,7 @@ def is_provided(package: str) -> bool:
 
 
 def distributions_of_packages() -> Mapping[str, list[str]]:
-    """The installed distributions that provide each importable package.
+    """Return the installed distributions that provide each importable package.
 
     To read the lists of all that is installed takes half a second, and a study asks for each name in it: they are
     read again only when a folder has changed.

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from dpbo_core.data.named_columns import OfRows
+from dpbo_core.data.named_columns import FrameEstimator
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.import_path import BESIDE
+from dpbo_core.models.import_path import STUDY_MODULE_PREFIX
 from dpbo_core.models.public_process import Pickle, numbers_of
 
 _VERBS = ("predict", "predict_proba", "decision_function")
@@ -42,7 +42,7 @@ class IsolatedEstimator:
     modules: tuple[str, ...]  # of every class and function that its pickle names
 
     def __getattr__(self, verb: str) -> Callable[[Any], NDArray[Any]]:
-        """What it predicts for PUBLIC rows, as it takes them."""
+        """Return what it predicts for PUBLIC rows, as it takes them."""
         if verb in _VERBS and verb in self.verbs:
             return partial(numbers_of, predictions, self.pickled, verb)
         raise AttributeError(verb)
@@ -55,7 +55,7 @@ class IsolatedEstimator:
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
 
     def to_bytes(self) -> NDArray[np.uint8]:
-        """The unopened pickle as bytes, after a line of JSON with the class name, methods and modules."""
+        """Return the unopened pickle as bytes, after a line of JSON with the class name, methods and modules."""
         line = json.dumps({"name": self.name, "verbs": self.verbs, "modules": self.modules}).encode()
         return np.frombuffer(line + b"\n" + self.pickled, dtype=np.uint8)
 
@@ -77,28 +77,28 @@ class IsolatedEstimator:
 
 
 def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
-    """What the estimator's method `verb` gives for PUBLIC rows, computed in this process."""
+    """Return what the estimator's method `verb` gives for PUBLIC rows, computed in this process."""
     return np.asarray(getattr(opened(estimator), verb)(rows))
 
 
 def opened(estimator: Any) -> Any:
-    """The estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
-    return estimator.estimator if isinstance(estimator, OfRows) else estimator
+    """Return the estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
+    return estimator.estimator if isinstance(estimator, FrameEstimator) else estimator
 
 
 def modules_of(item: Any) -> set[str]:
-    """The modules of every class and function that the item's pickle names."""
+    """Return the modules of every class and function that the item's pickle names."""
     if isinstance(item, IsolatedEstimator):
         return set(item.modules)
     text = pickle.dumps(item, protocol=3)  # which has one opcode for a name, with the name in it
     names = {str(argument).split(" ")[0] for code, argument, _ in pickletools.genops(text) if code.name == "GLOBAL"}
-    if OfRows.__module__ in names:
+    if FrameEstimator.__module__ in names:
         names.add("pandas")  # of which it makes its data frame; else it would not be there
     return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
 
 
 def pickled_form(item: Any, shown_as: str) -> bytes:
-    """The item's pickle, of an `IsolatedEstimator` the one that it holds; refused where it has none."""
+    """Return the item's pickle, of an `IsolatedEstimator` the one that it holds; refused if it has none."""
     if isinstance(item, IsolatedEstimator):
         return item.pickled
     try:
@@ -114,7 +114,7 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
 
 def check_importable(modules: set[str]) -> None:
     """Refuse modules that a child process cannot import: a file beside the study, or the script that runs."""
-    if any(name.startswith(BESIDE) for name in modules):
+    if any(name.startswith(STUDY_MODULE_PREFIX) for name in modules):
         raise StudyInvalid(
             "the estimator, or a part of it, is defined in a file beside the study",
             cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
@@ -128,7 +128,7 @@ def check_importable(modules: set[str]) -> None:
         )
 
 
-_ALONE = threading.RLock()  # what is replaced here belongs to the whole process
+_PROCESS_LOCK = threading.RLock()  # what is replaced here belongs to the whole process
 
 
 class _Silence(io.StringIO):
@@ -145,7 +145,7 @@ def contained() -> Iterator[None]:
     """
     from joblib import parallel_config
 
-    with _ALONE:
+    with _PROCESS_LOCK:
         if _holds():
             yield
             return
@@ -171,6 +171,6 @@ def _threads() -> ThreadpoolController:
 
 
 def _holds() -> bool:
-    """Whether standard output, standard error and every logger are silenced by this module at the moment."""
+    """Return whether standard output, standard error and every logger are silenced by this module at the moment."""
     streams = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
     return streams and logging.root.manager.disable == sys.maxsize

@@ -14,7 +14,7 @@ from dpbo_core.models.linear.fast_exact_scores import SignedRows, StoredRows
 from dpbo_core.models.linear.fit import LinearModel, minimise, train
 from dpbo_core.models.linear.newton import MAX_ANCHOR_FEATURES, LogisticPath, Start
 from dpbo_core.models.scores.grid import to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of, counts
+from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, PairScore, auc_of, counts
 from dpbo_core.models.scores.union import OF_CLASSES, MarginScore
 
 
@@ -59,10 +59,10 @@ class LinearTrainer:
         """The certified model at point["lambda"], cached, from a start that λ and the public rows alone decide."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
-            self._trained[regularization] = self.train_anew(regularization)
+            self._trained[regularization] = self.retrain(regularization)
         return self._trained[regularization]
 
-    def train_anew(self, regularization: float) -> LinearModel:
+    def retrain(self, regularization: float) -> LinearModel:
         """The certified model at λ = `regularization`, bit for bit that of `train`, neither looked up nor kept."""
         return minimise(
             self._signed_rows,
@@ -108,7 +108,7 @@ class LinearTrainer:
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
         """Each public record's margin score from 0 to 2²⁴, (n,), under the model trained without its fold."""
         if isinstance(self.score, PairScore):
-            raise TypeError(OF_PAIRS)
+            raise TypeError(PAIR_SCORE_REFUSAL)
         scores = self.score.phi(self.public_margins(point, seed=seed))
         return to_grid(scores, self.score.score_range, broken_score=self.score.broken_score)
 

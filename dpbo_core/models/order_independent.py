@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| B | `PLACES` | rows of every batch | scalar |
+| B | `BATCH_PLACES` | rows of every batch | scalar |
 | h | `_batch_places` | a row's place in its batch: a hash of the row and its truth | (r,) in [0, B) |
 | x₀ | `stand_in` | fills the places that no row has | (d,) |
 
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PLACES = 1024
+BATCH_PLACES = 1024
 
 # the scores (B,) of a batch: of its rows (B, d) and their truth (B,)
 ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
@@ -28,8 +28,8 @@ ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
 def scores_by_content(
     scored_batch: ScoredBatch, stand_in: NDArray[np.float64], X: NDArray[np.float64], truth: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Each record's score, (m,), of row i and truth i alone, in batches filled up with the public row `stand_in`;
-    no record makes it raise.
+    """Return each record's score, (m,), of row i and truth i alone, in batches filled up with the public row
+    `stand_in`; no record makes it raise.
 
     Args:
         scored_batch: scores a batch; an element may follow from its place too, and not from other rows.
@@ -43,15 +43,15 @@ def scores_by_content(
     places = _batch_places(keys[rows])
     scores = np.zeros(len(X))
     for members in _batches(places):
-        batch = np.tile(stand_in, (PLACES, 1))
-        labels = np.zeros(PLACES, dtype=truth.dtype)
+        batch = np.tile(stand_in, (BATCH_PLACES, 1))
+        labels = np.zeros(BATCH_PLACES, dtype=truth.dtype)
         batch[places[members]], labels[places[members]] = X[members], truth[members]
         scores[members] = scored_batch(batch, labels)[places[members]]
     return scores[inverse]
 
 
 def _keys(X: NDArray[Any], truth: NDArray[Any]) -> NDArray[Any]:
-    """A key for each row with its truth, (m,): their bytes, or a hash for rows of mixed cells."""
+    """Return a key for each row with its truth, (m,): their bytes, or a hash for rows of mixed cells."""
     parts = np.frombuffer(b"".join(map(_row_hash, X)), dtype=np.uint8) if X.dtype == object else None
     raw = np.ascontiguousarray(X, dtype=np.float64).view(np.uint8) if parts is None else parts
     both = (raw.reshape(len(X), -1), truth.view(np.uint8).reshape(len(X), -1))
@@ -69,7 +69,7 @@ def _row_hash(row: NDArray[Any]) -> bytes:
 
 def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
     hashed = b"".join(hashlib.blake2b(key.tobytes(), digest_size=2).digest() for key in keys)
-    return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % PLACES
+    return np.frombuffer(hashed, dtype="<u2").astype(np.intp) % BATCH_PLACES
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:

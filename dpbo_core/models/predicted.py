@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| X | `rows` | predictions of all candidates, NaN where there is none | (m, d) |
+| X | `rows` | predictions of all candidates, NaN if there is none | (m, d) |
 | — | `columns` | those of one candidate: one, or of more than two classes one a class | indices into d |
 
 A record's score under a candidate is a function of that record's cells in the candidate's columns and its truth: a
@@ -21,7 +21,7 @@ from dpbo_core.models.baseline import constant_score
 from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import OF_PAIRS, PairScore, auc_of
+from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, PairScore, auc_of
 from dpbo_core.models.scores.record import RecordScore
 
 
@@ -33,7 +33,7 @@ class PredictedColumns:
     regression: bool  # whether they are numbers
 
     def predict(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        """The candidate's predictions, (k,), from its columns of a table: class indices, or numbers."""
+        """Return the candidate's predictions, (k,), from its columns of a table: class indices, or numbers."""
         values = rows[:, self.columns[0]]
         return values if self.regression else values.astype(np.int64)
 
@@ -45,7 +45,7 @@ class PredictedColumns:
         return np.column_stack([1.0 - second, second])
 
     def decision_function(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The candidate's decision values, (k,), from its column of a table."""
+        """Return the candidate's decision values, (k,), from its column of a table."""
         return rows[:, self.columns[0]]
 
 
@@ -60,7 +60,7 @@ class Predicted(FittedEstimator):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """The candidate's score of each record, (k,): 0 where one of its cells is unusable."""
+        """Return the candidate's score of each record, (k,): 0 if one of its cells is unusable."""
         sound = np.isfinite(rows[:, list(self.estimator.columns)]).all(axis=1)
         outcome = self.outcome(np.where(np.isfinite(rows), rows, 0.0), score.needs)
         if outcome is None:
@@ -77,7 +77,7 @@ class PredictionsTrainer:
     width: int  # d
     score: RecordScore | PairScore  # what is scored
     regression: bool  # whether numbers were predicted
-    X: NDArray[np.float64] = field(repr=False)  # (n, d) public predictions; n = 0 where there are none
+    X: NDArray[np.float64] = field(repr=False)  # (n, d) public predictions; n = 0 if there are none
     truth: NDArray[Any] = field(repr=False)  # (n,) class indices or targets
 
     @property
@@ -86,7 +86,7 @@ class PredictionsTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> Predicted:
-        """The candidate that `point` names, whose predictions are columns of a table; nothing is trained."""
+        """Return the candidate that `point` names, whose predictions are columns of a table; nothing is trained."""
         (name,) = point.values()
         model = Predicted(PredictedColumns(self.columns[name], self.regression), np.zeros(self.width))
         if isinstance(self.score, PairScore):
@@ -96,7 +96,7 @@ class PredictionsTrainer:
         return model
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The candidate's mean score, or AUC, on public records; refused without such; `seed` is unused."""
+        """Return the candidate's mean score, or AUC, on public records; refused without such; `seed` is unused."""
         if isinstance(self.score, PairScore):
             self._require_public_records()
             return auc_of(self.train(point).table(self.X, self.truth, self.score))
@@ -104,9 +104,9 @@ class PredictionsTrainer:
         return int(steps.sum()) * self.score.score_range / (GRID * len(steps))
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:  # noqa: ARG002  no folds
-        """Each public record's score from 0 to 2²⁴, (n,); refused where there are none; `seed` is unused."""
+        """Return each public record's score from 0 to 2²⁴, (n,); refused if there are none; `seed` is unused."""
         if isinstance(self.score, PairScore):
-            raise TypeError(OF_PAIRS)
+            raise TypeError(PAIR_SCORE_REFUSAL)
         self._require_public_records()
         return to_grid(
             self.train(point).scores(self.X, self.truth, self.score), self.score.score_range, broken_score=0.0

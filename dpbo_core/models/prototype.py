@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpbo_core.data.content import content_of, copied, function_text
+from dpbo_core.data.content import content_digest, copy_value, function_text
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
@@ -29,7 +29,7 @@ class Prototype:
     seed: int  # for every `random_state` left free
     regression: bool  # what it must be
     decode: Mapping[str, Mapping[Any, Any]] = field(default_factory=dict)  # axis → (name → value)
-    # of the data frame that it is given; None where it is given numbers
+    # of the data frame that it is given; None if it is given numbers
     columns: tuple[NamedColumn, ...] | None = None
 
     @property
@@ -46,7 +46,7 @@ class Prototype:
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Hyperparameters as the estimator takes them, objects in the place of names that a study has for them."""
+        """Hyperparameters as the estimator takes them, objects instead of names that a study has for them."""
         return decoded(hyperparameters, self.decode)
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
@@ -55,7 +55,7 @@ class Prototype:
         values = self.decoded(hyperparameters)
         for name in sorted(values, key=lambda name: name.count("__")):  # a part first, whose own are named after it
             check_names([name], list(estimator.get_params(deep=True)), shown_as=self.name)
-            estimator.set_params(**{name: copied(values[name])})
+            estimator.set_params(**{name: copy_value(values[name])})
         check_task(estimator, self.name, regression=self.regression)
         return seeded(estimator, self.seed)
 
@@ -77,7 +77,9 @@ class Prototype:
         digest, cause = "", ""
         try:
             own, named = cloned(self.estimator), {axis: dict(names) for axis, names in self.decode.items()}
-            content, pickled = content_of([own, {axis: copied(names) for axis, names in named.items() if names}])
+            content, pickled = content_digest(
+                [own, {axis: copy_value(names) for axis, names in named.items() if names}]
+            )
             pickled = pickled and not any(named.values())
             digest = joblib.hash([type(self.estimator).__module__, self.name, own]) if pickled else content
         except StudyInvalid as error:

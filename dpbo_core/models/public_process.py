@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 
-INHERITED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
+INHERITED_VARIABLES = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR")
 _PR_SET_CHILD_SUBREAPER = 36
-_BOOT = (
+_BOOT_CODE = (
     "import sys; sys.path[:0] = [p for p in sys.argv[2:] if p not in sys.path]; "
     "from dpbo_core.models.public_process import answer; answer(int(sys.argv[1]))"
 )
@@ -37,11 +37,11 @@ class Pickle(bytes):
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
-    """The array that `work` returns for public arguments, computed in a child process."""
-    environment: Mapping[str, str] = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    """Return the array that `work` returns for public arguments, computed in a child process."""
+    environment: Mapping[str, str] = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
     with TemporaryFile() as result:
         process = subprocess.Popen(  # noqa: S603  this interpreter
-            [sys.executable, "-s", "-P", "-c", _BOOT, str(result.fileno()), *map(os.path.abspath, sys.path)],
+            [sys.executable, "-s", "-P", "-c", _BOOT_CODE, str(result.fileno()), *map(os.path.abspath, sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -74,17 +74,24 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """As a child process do the work on standard input, its array to the file `result`, then end all it started.
-
-    On Linux what outlives its parent becomes a child of this process, in whichever session it is.
-    """
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    """As a child process do the work on standard input, its array to the file `result`, then end all it started."""
+    adopt_orphans()
     worker = os.fork()
     if not worker:
         _work(result)
         os._exit(0)
     os.waitpid(worker, 0)
+    end_children()
+
+
+def adopt_orphans() -> None:
+    """On Linux let what outlives its parent become a child of this process, in whichever session it is."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """End every child of this process, and those that it adopted."""
     while left := [int(pid) for task in Path("/proc/self/task").glob("*/children") for pid in _words_of(task)]:
         for pid in left:
             with contextlib.suppress(ProcessLookupError):

@@ -17,14 +17,14 @@ from dpbo_core.privacy.named_parts import declared, load
 ModulesNeeded = MutableMapping[tuple[str, ...], tuple[str, ...]]
 
 
-class Alone(Protocol):
+class IsolatedModel(Protocol):
     """Scores records one by one, each in a process of its own. It holds public things only."""
 
     def scores(self, rows: NDArray[Any], truth: NDArray[Any], score: RecordScore) -> NDArray[Any]:
-        """Return each record's score in [0, G], (m,) float64; 0 where its process fails."""
+        """Return each record's score in [0, G], (m,) float64; 0 if its process fails."""
 
 
-class AloneMaker(Protocol):
+class IsolatedModelMaker(Protocol):
     """A function that gives a fitted estimator a process per record."""
 
     def __call__(
@@ -35,7 +35,7 @@ class AloneMaker(Protocol):
         score: RecordScore,
         *,
         needed_by: ModulesNeeded,
-    ) -> Alone:
+    ) -> IsolatedModel:
         """Return the estimator so, tried on PUBLIC rows (n, d) with truth (n,)."""
 
 
@@ -51,7 +51,7 @@ class EnforcedPrediction:
 
     check: Callable[[], None]
     seconds_expected: Callable[[int, int], float]
-    alone: AloneMaker
+    alone: IsolatedModelMaker
 
 
 def enforced_prediction() -> EnforcedPrediction:

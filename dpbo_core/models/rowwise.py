@@ -17,15 +17,15 @@ from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scores.record import Verb, equal
 
-ROWS_TRIED = 64
-ROWS_OF_ANOTHER = 8  # alone, of a model whose like was tried
-_FRAMES_TRIED = 8  # data frames of one row: each takes hundreds of times as long as a row of numbers
-_FEW = 7  # rows that go together where not all are tried alone
+N_ROWS_TRIED = 64
+N_ROWS_OF_SIMILAR_MODEL = 8  # alone, of a model whose like was tried
+_N_FRAMES_TRIED = 8  # data frames of one row: each takes hundreds of times as long as a row of numbers
+_N_GROUPED_ROWS = 7  # rows that go together where not all are tried alone
 
 
 @contained()
 def check_rowwise(
-    model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = ROWS_TRIED
+    model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = N_ROWS_TRIED
 ) -> NDArray[Any]:
     """Predictions of up to 64 public rows, of which `rows_alone` are tried singly too; a model is refused if the
     other rows or the order of a batch change them.
@@ -37,18 +37,21 @@ def check_rowwise(
         model: fitted on public rows.
         X_public: (n, d) rows; the first 64 are tried.
         needs: what the score asks of the model.
-        rows_alone: how many rows are tried alone, and every other with six more. `ROWS_OF_ANOTHER` are enough where
+        rows_alone: how many rows are tried alone, and every other with six more. `N_ROWS_OF_SIMILAR_MODEL` are
+        enough where
             another model of this trainer stood all of them alone: they tell a batch's statistics and its size too.
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
     """
-    rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:ROWS_TRIED]
+    rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:N_ROWS_TRIED]
     together = model.outcome(rows, needs)
     reverse = model.outcome(rows[::-1], needs)
-    n_apart = len(rows) if model.columns is None else min(len(rows), _FRAMES_TRIED)
+    n_apart = len(rows) if model.columns is None else min(len(rows), _N_FRAMES_TRIED)
     n_alone = min(n_apart, rows_alone)
-    pieces = [slice(i, i + 1) for i in range(n_alone)] + [slice(i, i + _FEW) for i in range(n_alone, n_apart, _FEW)]
+    pieces = [slice(i, i + 1) for i in range(n_alone)] + [
+        slice(i, i + _N_GROUPED_ROWS) for i in range(n_alone, n_apart, _N_GROUPED_ROWS)
+    ]
     apart = [model.outcome(rows[piece], needs) for piece in pieces]
     rows_shown = np.arange(len(rows))[:, None] % 2 == 1
     beside = model.outcome(np.where(rows_shown, rows, model.stand_in), needs)

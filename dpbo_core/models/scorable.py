@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore
+from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, Integers, PairScore
 from dpbo_core.models.scores.union import Score
 
-ROWS = 16_384  # records of a block that estimators predict, a whole number of their batches
+ROWS_PER_BLOCK = 16_384  # records of a block that estimators predict, a whole number of their batches
 
 SignedSteps = tuple[int, NDArray[np.int64] | NDArray[np.float64]]  # ±1, and whole numbers (r, L)
 
@@ -41,13 +41,13 @@ class ScorableModel(ABC):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
+        """Return each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
         return np.stack([model.steps(records, score) for model in models], axis=1)
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """The number of records to score in one block, always the same, so that batches are."""
-        return ROWS
+        """Return the number of records to score in one block, always the same, so that batches are."""
+        return ROWS_PER_BLOCK
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
@@ -66,11 +66,11 @@ def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
     return classes.pop() if len(classes) == 1 else ScorableModel
 
 
-def usable(records: Encoded) -> NDArray[np.bool_]:
-    """Mask (m,) of the records that could be read and have a known class."""
+def usable_mask(records: Encoded) -> NDArray[np.bool_]:
+    """Return a mask (m,) of the records that could be read and have a known class."""
     return ~records.broken & (records.labels >= 0)
 
 
-def refusal(score: Score, scored_by: str) -> TypeError:
+def unscorable_reason(score: Score, scored_by: str) -> TypeError:
     """The TypeError, not raised, for a score that a model cannot compute: the text `scored_by`, or one on pairs."""
-    return TypeError(OF_PAIRS if isinstance(score, PairScore) else scored_by)
+    return TypeError(PAIR_SCORE_REFUSAL if isinstance(score, PairScore) else scored_by)

@@ -21,12 +21,12 @@ def spent_units(amount: float) -> int:
 
 
 def allowed_units(amount: float) -> int:
-    """An amount ≥ 0 of ε, δ or ρ in whole units of 10⁻¹², rounded down, so that a cap never looks larger."""
+    """Return an amount ≥ 0 of ε, δ or ρ in whole units of 10⁻¹², rounded down, so that a cap never looks larger."""
     return int((Decimal(repr(float(amount))) * UNITS_PER_ONE).to_integral_value(ROUND_FLOOR))
 
 
 def from_units(units: int) -> float:
-    """The amount of ε, δ or ρ that whole units of 10⁻¹² stand for, for people and JSON alone."""
+    """Return the amount of ε, δ or ρ that whole units of 10⁻¹² stand for, for people and JSON alone."""
     return units / UNITS_PER_ONE
 
 
@@ -42,35 +42,35 @@ def split_units(total: int, shares: tuple[float, ...]) -> tuple[int, ...]:
 
 
 def text_of(value: object) -> str:
-    """The value, refused unless it is a text."""
+    """Return the value, refused unless it is a text."""
     if not isinstance(value, str):
         raise TypeError("no text")
     return value
 
 
 def amount_of(value: object) -> float:
-    """The value as a number, refused unless finite and at least 0, as a privacy price must be."""
+    """Return the value as a number, refused unless finite and at least 0, as a privacy price must be."""
     if not (isinstance(value, int | float) and type(value) is not bool and 0 <= value < math.inf):
         raise TypeError("no amount")
     return float(value)
 
 
 def count_of(value: object) -> int:
-    """The value as a whole number from 0; anything else is refused, such as a text in SQLite's column."""
+    """Return the value as a whole number from 0; anything else is refused, such as a text in SQLite's column."""
     if not (type(value) is int and value >= 0):
         raise TypeError("no count")
     return value
 
 
 def list_of(value: object) -> list[Any]:
-    """The value, refused unless it is a list."""
+    """Return the value, refused unless it is a list."""
     if not isinstance(value, list):
         raise TypeError("no list")
     return value
 
 
 def is_unicode(text: str) -> bool:
-    """Whether UTF-8 can write a text: no lone half of a pair of surrogates is in it."""
+    """Return whether UTF-8 can write a text: no lone half of a pair of surrogates is in it."""
     try:
         text.encode()
     except UnicodeEncodeError:

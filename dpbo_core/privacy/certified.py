@@ -5,7 +5,7 @@ name in the ledger.
 
 | symbol | name here | meaning |
 |---|---|---|
-| Δ | `sensitivity` | the least that a draw may say one unit moves its query by; 0 where a theorem says less |
+| Δ | `sensitivity` | the least that a draw may say one unit moves its query by; 0 if a theorem says less |
 | — | `draws` | the names of exactly the draws that make such a release, with the mechanisms that may make each |
 | ε, ρ | `Worth.of` | what a draw's printed noise is worth; no pure ε for a Gaussian |
 """
@@ -19,8 +19,8 @@ from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.privacy.release import Release, Spend
 
-RECORDS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
-MEANS = (
+RECORD_UNITS = (PrivacyUnit.VALIDATION_RECORD, PrivacyUnit.PERSON)
+MEAN_RELATIONS = (
     NeighboringRelation.REPLACE_ONE,
     NeighboringRelation.REPLACE_ONE_PERSON,
 )  # of records, or of persons' means
@@ -36,15 +36,15 @@ class CertificateRules:
         assumptions: names that the guarantee must state.
         units: whom the method's guarantees can protect.
         relations: which neighbours they can be about.
-        score_bound: what a theorem says of the released score, from the printed noise, in words; "" for nothing.
-        agrees: whether what is shown follows from what was drawn; None where nothing of it can be computed anew.
-        figures: whether the figures shown are computed anew, in words; "" where they are the draws themselves.
+        score_bound: what a theorem says of the released score, from the printed noise, as text; "" for nothing.
+        agrees: whether what is shown follows from what was drawn; None if nothing of it can be computed again.
+        figures: whether the figures shown are computed again, as text; "" where they are the draws themselves.
     """
 
     draws: Mapping[str, tuple[str, ...]]
     sensitivity: float
     assumptions: tuple[str, ...] = ()
-    units: tuple[PrivacyUnit, ...] = RECORDS
+    units: tuple[PrivacyUnit, ...] = RECORD_UNITS
     relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
     score_bound: str = ""
     agrees: Callable[[Release], bool] | None = None
@@ -108,7 +108,7 @@ def counted_of_one(release: Release) -> int:
 
 
 def score_range(release: Release) -> float:
-    """The range G of the released score; raises unless it is stated and a finite number above 0.
+    """Return the range G of the released score; raises unless it is stated and a finite number above 0.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -120,7 +120,7 @@ def score_range(release: Release) -> float:
 
 
 def stated_steps(release: Release) -> int:
-    """The number of steps that the release says its method took; raises unless a whole number from 1.
+    """Return the number of steps that the release says its method took; raises unless a whole number from 1.
 
     Raises:
         KeyError, ValueError: the facts do not say.
@@ -136,7 +136,7 @@ def _positive_fact(release: Release, name: str) -> int:
 
 
 def _fits_averaging(release: Release) -> bool:
-    """Whether a replace-one-person guarantee has facts of persons' means, and any other those of records."""
+    """Return whether a replace-one-person guarantee has facts of persons' means, and any other those of records."""
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:
         return "n_persons" not in release.facts
@@ -145,7 +145,7 @@ def _fits_averaging(release: Release) -> bool:
 
 
 def only_shows(release: Release, *names: str) -> bool:
-    """Whether the release's value has no parts but those named; a score's metric counts as its score."""
+    """Return whether the release's value has no parts but those named; a score's metric counts as its score."""
     return set(release.value) - ({"metric"} if "score" in names else set()) <= set(names)
 
 
@@ -158,7 +158,7 @@ class DeclaredQuery:
             ValueError where the release is none of its kind.
         round_prefix: begins the name of each round that the ledger records before the release, for a query that
             has many rounds at one price; "" for a query that releases once.
-        unreleased: what is said of a query of many rounds that goes on: why there is no release yet, the usual
+        unreleased: what is stated about a query of many rounds that goes on: why there is no release yet, the usual
             cause, what to do.
     """
 

@@ -22,15 +22,23 @@ class NeighboringRelation(StrEnum):
 
     REPLACE_ONE replaces records in their places, so neighbours have equally many. REPLACE_ONE_PERSON replaces all
     records of one person by any number of records of one person not otherwise present, or by none.
+    ADD_OR_REMOVE_ONE adds or removes a record, at a stated number of records that is public. ZERO_OUT replaces a
+    record by one that adds nothing.
     """
 
     REPLACE_ONE = "replace_one"
     REPLACE_ONE_PERSON = "replace_one_person"
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     ROW_MOVES_BY_ONE = "row_moves_by_one"
+    ZERO_OUT = "zero_out"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "NeighboringRelation | None":
+        """Return the relation that a study file calls "add_or_remove"."""
+        return cls.ADD_OR_REMOVE_ONE if value == "add_or_remove" else None
 
 
-def whom(unit: PrivacyUnit) -> str:
+def unit_in_words(unit: PrivacyUnit) -> str:
     """Whom the guarantee protects, in plain words: "each person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "each record of the validation set",
@@ -40,8 +48,8 @@ def whom(unit: PrivacyUnit) -> str:
     }[unit]
 
 
-def anyone(unit: PrivacyUnit) -> str:
-    """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
+def one_unit_in_words(unit: PrivacyUnit) -> str:
+    """Return one of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
     return {
         PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
         PrivacyUnit.PERSON: "any one person in the validation set",
@@ -111,6 +119,22 @@ STEP_TIMES_HIDDEN = Assumption(
     "Nobody but whoever runs the study sees how long its steps take, neither as they run nor in a record of them: "
     "a step trains the model that exact scores led it to, and some models train longer than others.",
 )
+DECLARED_COST = Assumption(
+    "declared_cost",
+    "The declared price is true of the training code as it runs, also where it fails or is late, under the stated "
+    "neighbours and sampling. Its noise is fresh in every trial, by the seed that it is handed. It uses nothing of "
+    "an earlier trial, sends nothing elsewhere, and its model scores a record by that record alone.",
+)
+CONTAINED_ELSEWHERE = Assumption(
+    "contained_elsewhere",
+    "What a trial writes, sends or leaves running outside its own folder stays hidden from everybody else: this "
+    "system gives a trial no namespaces of its own.",
+)
+CHARGE_FIXED_BEFOREHAND = Assumption(
+    "charge_fixed_beforehand",
+    "The price and the form of each spend that was declared for work outside dpbo were fixed by a rule before its "
+    "outcome was seen.",
+)
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
 CALLER_ASSUMPTIONS = {
@@ -127,22 +151,27 @@ CALLER_ASSUMPTIONS = {
         ROWS_IN_ONE_TABLE,
         DISJOINT_PEOPLE,
         STEP_TIMES_HIDDEN,
+        DECLARED_COST,
+        CONTAINED_ELSEWHERE,
+        CHARGE_FIXED_BEFOREHAND,
     )
 }
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
-INJECTED = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
+OTHER_TOOLS_NOISE = "elsewhere"  # by another tool, whose spend was declared
+INJECTED_NOISE = "injected"  # by a test, or to reproduce a paper: it guarantees nothing
 
 
 class Standing(StrEnum):
     """STANDARD: textbook or library. PRINTED: as the paper has it, and pays that. CORRECTED: a paper's statement,
-    corrected or tightened by us. REFUTED: known false.
+    corrected or tightened by us. DECLARED: as the caller declared it, not checked. REFUTED: known false.
     """
 
     STANDARD = "standard"
     PRINTED = "printed"
     CORRECTED = "corrected"
+    DECLARED = "declared"
     REFUTED = "refuted"
 
 
@@ -159,7 +188,7 @@ class Evidence:
         return self.standing is Standing.REFUTED
 
 
-NOT_PRIVATE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
+NOT_PRIVATE_EVIDENCE = Evidence(Standing.REFUTED, "the noise was injected, not drawn from the operating system")
 
 
 @dataclass(frozen=True)
@@ -192,19 +221,22 @@ class PrivacyGuarantee:
         kind = f"ε = {self.epsilon:g}" if self.delta == 0 else f"(ε, δ) = ({self.epsilon:g}, {self.delta:g})"
         under = f" under the assumptions {', '.join(self.assumptions)}" if self.assumptions else ""
         private = "holds" if self.assumptions else "differentially private"
+        if self.evidence.standing is Standing.DECLARED:
+            private = self.evidence.note
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return (
-            f"{kind}, {private}{under}, for {whom(self.unit)}{person_clause} ({self.relation.replace('_', ' ')})."
+            f"{kind}, {private}{under}, for {unit_in_words(self.unit)}{person_clause} "
+            f"({self.relation.replace('_', ' ')})."
         )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
         """This guarantee, or none (ε = ∞) where `standing` says that the noise was not the system's."""
         if standing == OPERATING_SYSTEM:
             return self
-        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE)
+        return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE_EVIDENCE)
 
     def to_json(self) -> dict[str, Any]:
-        """The guarantee as plain JSON, with null for an infinite ε."""
+        """Return the guarantee as plain JSON, with null for an infinite ε."""
         return {
             "epsilon": self.epsilon if self.epsilon < float("inf") else None,
             "delta": self.delta,
@@ -217,7 +249,7 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """The guarantee that `to_json` wrote.
+        """Return the guarantee that `to_json` wrote.
 
         Raises:
             ValueError, TypeError, LookupError: it is none.

@@ -1,4 +1,4 @@
-"""Closed tables of named parts, each imported when it is asked for, and what the installed features declare.
+"""Closed tables of named parts, each imported when it is requested, and what the installed features declare.
 
 A feature declares its parts as entry points (pyproject.toml). Only those of the distribution `dpbo` itself that lie
 under `dpbo.features.` are read, and none replaces a part of the core: another installed package is no door.
@@ -60,13 +60,13 @@ class NamedParts(Mapping[str, T]):
         return declared(self._group) if self._group else {}
 
 
-UNINSTALLED = "uninstalled"  # run from a source folder: its files say nothing of a version
+UNINSTALLED_VERSION = "uninstalled"  # run from a source folder: its files say nothing of a version
 
 
 @lru_cache(maxsize=1)  # read from the disk once, before a study is charged, and never again
 def library_version() -> str:
-    """The installed version of dpbo, or "uninstalled" where it runs from a source folder."""
+    """Return the installed version of dpbo, or "uninstalled" where it runs from a source folder."""
     try:
         return version("dpbo")
     except PackageNotFoundError:
-        return UNINSTALLED
+        return UNINSTALLED_VERSION

@@ -16,7 +16,7 @@ class Spend:
     Attributes:
         what: what the draw releases, unique within a plan.
         mechanism: its name in the literature.
-        epsilon_units: pure ε in 10⁻¹², or None where the mechanism has no pure ε (a Gaussian).
+        epsilon_units: pure ε in 10⁻¹², or None if the mechanism has no pure ε (a Gaussian).
         delta_units: δ in 10⁻¹², 0 unless the draw is only (ε, δ).
         rho_units: zCDP cost in 10⁻¹².
         sensitivity: the most one unit can move the query, in units of the score.
@@ -33,12 +33,12 @@ class Spend:
 
     @property
     def epsilon(self) -> float:
-        """The noise draw's pure ε; infinite where it has none."""
+        """The noise draw's pure ε; infinite if it has none."""
         return math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
 
     @property
     def delta(self) -> float:
-        """The noise draw's own δ, 0 where it has none."""
+        """The noise draw's own δ, 0 if it has none."""
         return from_units(self.delta_units)
 
     @property
@@ -47,7 +47,7 @@ class Spend:
         return from_units(self.rho_units)
 
     def to_json(self) -> dict[str, Any]:
-        """The priced noise draw as plain JSON; an infinite ε is null."""
+        """Return the priced noise draw as plain JSON; an infinite ε is null."""
         return {
             "what": self.what,
             "mechanism": self.mechanism,
@@ -60,7 +60,7 @@ class Spend:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Spend":
-        """The priced noise draw that `to_json` wrote.
+        """Return the priced noise draw that `to_json` wrote.
 
         Raises:
             TypeError, LookupError: it is none: a price below 0, say.
@@ -151,7 +151,7 @@ class Release:
         return spend.noise_scale * self.score_per_unit
 
     def to_json(self) -> dict[str, Any]:
-        """The release as plain JSON: no NaN, no Infinity."""
+        """Return the release as plain JSON: no NaN, no Infinity."""
         document = {
             "release_id": self.release_id,
             "released_at": self.released_at,
@@ -169,7 +169,7 @@ class Release:
 
     @classmethod
     def from_json(cls, data: Any) -> "Release":
-        """The release in a dict of decoded JSON, as `to_json` wrote it.
+        """Return the release in a dict of decoded JSON, as `to_json` wrote it.
 
         Raises:
             ValueError, TypeError, LookupError, AttributeError: it is none.
@@ -197,13 +197,13 @@ class Release:
 
 
 def bounded_score(release: Release) -> float | None:
-    """The released score clipped to its range [0, G], for display; None where none is stated."""
+    """Return the released score clipped to its range [0, G], for display; None if none is stated."""
     score, top = release.value.get("score"), release.facts.get("score_range")
     return score if score is None or top is None else min(max(score, 0.0), float(top))
 
 
 def score_interval(release: Release) -> tuple[float, float] | None:
-    """The 90% interval of the released score, low before high; None where none is stated."""
+    """Return the 90% interval of the released score, low before high; None if none is stated."""
     ends = release.value.get("interval")
     return None if ends is None else (ends[0], ends[1])
 
@@ -216,8 +216,8 @@ class StudyResult:
     replayed: bool
 
 
-PUBLIC_SET, ELSEWHERE = "the public rows", "; on the sensitive ones it may differ"
-COUNTED_ONCE = {"persons": ", each person once", "records": ", record by record"}
+PUBLIC_SET, ELSEWHERE = "the public records", "; it may differ on the sensitive ones"
+UNIT_SUFFIXES = {"persons": ", each person once", "records": ", record by record"}
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class DisplayedMetric:
         interval: its 90% interval, low before high, or None.
         outside: whether the noise had taken it out of its range.
         greater_is_better: false for a loss.
-        baseline: what saying the same of every record gives on the public training set; None where nobody knows.
+        baseline: what saying the same of every record gives on the public training set; None if nobody knows.
         baseline_set: that set in words, what counts once in it (of a mean over persons), and a warning.
         ends: of the metric's range, low before high; those of a score from 0 to 1 where the release has none.
     """
@@ -246,7 +246,7 @@ class DisplayedMetric:
 
 
 def displayed_metric(release: Release) -> DisplayedMetric | None:
-    """The released score in its metric's own terms, clipped to its range; None where none is released."""
+    """Return the released score in its metric's own terms, clipped to its range; None if none is released."""
     if release.value.get("score") is None:
         return None
     score, ends = release.value["score"], release.value.get("interval")
@@ -264,6 +264,6 @@ def displayed_metric(release: Release) -> DisplayedMetric | None:
         top is not None and not 0.0 <= score <= top,
         more,
         release.facts.get("baseline"),
-        PUBLIC_SET + COUNTED_ONCE.get(str(release.facts.get("baseline_by", "")), "") + ELSEWHERE,
+        PUBLIC_SET + UNIT_SUFFIXES.get(str(release.facts.get("baseline_by", "")), "") + ELSEWHERE,
         (low, high),
     )

@@ -64,7 +64,7 @@ class RenyiCurve:
         return tuple(order for order, _ in self.table) or ORDERS
 
     def at(self, alpha: float) -> float:
-        """The Rényi divergence ε(α) at order α > 1, rounded up."""
+        """Return the Rényi divergence ε(α) at order α > 1, rounded up."""
         pure = 0.0
         if self.epsilon > 0.0:
             p = 1.0 / (1.0 + math.exp(-self.epsilon))
@@ -77,7 +77,7 @@ class RenyiCurve:
         return (pure + alpha * self.rho + self._cost_in_table(alpha)) * (1.0 + 1e-14)
 
     def delta(self, epsilon: float) -> float:
-        """The smallest δ for which the curve gives (ε, δ), over its orders, rounded up; at most 1."""
+        """Return the smallest δ for which the curve gives (ε, δ), over its orders, rounded up; at most 1."""
         logarithms = (
             (alpha - 1.0) * (cost - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha)
             for alpha, cost in self._costs

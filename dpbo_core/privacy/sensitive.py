@@ -58,7 +58,7 @@ class Sensitive(Generic[T]):
         self.__value = value
 
     def expose(self) -> T:
-        """The sensitive value itself. Whoever calls this answers for what happens to it."""
+        """Return the sensitive value itself. Whoever calls this answers for what happens to it."""
         return self.__value
 
     def __repr__(self) -> str:
@@ -88,8 +88,8 @@ Message = Callable[[BaseException], BaseException | None]
 def sealed(
     work: Callable[[], T], *, failure: Callable[[], BaseException] = Sealed, message: Message | None = None
 ) -> T:
-    """The result of `work`; any exception but the operator's Ctrl-C becomes the error that `message` makes of it,
-    or else `failure`, without data.
+    """Return the result of `work`; any exception but the operator's Ctrl-C becomes the error that `message` makes
+    of it, or else `failure`, without data.
 
     Args:
         work: holds sensitive data.
@@ -98,7 +98,7 @@ def sealed(
 
     Raises:
         BaseException: `failure()`, or what `message` made, without cause or context.
-        KeyboardInterrupt: the operator's own, made anew.
+        KeyboardInterrupt: the operator's own, made again.
     """
     raised: list[BaseException] = []
     with _noting_interrupts() as interrupted:
@@ -112,7 +112,7 @@ def sealed(
 
 
 def without_frames(door: Callable[P, T]) -> Callable[P, T]:
-    """The function, whose failures carry no frame of it, and no cause.
+    """Return the function, whose failures carry no frame of it, and no cause.
 
     A debugger, a notebook or a logger prints the variables of frames, and tables in memory are among them.
     """
@@ -131,10 +131,10 @@ def without_frames(door: Callable[P, T]) -> Callable[P, T]:
 
 
 def messages(*kinds: type[DpboError]) -> Message:
-    """A function that recreates an error of exactly these kinds, and gives None for any other."""
+    """Return a function that recreates an error of exactly these kinds, and gives None for any other."""
 
     def message(error: BaseException) -> BaseException | None:
-        """The error anew, with the same texts and without its cause; None unless of exactly these kinds."""
+        """Return the error again, with the same texts and without its cause; None unless of exactly these kinds."""
         if type(error) not in kinds or not isinstance(error, DpboError):
             return None
         return type(error)(error.what, cause=error.cause, remedy=error.remedy)
@@ -143,7 +143,7 @@ def messages(*kinds: type[DpboError]) -> Message:
 
 
 def attempted(work: Callable[[], T], otherwise: D) -> T | D:
-    """The result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C."""
+    """Return the result of `work`, or `otherwise` if it raises anything but the operator's own Ctrl-C."""
     with _noting_interrupts() as interrupted:
         try:
             return work()

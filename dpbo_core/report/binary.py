@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.models.scores.record import Scores, Verb
-from dpbo_core.report import AT_THRESHOLD, FOUR_COUNTS
+from dpbo_core.report import FOUR_COUNTS, THRESHOLD_METRICS
 from dpbo_core.report.binary_bins import (
     AucTies,
     PublicSteps,
@@ -50,11 +50,11 @@ from dpbo_core.report.report_kind import (
     Reals,
     ReportKind,
     TableSize,
-    plain,
+    plain_json,
     ratio,
 )
 
-OF_WHOM = {  # shares, and of how many
+SHARE_DENOMINATORS = {  # shares, and of how many
     "recall": "positives",
     "specificity": "negatives",
     "precision": "flagged",
@@ -62,14 +62,14 @@ OF_WHOM = {  # shares, and of how many
     "flagged_share": "read",
     "positive_share": "read",
 }
-COUNTS = ("positives", "negatives", "read", "flagged", *FOUR_COUNTS, "records")
-LEAST = 1e-9  # a probability below this is taken for this, in a log-loss
-UNBOUNDED = (
+COUNT_METRICS = ("positives", "negatives", "read", "flagged", *FOUR_COUNTS, "records")
+PROBABILITY_FLOOR = 1e-9  # a probability below this is taken for this, in a log-loss
+UNBOUNDED_METRICS = (
     "mean_log_loss",
     "lift",
     "at lift",
-    *COUNTS,
-    *(f"{of} {name}" for of in ("at", "in", "of") for name in COUNTS),
+    *COUNT_METRICS,
+    *(f"{of} {name}" for of in ("at", "in", "of") for name in COUNT_METRICS),
 )
 
 
@@ -102,7 +102,7 @@ class Binary(ReportKind):
     edges: tuple[float, ...]  # between the bins, ascending
     threshold: float  # the model's own, one of the edges
     ties: AucTies  # what public records say of pairs within a bin
-    # mean probability of the public records in each bin, as the model has it; None without one
+    # mean probability of the public records in each bin, as the model has it; None if there is none
     predicted: tuple[float | None, ...] | None
     steps: PublicSteps  # how public records lie within each bin
     positive_class: str | None = None  # what people call it
@@ -110,7 +110,7 @@ class Binary(ReportKind):
     title = "two classes"
     metrics = (
         *("auc", "average_precision", "positive_share", "unread_share"),
-        *AT_THRESHOLD,
+        *THRESHOLD_METRICS,
         *("balanced_accuracy", "calibration_error", "mean_log_loss"),
     )
     of_a_group = ("positive_share", "auc", "recall", "specificity", "precision", "flagged_share")
@@ -129,7 +129,7 @@ class Binary(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> BinaryCells:
-        """The map from records to histogram cells by class and decision value."""
+        """Return the map from records to histogram cells by class and decision value."""
         return BinaryCells(edges, public.verb)
 
     @classmethod
@@ -160,13 +160,16 @@ class Binary(ReportKind):
         figures[LOW + "average_precision"] = np.fmin(low, precision)
         figures[HIGH + "average_precision"] = np.fmax(high, precision)
         figures |= {f"at {name}": values for name, values in at_edges(negatives, positives).items()}
-        figures |= {name: figures[f"at {name}"][..., self.own] for name in (*AT_THRESHOLD, "flagged")}
+        figures |= {name: figures[f"at {name}"][..., self.own] for name in (*THRESHOLD_METRICS, "flagged")}
         figures["balanced_accuracy"] = (figures["recall"] + figures["specificity"]) / 2.0
         records = negatives + positives
         figures["in records"], figures["in observed"] = records, ratio(positives, records)
         if self.predicted is not None:
             p, stated = self._stated
-            loss = -(positives * np.log(np.clip(p, LEAST, 1.0)) + negatives * np.log(np.clip(1.0 - p, LEAST, 1.0)))
+            loss = -(
+                positives * np.log(np.clip(p, PROBABILITY_FLOOR, 1.0))
+                + negatives * np.log(np.clip(1.0 - p, PROBABILITY_FLOOR, 1.0))
+            )
             figures |= self.rises(cells, cells)
             figures["mean_log_loss"] = ratio((stated * loss).sum(axis=-1), (stated * records).sum(axis=-1))
         return figures
@@ -187,7 +190,7 @@ class Binary(ReportKind):
         return np.array([0.0 if value is None else value for value in predicted]), stated
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics and counts that every group of records gets, by name, of histograms (…, 2, B)."""
+        """Return the metrics and counts that every group of records gets, by name, of histograms (…, 2, B)."""
         negatives, positives = cells[..., 0, :], cells[..., 1, :]
         at_own = {name: values[..., self.own] for name, values in at_edges(negatives, positives).items()}
         figures = at_own | _bin_figures(negatives, positives, self.ties.ranked)
@@ -224,17 +227,17 @@ class Binary(ReportKind):
     def denominators(self, values: Figures) -> Figures:
         """For each metric that is a share, by name, the number of records that it is a share of."""
         denominators = {"in observed": values["in records"]}
-        for name, whole in OF_WHOM.items():
+        for name, whole in SHARE_DENOMINATORS.items():
             denominators |= {of + name: values[of + whole] for of in ("", "of ") if of + whole in values}
             denominators[f"at {name}"] = values["at flagged" if whole == "flagged" else whole]
         return denominators
 
     def limits(self, name: str) -> tuple[float, float]:
         """A metric's least and greatest value: 0 and 1, but ∞ for counts, lift and log-loss, ±1 of a "gap …"."""
-        return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED else 1.0
+        return (-1.0 if name.startswith("gap ") else 0.0), np.inf if name in UNBOUNDED_METRICS else 1.0
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report's parts beside its metrics, as JSON: `roc`, `confusion` by edge, `calibration`."""
+        """Return the report's parts beside its metrics, as JSON: `roc`, `confusion` by edge, `calibration`."""
         return {
             "roc": _roc_points(self.edges, estimates.values),
             "confusion": self._confusions(estimates),
@@ -242,7 +245,7 @@ class Binary(ReportKind):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The report's public description: positive class, edges, threshold, ties and probabilities."""
+        """Return the report's public description: positive class, edges, threshold, ties and probabilities."""
         return {
             "positive_class": self.positive_class,
             "edges": list(self.edges),
@@ -255,7 +258,7 @@ class Binary(ReportKind):
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> "Binary":
-        """The kind of report, its edges, threshold and ties, from what `to_json` wrote; no counts."""
+        """Return the kind of report, its edges, threshold and ties, from what `to_json` wrote; no counts."""
         ties = AucTies(table["within"], table["untied"])
         predicted = None if table["predicted"] is None else tuple(table["predicted"])
         steps = PublicSteps(*(tuple(map(tuple, table["steps"][name])) for name in ("positives", "negatives")))
@@ -273,7 +276,7 @@ class Binary(ReportKind):
                 "false_negatives": max(0.0, P - TP[j]),
                 "true_negatives": max(0.0, N - FP[j]),
             }
-            | {name: estimates.figure(f"at {name}", j) for name in AT_THRESHOLD}
+            | {name: estimates.figure(f"at {name}", j) for name in THRESHOLD_METRICS}
             | (
                 {"counts": {name: estimates.figure(f"at {name}", j) for name in FOUR_COUNTS}}
                 if edge == self.threshold
@@ -302,7 +305,7 @@ def best_threshold(
     """The cheapest bin edge with its cost, as JSON (None: flag all or nobody); at `prevalence`, else the report's.
 
     Returns:
-        The threshold (None where everybody or nobody is to be flagged) with the expected cost of one record. It was
+        The threshold (None if everybody or nobody is to be flagged) with the expected cost of one record. It was
         chosen by noised figures, so its own cost is a little higher than it looks.
     """
     share = released["metrics"]["positive_share"]["value"] if prevalence is None else prevalence
@@ -318,10 +321,10 @@ def best_threshold(
     return {
         "threshold": rows[at - 1]["threshold"] if inner else None,
         "flag": "above" if inner else "everybody" if at == 0 else "nobody",
-        "expected_cost": plain(costs[at]),
-        "recall": plain(recall[at]),
-        "specificity": plain(specificity[at]),
-        "prevalence": plain(share),
+        "expected_cost": plain_json(costs[at]),
+        "recall": plain_json(recall[at]),
+        "specificity": plain_json(specificity[at]),
+        "prevalence": plain_json(share),
         "false_positive_cost": false_positive,
         "false_negative_cost": false_negative,
     }
@@ -371,7 +374,7 @@ def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str,
 def _roc_points(edges: tuple[float, ...], figures: Figures) -> list[dict[str, float | None]]:
     recall, specificity = figures["at recall"].tolist(), figures["at specificity"].tolist()
     inner = [
-        {"fpr": plain(1.0 - s), "tpr": plain(r), "threshold": edge}
+        {"fpr": plain_json(1.0 - s), "tpr": plain_json(r), "threshold": edge}
         for edge, r, s in zip(edges, recall, specificity, strict=True)
     ]
     first: dict[str, float | None] = {"fpr": 0.0, "tpr": 0.0, "threshold": None}

@@ -13,7 +13,7 @@
 | P_b, N_b | — | positives and negatives in bin b | (B,) |
 | c | `AucTies.ranked` | share of the pairs within a bin that are ranked right, ties half | scalar |
 | υ | `AucTies.untied` | variance of such a share, over that if no two values were equal | scalar in [0, 1] |
-| K | `STEPS` | steps of a bin, for average precision (`PublicSteps`) | scalar |
+| K | `N_STEPS` | steps of a bin, for average precision (`PublicSteps`) | scalar |
 | v | `variance` | Σ_b P_b N_b (P_b + N_b + 1)/12, of the number of pairs ranked right within bins | scalar |
 
 The edges are quantiles of the public values, each class weighing one half, and the model's own threshold. More bins
@@ -35,8 +35,8 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.record import Verb
 from dpbo_core.report.report_kind import (
-    MEAN_ABSOLUTE,
-    TELLS_NOTHING,
+    MAX_USEFUL_ERROR,
+    MEAN_ABSOLUTE_DEVIATION,
     ExpectedErrors,
     PublicRecords,
     Reals,
@@ -45,12 +45,12 @@ from dpbo_core.report.report_kind import (
     verdict,
 )
 
-LADDER = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
-TIES = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
+BIN_COUNTS = (4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
+MAX_TIE_COST = 1.0 / 3.0  # of the noise, that ties may cost where the public records mislead
 # errors that are good, and that are not useless: that is for the AUC to say
-AUC_LIMITS, RECALL_LIMITS = (0.01, TELLS_NOTHING), (0.025, math.inf)
+AUC_LIMITS, RECALL_LIMITS = (0.01, MAX_USEFUL_ERROR), (0.025, math.inf)
 CHOOSES, SAYS = 0, 1
-STEPS = 8  # K
+N_STEPS = 8  # K
 
 
 def threshold_of(verb: Verb) -> float:
@@ -65,19 +65,22 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
     share = float(positive.mean()) if len(positive) else 0.5
     share = min(max(share, 1.0 / n), 1.0 - 1.0 / n)
     choices = []
-    for B in LADDER if n_bins is None else (n_bins,):
+    for B in BIN_COUNTS if n_bins is None else (n_bins,):
         edges = _edges(values, positive, own, B)
         errors = _errors(values, positive, edges, edges.index(own), (share * m, (1.0 - share) * m))
         noise, recall = (error * size.scale * math.sqrt(size.n_groups) for error in errors)
-        ties = _ties(*half(values, positive, CHOOSES), edges)
+        ties = _ties(*half_width(values, positive, CHOOSES), edges)
         choices.append((edges, noise, ties, recall))
-        if ties <= TIES * noise:
+        if ties <= MAX_TIE_COST * noise:
             break
     else:
         choices.append(min(choices, key=lambda one: one[1] ** 2 + one[2] ** 2))
     edges, noise, ties, recall = choices[-1]
     spread = _spread(values, positive, edges, m)
-    auc_error, recall_error = MEAN_ABSOLUTE * math.hypot(noise, ties, spread), MEAN_ABSOLUTE * recall
+    auc_error, recall_error = (
+        MEAN_ABSOLUTE_DEVIATION * math.hypot(noise, ties, spread),
+        MEAN_ABSOLUTE_DEVIATION * recall,
+    )
     why = f"noise and bins move the AUC by {auc_error:.2g} and the recall by {recall_error:.2g} on average"
     return ExpectedErrors(
         edges=edges,
@@ -149,7 +152,7 @@ class AucTies:
     untied: float  # υ
 
 
-def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
+def half_width(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
     """Every other record in the order of its value, from the one at place `which` (0 or 1): values and classes."""
     taken = np.argsort(values, kind="stable")[which::2]
     return values[taken], positive[taken]
@@ -158,7 +161,7 @@ def half(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals,
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
     """From public records, the share of pairs in bins ranked right (½ if unknown), and the share not tied."""
     untied = _untied(values, edges)
-    values, positive = half(values, positive, SAYS)
+    values, positive = half_width(values, positive, SAYS)
     counts = class_counts(values, positive, edges)
     P, N = (part.sum() for part in counts)
     pairs, below = float((counts[0] * counts[1]).sum()), float((counts[0] * (counts[1].cumsum() - counts[1])).sum())
@@ -181,8 +184,8 @@ class PublicSteps:
         bins, rows = np.searchsorted(np.array(edges), values), []
         for b in range(len(edges) + 1):
             inside, classes = values[bins == b], positive[bins == b]
-            at = np.searchsorted(_quantiles(inside, classes, STEPS), inside)
-            rows.append([tuple(np.bincount(at[classes == y], minlength=STEPS).tolist()) for y in (True, False)])
+            at = np.searchsorted(_quantiles(inside, classes, N_STEPS), inside)
+            rows.append([tuple(np.bincount(at[classes == y], minlength=N_STEPS).tolist()) for y in (True, False)])
         return cls(*(tuple(column) for column in zip(*rows, strict=True)))
 
     def shares(self) -> tuple[Reals, Reals]:
@@ -217,7 +220,7 @@ def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, R
     )
 
     def precise(negatives_above: Reals, shift: float) -> Reals:
-        """The mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`."""
+        """Return the mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`."""
         F, start, end = negatives_above, above + shift, reached + shift
         area = end - start - np.where(F > 0.0, F * np.log(ratio(end + F, start + F)), 0.0)
         return ratio(np.nan_to_num(area).sum(axis=-1), reached[..., 0])
@@ -226,7 +229,7 @@ def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, R
 
 
 def from_above(bins: Reals) -> Reals:
-    """The cumulative sum from the top: each entry plus all those above it, along the last axis."""
+    """Return the cumulative sum from the top: each entry plus all those above it, along the last axis."""
     return np.asarray(np.flip(np.flip(bins, axis=-1).cumsum(axis=-1), axis=-1))
 
 
@@ -244,7 +247,7 @@ def class_counts(values: Reals, positive: NDArray[np.bool_], edges: tuple[float,
 
 
 def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
-    """The AUC of public records, which must be of both classes (not checked); ties count half."""
+    """Return the AUC of public records, which must be of both classes (not checked); ties count half."""
     from scipy.stats import rankdata
 
     P, N = int(positive.sum()), int((~positive).sum())
@@ -252,10 +255,10 @@ def auc(values: Reals, positive: NDArray[np.bool_]) -> float:
 
 
 def _untied(values: Reals, edges: tuple[float, ...]) -> float:
-    """The share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
+    """Return the share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
 
     def cubes(counts: NDArray[np.int64]) -> float:
-        """The sum Σ (n³ − n) over the counts n."""
+        """Return the sum Σ (n³ − n) over the counts n."""
         numbers = counts.astype(np.float64)
         return float((numbers**3 - numbers).sum())
 

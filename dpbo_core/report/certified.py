@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dpbo_core.ledger import outside_spends
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.privacy.certified import (
-    MEANS,
+    MEAN_RELATIONS,
     QUERIES,
-    RECORDS,
+    RECORD_UNITS,
     CertificateRules,
     Declared,
     counted_of_one,
@@ -24,23 +25,23 @@ from dpbo_core.privacy.release import NO_SCORE, Release
 from dpbo_core.report import COMPARISON, KIND
 from dpbo_core.report.comparison import DRAW as DIFFERENCE
 from dpbo_core.report.comparison import difference_stated
-from dpbo_core.report.evaluated_model import KINDS
+from dpbo_core.report.evaluated_model import CELL_KINDS
 from dpbo_core.report.noised_table import NoisedTable, report
-from dpbo_core.report.request import DRAW
+from dpbo_core.report.request import DRAW_NAME
 
-LARGEST_COUNT = 2**53  # of records and of a noised cell: every such integer is a double
+MAX_COUNT = 2**53  # of records and of a noised cell: every such integer is a double
 MAX_CELLS = 10**6
 TOLERANCE = 1e-6  # relative: of sums in another order, on another machine
-UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError)
+PARSE_ERRORS = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError)
 
 
 def certified_table(release: Release) -> NoisedTable:
     """The noised table of a report, refused unless its size and noise scale are those that the release states."""
     written = release.value["table"]
-    table = NoisedTable.from_json(written, KINDS[written.get("kind")])
+    table = NoisedTable.from_json(written, CELL_KINDS[written.get("kind")])
     by_person = "n_persons" in release.facts
     counts = (table.n_records, table.weight, *table.drawn)
-    if not all(type(count) is int and abs(count) <= LARGEST_COUNT for count in counts):
+    if not all(type(count) is int and abs(count) <= MAX_COUNT for count in counts):
         raise TypeError("a count")
     if not (table.n_records >= 1 and table.weight >= 1 and (by_person or table.weight == 1)):
         raise ValueError("n_records")
@@ -64,12 +65,12 @@ def certified_table(release: Release) -> NoisedTable:
 def figures_agree(release: Release) -> bool:
     """Whether a report's table is one and every figure is what it gives; of another version's the parts alone.
 
-    The intervals come from a simulation with a fixed seed, so that whoever computes them anew finds the same.
+    The intervals come from a simulation with a fixed seed, so that whoever computes them again finds the same.
     """
     try:
         with np.errstate(all="ignore"):
             expected = report(certified_table(release))
-    except UNREADABLE:
+    except PARSE_ERRORS:
         return False
     if release.facts.get("version") != library_version():  # whose figures may be computed otherwise
         return set(expected) == set(release.value)
@@ -77,7 +78,7 @@ def figures_agree(release: Release) -> bool:
 
 
 def figures_in_words(release: Release) -> str:
-    """Whether `figures_agree` computes a report's figures anew: "recomputed", or not and who made them."""
+    """Return whether `figures_agree` computes a report's figures again: "recomputed", or not and who made them."""
     version = release.facts.get("version")
     if version == library_version():
         return "recomputed"
@@ -100,20 +101,34 @@ def _alike(expected: Any, shown: Any) -> bool:
     return type(expected) is type(shown) and bool(expected == shown)
 
 
-UNITS = (*RECORDS, PrivacyUnit.TRAINING_RECORD)  # of private training: whose validation record it may be too
-PARTS = ("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups", NO_SCORE)
+CERTIFIED_UNITS = (
+    *RECORD_UNITS,
+    PrivacyUnit.TRAINING_RECORD,
+)  # of private training: whose validation record it may be too
+REPORT_PARTS = (
+    "table",
+    "metrics",
+    "roc",
+    "confusion",
+    "calibration",
+    "classes",
+    "errors",
+    "binning",
+    "groups",
+    NO_SCORE,
+)
 
 
 def report_shown(release: Release) -> CertificateRules:
     """What a certificate must state of an evaluation (one draw, its sensitivity); refused if it shows more."""
-    if not only_shows(release, *PARTS) or not isinstance(release.value["table"], dict):
+    if not only_shows(release, *REPORT_PARTS) or not isinstance(release.value["table"], dict):
         raise ValueError("value")
     moved = 2.0 if "n_persons" in release.facts else 2.0 * counted_of_one(release)
     return CertificateRules(
-        {DRAW: tuple(LaplaceHistogram.WORTH)},
+        {DRAW_NAME: tuple(LaplaceHistogram.WORTH)},
         moved,
-        units=UNITS,
-        relations=MEANS,
+        units=CERTIFIED_UNITS,
+        relations=MEAN_RELATIONS,
         agrees=figures_agree,
         figures=figures_in_words(release),
     )
@@ -127,7 +142,7 @@ def comparison_shown(release: Release) -> CertificateRules:
     return CertificateRules(
         {DIFFERENCE: tuple(LaplaceHistogram.WORTH)},
         moved,
-        relations=MEANS,
+        relations=MEAN_RELATIONS,
         agrees=_difference_agrees,
         figures="recomputed",
     )
@@ -136,7 +151,7 @@ def comparison_shown(release: Release) -> CertificateRules:
 def _difference_agrees(release: Release) -> bool:
     try:
         return _alike(difference_stated(release), release.value["difference"])
-    except UNREADABLE:
+    except PARSE_ERRORS:
         return False
 
 
@@ -146,6 +161,7 @@ CERTIFIED = Declared(
         **OF_METHODS.methods,
         KIND: report_shown,
         COMPARISON: comparison_shown,
+        outside_spends.KIND: outside_spends.certificate_rules,
     },
-    OF_METHODS.mechanisms,
+    {**OF_METHODS.mechanisms, **outside_spends.WORTH},
 )

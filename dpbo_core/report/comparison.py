@@ -25,9 +25,9 @@ from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.predictions import PredictionColumns
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.mechanisms.checks import LARGEST_SUM
+from dpbo_core.mechanisms.checks import MAX_SUM
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.mechanisms.noise import try_out
+from dpbo_core.mechanisms.noise import rehearse_draws
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import averaged_facts
@@ -48,7 +48,14 @@ from dpbo_core.report.counting import Counter, FileTable
 from dpbo_core.report.difference import GUESSED_PSI, PairedSums, detectable
 from dpbo_core.report.evaluated_model import EvaluatedModel, file_model, read_model
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.report.histogram_cells import WEIGHT, HistogramCells, Integers, ScoresOf, needed_columns, only_needed
+from dpbo_core.report.histogram_cells import (
+    PERSON_WEIGHT,
+    HistogramCells,
+    Integers,
+    ScoresOf,
+    needed_columns,
+    only_needed,
+)
 from dpbo_core.report.request import (
     EvaluationQuery,
     EvaluationRequest,
@@ -99,7 +106,7 @@ class ComparedModel:
     score: Score
 
     def steps(self, table: Table, *, by_person: bool) -> Integers:
-        """Each record's score in steps of G/2²⁴, (m,); by person whatever the records' order."""
+        """Return each record's score in steps of G/2²⁴, (m,); by person whatever the records' order."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         scored = self.model.order_independent_steps if by_person else self.model.steps
         return scored(encoded, self.score)
@@ -114,7 +121,7 @@ class DifferenceCounter(Counter):
 
     @classmethod
     def of(cls, challenger: ComparedModel, champion: ComparedModel, levels: int) -> "DifferenceCounter":
-        """The counter of two models; tables are read as the one that takes a data frame needs them."""
+        """Return the counter of two models; tables are read as the one that takes a data frame needs them."""
         reader = champion if champion.preprocessing.columns is not None else challenger
         cells = DifferenceLevels((), levels)
         return cls(reader.preprocessing, reader.model, cells, challenger=challenger, champion=champion)
@@ -167,7 +174,7 @@ class ComparisonQuery(EvaluationQuery):
         return self.problem.n_averaged * self.weight * self.levels
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """The noise mechanism of the two sums."""
+        """Return the noise mechanism of the two sums."""
         per_step = 1.0 / (self.weight * self.levels)
         return replace(super().mechanism(size), sensitivity=self.moved, unit=per_step)
 
@@ -180,12 +187,12 @@ class ComparisonQuery(EvaluationQuery):
         return PrivacyPlan(stated, (self.mechanism(2).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:  # noqa: ARG002  two sums
-        """The one draw, of both sums: its price and its mechanism."""
+        """Return the one draw, of both sums: its price and its mechanism."""
         mechanism = self.mechanism(2)
         return ((mechanism.spend(DRAW), mechanism),)
 
     def key_of(self, digest: str, champion: str) -> QueryKey:
-        """The comparison's key in the ledger, for the models with these digests."""
+        """Return the comparison's key in the ledger, for the models with these digests."""
         evaluation = self.key(digest, None)
         name = f"{self.spec.name}/{COMPARISON}"
         asked = [
@@ -198,12 +205,12 @@ class ComparisonQuery(EvaluationQuery):
         return replace(evaluation, fingerprint=fingerprint_of(asked), study=name, method=COMPARISON)
 
     def sums(self, drawn: list[int]) -> PairedSums:
-        """The two noised sums in units of the range, from what was drawn."""
+        """Return the two noised sums in units of the range, from what was drawn."""
         return paired(drawn, self.problem.n_averaged, self.mechanism(2).scale, self.weight, self.levels)
 
 
 def paired(drawn: list[int], n_units: int, scale: float, weight: int, levels: int) -> PairedSums:
-    """The two noised sums in units of the score's range, from whole steps of 1/(`weight`·`levels`)."""
+    """Return the two noised sums in units of the score's range, from whole steps of 1/(`weight`·`levels`)."""
     step = weight * levels
     total, absolute = (one if step == 1 else one / step for one in drawn)
     return PairedSums(n_units, scale / step, total, absolute, exact=step == 1)
@@ -236,7 +243,7 @@ def difference_of(
 
 
 def verdict(interval: list[float], margin: float | None) -> str:
-    """What an interval of the difference says of the challenger, in words."""
+    """Return what an interval of the difference says of the challenger, as text."""
     low, high = interval
     if low > 0.0:
         return BETTER
@@ -248,7 +255,7 @@ def verdict(interval: list[float], margin: float | None) -> str:
 
 
 def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
-    """The study's score in the form that fits a model: of a margin, or of what an estimator predicts."""
+    """Return the study's score in the form that fits a model: of a margin, or of what an estimator predicts."""
     if isinstance(score, PairScore):
         raise StudyInvalid(
             f"two models cannot be compared by {section.score_name}",
@@ -272,7 +279,7 @@ def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
 def champion_of(
     query: ComparisonQuery, folder: str | Path, challenger: ComparedModel
 ) -> tuple[ComparedModel, str, str]:
-    """The champion, its digest and the part of it that may not predict row by row, or "".
+    """Return the champion, its digest and the part of it that may not predict row by row, or "".
 
     Raises:
         StudyInvalid: it cannot be read, or has another target or other classes than the challenger.
@@ -310,7 +317,7 @@ def champion_of(
 
 
 def _compared(evaluated: EvaluatedModel, section: ModelSection, score: Score) -> ComparedModel:
-    """A model that predicts each row by itself, checked on public rows."""
+    """Return a model that predicts each row by itself, checked on public rows."""
     model = evaluated.predicting_by_row(section, score) if isinstance(score, RecordScore) else evaluated.model
     return ComparedModel(evaluated.preprocessing, model, score)
 
@@ -347,11 +354,11 @@ class OpenComparison:
         request.table.split.check(public)
         for side in (challenger, champion):
             check_header(query, request.table, public, None, needed_columns(side.preprocessing))
-        if ask.most > LARGEST_SUM:
+        if ask.most > MAX_SUM:
             raise StudyInvalid(
                 "the sums of so many persons are no 64-bit integers", remedy="compare on fewer persons"
             )
-        try_out(ask.draws(2))
+        rehearse_draws(ask.draws(2))
         return opened
 
     @property
@@ -361,7 +368,7 @@ class OpenComparison:
 
     @property
     def psi(self) -> float | None:
-        """How far the two scores differ on the public records, in units of the range; None where nobody knows."""
+        """How far the two scores differ on the public records, in units of the range; None if nobody knows."""
         if self.ask.champion.startswith(COLUMN):
             return None
         table, _ = training_table(self.ask.spec, self.request.folder, self.counter.preprocessing)
@@ -388,7 +395,7 @@ class OpenComparison:
         return f"a difference of {least:.2g} with 80% chance, from {asked}, where the scores differ by {differ}"
 
     def expected_json(self) -> dict[str, Any]:
-        """The price of the comparison and what it can show, as plain JSON."""
+        """Return the price of the comparison and what it can show, as plain JSON."""
         plan = self.query.plan
         return {
             "guarantee": plan.guarantee.to_json(),
@@ -398,7 +405,7 @@ class OpenComparison:
         }
 
     def recorded(self, context: QueryContext) -> EvaluationResult | None:
-        """The recorded result of this comparison; None if there is none."""
+        """Return the recorded result of this comparison; None if there is none."""
         release = replay(self.key, context)
         return None if release is None else EvaluationResult(release, replayed=True, best_threshold=None)
 
@@ -409,7 +416,7 @@ class OpenComparison:
         ((spend, mechanism),) = priced.draws
 
         def exact() -> Sensitive[Integers]:
-            """The two sealed exact sums of all records."""
+            """Return the sealed sums."""
             counts = self.request.table.count(self.counter, context.workers)
             return Sensitive(self.counter.paired_sums(counts.expose(), ask.most))
 
@@ -451,19 +458,19 @@ class OpenComparison:
 
 
 def accepting(spec: StudySpec) -> StudySpec:
-    """The study with what its [evaluation] accepts beside it."""
+    """Return the study with what its [evaluation] accepts beside it."""
     beside = () if spec.evaluation is None else tuple(map(str, spec.evaluation.accepts))
     return spec.replace(accepts=tuple(dict.fromkeys((*spec.accepts, *beside))))
 
 
 def query_of(spec: StudySpec, problem: Problem, epsilon: float | None) -> EvaluationQuery:
-    """The report or the comparison that a study's [evaluation] asks for, at `epsilon` unless None."""
+    """Return the report or the comparison that a study's [evaluation] asks for, at `epsilon` unless None."""
     compares = spec.evaluation is not None and spec.evaluation.against is not None
     return (ComparisonQuery if compares else EvaluationQuery).of(spec, problem, epsilon)
 
 
 def own_comparison(ready: ReadyStudy, query: EvaluationQuery, evaluated: EvaluatedModel) -> PrivateQuery:
-    """The comparison that a study asks for in its [evaluation], to be charged together with the study.
+    """Return the comparison that a study asks for in its [evaluation], to be charged together with the study.
 
     `evaluated` is the model of one candidate, trained on the public half, on which it is checked.
     """
@@ -474,14 +481,14 @@ def own_comparison(ready: ReadyStudy, query: EvaluationQuery, evaluated: Evaluat
 
 
 def difference_stated(release: Release) -> dict[str, Any]:
-    """The difference and its intervals, worked out anew from the sums that a release shows.
+    """Return the difference and its intervals, worked out again from the sums that a release shows.
 
     Raises:
         KeyError, TypeError, ValueError: it is no comparison's release.
     """
     facts, (spend,) = release.facts, release.spends
     persons = facts.get("n_persons")
-    levels, weight = facts["levels"], 1 if persons is None else WEIGHT
+    levels, weight = facts["levels"], 1 if persons is None else PERSON_WEIGHT
     if levels not in (1, FINE) or len(release.value["sums"]) != 2:
         raise ValueError("levels")
     n_units = facts["n_validation"] if persons is None else persons

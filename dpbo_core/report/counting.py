@@ -19,7 +19,7 @@ import numpy as np
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import Part, parts_of, place_of
+from dpbo_core.data.addresses import Part, list_parts, parse_place
 from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
@@ -42,7 +42,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit, records_of, validation_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
-_SHOWN_AS = "a validation file"
+_FILE_NAME_SHOWN = "a validation file"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,18 +67,18 @@ class Counter:
     def read(self, file: Contents) -> Table:
         """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return data.read_table(file, mode=mode, shown_as=_SHOWN_AS)
+        return data.read_table(file, mode=mode, shown_as=_FILE_NAME_SHOWN)
 
     def histogram(self, table: Table) -> Integers:
         """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
 
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Each person's number of records in each histogram cell: as sensitive as the table."""
+        """Return each person's number of records in each histogram cell: as sensitive as the table."""
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """Each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
+        """Return each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
         return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
@@ -96,11 +96,11 @@ class PartCounter:
         return self.counter.size
 
     def __call__(self, part: Part) -> Answer | None:
-        """The counts of one file and its number of records; None where that failed, since errors reach logs."""
+        """Return the counts of one file and its number of records; None if that failed, since errors reach logs."""
 
         def counted() -> Answer:
-            """The counts of the file's records in each histogram cell, and their number."""
-            table = self.counter.read(fetched(part, shown_as=_SHOWN_AS))
+            """Return the counts of the file's records in each histogram cell, and their number."""
+            table = self.counter.read(fetched(part, shown_as=_FILE_NAME_SHOWN))
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -114,19 +114,19 @@ class PersonPartCounter:
     column: str
 
     def __call__(self, part: Part) -> bytes:
-        """Each person's counts of one file's records, as bytes; empty where that failed. Never raises."""
+        """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
 
         def counted() -> bytes:
-            """Each person's counts of the file's records, as bytes."""
-            file = fetched(part, shown_as=_SHOWN_AS)
-            people = read_people(file, self.column, shown_as=_SHOWN_AS)
+            """Return each person's counts of the file's records, as bytes."""
+            file = fetched(part, shown_as=_FILE_NAME_SHOWN)
+            people = read_people(file, self.column, shown_as=_FILE_NAME_SHOWN)
             return self.counter.by_person(self.counter.read(file), people).to_bytes()
 
         return attempted(counted, b"")
 
 
 def count(counter: Counter, table: Table) -> Sensitive[Integers]:
-    """The exact histogram of a table in memory, sealed until noise is added."""
+    """Return the exact histogram of a table in memory, sealed until noise is added."""
     return Sensitive(counter.histogram(table))
 
 
@@ -142,7 +142,7 @@ def count_persons(
 def count_parts(
     counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
+    """Return the sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
     workers = workers or SerialWorkers()
     parts = pieces_of(parts, workers)
     answers = [one for one in workers.map(PartCounter(counter), parts) if one is not None]
@@ -175,7 +175,7 @@ class SensitiveTable(Protocol):
         """The kinds of error that may be shown: their message has public facts alone, whatever the records hold."""
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of the sensitive table's columns, for which no record is read."""
+        """Return the names of the sensitive table's columns, for which no record is read."""
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """The sealed number of records, or persons, in each histogram cell; to be called only after the charge."""
@@ -189,16 +189,16 @@ class FileTable:
     tells: tuple[type[DpboError], ...] = (StudyInvalid,)  # a file holds bytes, whose reader says sizes alone
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The column names in the sensitive file's header; of a bundled set, those of its public half."""
+        """Return the column names in the sensitive file's header; of a bundled set, those of its public half."""
         shown = self.split.spec.data.validation_file
         if not shown:
             return public.columns
-        path = place_of(self.split.folder, shown)
-        first = (parts_of(path, shown_as=shown) or (path,))[0]
+        path = parse_place(self.split.folder, shown)
+        first = (list_parts(path, shown_as=shown) or (path,))[0]
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=shown).columns
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed histogram of the records, read now, part by part in a folder; only after the charge."""
+        """Return the sealed histogram of the records, read now, part by part in a folder; only after the charge."""
         spec, folder = self.split.spec, self.split.folder
         parts, n_persons = validation_parts(spec, folder), spec.data.person_count
         if parts and n_persons is not None:
@@ -211,7 +211,7 @@ class FileTable:
 def count_table(
     spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
-    """The sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
+    """Return the sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
     if spec.data.person_count is not None:
         return count_persons(counter, table, people, spec.data.person_count)
     return count(counter, counted_records(spec, table, people))

@@ -26,7 +26,7 @@ from dpbo_core.models.baseline import fold_of
 from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, ESTIMATOR
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, ESTIMATOR
 from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
@@ -38,7 +38,7 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.report.binary import Binary
 from dpbo_core.report.counting import Counter
 from dpbo_core.report.histogram_cells import Grouping, needed_columns, only_needed
-from dpbo_core.report.multiclass import MOST_CLASSES, Multiclass
+from dpbo_core.report.multiclass import MAX_CLASSES, Multiclass
 from dpbo_core.report.regression import Regression
 from dpbo_core.report.report_kind import PublicRecords, ReportKind
 from dpbo_core.study import ModelSection, StudySpec
@@ -47,8 +47,8 @@ from dpbo_core.study.headers import training_parts
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.training_set import training_table
 
-LINEAR: Verb = "decision_function"  # what a linear model's margins stand for
-KINDS: Mapping[str | None, type[ReportKind]] = {
+LINEAR_VERB: Verb = "decision_function"  # what a linear model's margins stand for
+CELL_KINDS: Mapping[str | None, type[ReportKind]] = {
     None: Binary,
     "classes": Multiclass,
     "errors": Regression,
@@ -101,7 +101,7 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Eva
 
 
 def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
-    """The model that a private training released, read from the release alone; refused where it holds none."""
+    """Return the model that a private training released, read from the release alone; refused if it holds none."""
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(
@@ -115,8 +115,8 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """A privately trained model as one to evaluate by true and predicted class, with its public classes and, since
-    its training set is sensitive, no public records.
+    """Return a privately trained model as one to evaluate by true and predicted class, with its public classes and,
+    since its training set is sensitive, no public records.
     """
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
@@ -131,7 +131,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
     if isinstance(trainer, LinearTrainer):
         values = trainer.public_margins(point, seed=spec.search.seed) * trainer.signs
         X, truth = np.empty((len(values), 0)), (trainer.signs > 0.0).astype(np.int64)
-        public_records = PublicRecords(truth, values, LINEAR, logistic=spec.model.estimator == "logistic")
+        public_records = PublicRecords(truth, values, LINEAR_VERB, logistic=spec.model.estimator == "logistic")
         return _evaluated(trainer.train(point), fitted, X, public_records, unlisted)
     if not isinstance(trainer, EstimatorTrainer):
         raise no_model()
@@ -149,7 +149,7 @@ def model_at(spec: StudySpec, public: PublicHalf, point: Mapping[str, Any]) -> E
 def _out_of_fold(
     trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int, *, verb: Verb, folds: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each public record's `verb` output, (n,), by a model at `point` trained without the record's fold."""
+    """Return each public record's `verb` output, (n,), by a model at `point` trained without the record's fold."""
     outcome = np.full(len(folds), math.nan)
     for fold in range(folds.max() + 1):
         out = folds == fold
@@ -159,7 +159,7 @@ def _out_of_fold(
 
 
 def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> EvaluatedModel:
-    """A saved model to evaluate, with its predictions of the study's public rows, which it may have seen."""
+    """Return a saved model to evaluate, with its predictions of the study's public rows, which it may have seen."""
     fitted, model = final.preprocessing, final.model
     if training_parts(spec, folder) is not None:
         raise StudyInvalid(
@@ -181,7 +181,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
         raise StudyInvalid("the model can read no record of the public training file", remedy="name another model")
     if isinstance(model, LinearModel):
         values = model.margins(X, np.ones(len(X)))
-        return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR, logistic=True), "")
+        return _evaluated(model, fitted, X, PublicRecords(truth, values, LINEAR_VERB, logistic=True), "")
     verb = _verb_of(model, fitted)
     outcome, unlisted = _outcome(model, X, verb), unlisted_part(model.estimator)
     public = PublicRecords(truth, outcome, verb, error_bound=getattr(spec.model, "error_bound", None))
@@ -189,7 +189,7 @@ def file_model(spec: StudySpec, folder: str | Path, final: FinalModel) -> Evalua
 
 
 def no_model() -> StudyInvalid:
-    """The error to raise where a study has no model to evaluate."""
+    """Return the error to raise where a study has no model to evaluate."""
     return StudyInvalid(
         "the study released no model that could be evaluated",
         cause="its method releases no hyperparameters",
@@ -198,11 +198,11 @@ def no_model() -> StudyInvalid:
 
 
 def read_model(folder: str | Path) -> tuple[FinalModel, str]:
-    """A saved model, from the folder dpbo or MLflow wrote, and the digest of its files."""
+    """Return a saved model, from the folder dpbo or MLflow wrote, and the digest of its files."""
     inside = Path(folder) / "data" / "data"
     home = inside if (inside / NUMBERS).exists() else Path(folder)
     final, digest = FinalModel.load(home), hashlib.sha256()
-    boosters = (name for name, _ in BOOSTERS.values() if (home / name).exists())
+    boosters = (name for name, _ in BOOSTER_FILES.values() if (home / name).exists())
     for name in (NUMBERS, ESTIMATOR, *boosters):
         path = home / name
         content = path.read_bytes() if path.exists() else b""
@@ -231,13 +231,13 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """A fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public outcomes that
-    are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
+    """Return a fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public
+    outcomes that are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
     """
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
-    if C > MOST_CLASSES:
+    if C > MAX_CLASSES:
         raise StudyInvalid(
-            f"the target has {C} classes, and at most {MOST_CLASSES} can be evaluated",
+            f"the target has {C} classes, and at most {MAX_CLASSES} can be evaluated",
             cause="the table has a cell for every pair of classes, and noise in each",
             remedy="put rare classes together",
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.methods.advice.advise import enough
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
@@ -25,11 +25,11 @@ from dpbo_core.privacy.sensitive import messages, sealed
 from dpbo_core.report import COMPARISON, KIND
 from dpbo_core.report.binary import best_threshold
 from dpbo_core.report.counting import Counter
-from dpbo_core.report.evaluated_model import KINDS, EvaluatedModel
+from dpbo_core.report.evaluated_model import CELL_KINDS, EvaluatedModel
 from dpbo_core.report.histogram_cells import Grouping
 from dpbo_core.report.noised_table import NoisedTable, report
 from dpbo_core.report.repair import Repair, repair, repaired_model
-from dpbo_core.report.report_kind import ExpectedErrors, plain
+from dpbo_core.report.report_kind import ExpectedErrors, plain_json
 from dpbo_core.report.request import (
     EvaluationQuery,
     EvaluationRequest,
@@ -38,7 +38,7 @@ from dpbo_core.report.request import (
     not_released,
     own_evaluation,
     request_of,
-    saved,
+    unsaved_cost,
 )
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
@@ -52,12 +52,14 @@ from dpbo_core.study.tuning import ReplayedStudy, ready_study
 if TYPE_CHECKING:
     from dpbo_core.report.comparison import OpenComparison
 
-ENOUGH = 20_000  # public records that an ε is looked for with: every so many of more
-OPTIMISTIC = (
+MAX_PUBLIC_RECORDS = 20_000  # public records that an ε is looked for with: every so many of more
+OPTIMISM_WARNING = (
     "the model was chosen with the help of these very records: its figures are optimistic on them, and no interval "
     "covers that"
 )
-UNKNOWN = "if the model was trained or chosen with the help of these records, its figures are optimistic on them"
+UNKNOWN_ORIGIN_WARNING = (
+    "if the model was trained or chosen with the help of these records, its figures are optimistic on them"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class EvaluationPlan:
     """The price, and what to expect of it, before anything is spent.
 
     Attributes:
-        enough: from which ε on it would be good, in words, where that is asked for and it is not.
+        enough: from which ε on it would be good, as text, where that is requested and it is not.
     """
 
     price: PrivacyPlan
@@ -78,9 +80,9 @@ class EvaluationResult(StudyResult):
     """What an evaluation gives back: its release, whose value is the report, and what the stated costs make of it.
 
     Attributes:
-        best_threshold: for the costs and the prevalence that the study states now; None where it states none.
-        repair: of the model's probabilities and threshold, where [evaluation] says so; at no price.
-        repaired_model: with it; None where everything is left as it is.
+        best_threshold: for the costs and the prevalence that the study states now; None if it states none.
+        repair: of the model's probabilities and threshold, where [evaluation] says so; at no cost.
+        repaired_model: with it; None if everything is left as it is.
     """
 
     best_threshold: Mapping[str, Any] | None
@@ -96,12 +98,12 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """The price and expected errors of evaluating the saved `model` or (None) the released one, which is trained
-    for it; charges nothing.
+    """Return the price and expected errors of evaluating the saved `model` or (None) the released one, which is
+    trained for it; charges nothing.
 
     Args, Raises: as `evaluate_study`.
     """
-    run = Run.of(study, QueryContext(ledger, folder), *saved(model))
+    run = Run.of(study, QueryContext(ledger, folder), *unsaved_cost(model))
     request, account = request_of(run, model, epsilon), paying_account(study, ledger)
     return planned(request.query, request.evaluated_model(), request.grouping, account)
 
@@ -109,15 +111,19 @@ def plan_evaluation(
 def planned(
     query: EvaluationQuery, evaluated: EvaluatedModel, grouping: Grouping | None, account: Account | None
 ) -> EvaluationPlan:
-    """The price and expected errors of an evaluation and, unless it would be good, a sentence on which ε, within
-    what `account` has left (None: any), would make it so.
+    """Return the price and expected errors of an evaluation and, unless it would be good, a sentence on which ε,
+    within what `account` has left (None: any), would make it so.
     """
     public, price = evaluated.public, query.plan(evaluated.unlisted)
-    expected, more, nth = expected_errors(query, evaluated, grouping), "", 1 + len(public.truth) // ENOUGH
+    expected, more, nth = (
+        expected_errors(query, evaluated, grouping),
+        "",
+        1 + len(public.truth) // MAX_PUBLIC_RECORDS,
+    )
     some = replace(evaluated, public=replace(public, truth=public.truth[::nth], outcome=public.outcome[::nth]))
 
     def is_good(epsilon: float) -> bool:
-        """Whether some of the public records expect a good report at this ε."""
+        """Return whether some of the public records expect a good report at this ε."""
         return expected_errors(replace(query, epsilon=epsilon), some, grouping).verdict == "good"
 
     if expected.verdict != "good":
@@ -140,7 +146,7 @@ def evaluate_study(
         study: as written; its [evaluation] says what is asked.
         ledger: where budgets are.
         model: the folder of a saved final model; the model that the study released where None.
-        epsilon: ε of the report, in the place of evaluation.epsilon.
+        epsilon: ε of the report, instead of evaluation.epsilon.
         folder: the folder that the study's data paths are relative to.
         source: where noise comes from; the operating system unless a test says otherwise.
 
@@ -149,7 +155,7 @@ def evaluate_study(
         BudgetRefused, AssumptionNotAccepted: nothing was charged.
         Sealed: something failed on sensitive data; nothing of it is told, and a rerun continues.
     """
-    run = Run.of(study, QueryContext(ledger, folder, source or OS_NOISE), *saved(model))
+    run = Run.of(study, QueryContext(ledger, folder, source or OS_NOISE), *unsaved_cost(model))
     opened = open_evaluation(run, model=model, epsilon=epsilon)
     return opened if isinstance(opened, EvaluationResult) else opened.finish(run.context)
 
@@ -167,7 +173,7 @@ def run_and_evaluate(
 
 
 def compares(study: StudySpec) -> bool:
-    """Whether a study's [evaluation] asks for a comparison with a champion, in the place of a report."""
+    """Return whether a study's [evaluation] asks for a comparison with a champion, instead of a report."""
     return study.evaluation is not None and study.evaluation.against is not None
 
 
@@ -209,7 +215,7 @@ def open_evaluation(
 def recorded_report(
     run: Run, *, model: str | Path | None = None, epsilon: float | None = None
 ) -> EvaluationResult | None:
-    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is asked for."""
+    """The recorded result of an evaluation with these inputs; None if there is none, or a repair is requested."""
     study = run.spec
     if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
         return None
@@ -238,7 +244,7 @@ def open_request(request: EvaluationRequest, context: QueryContext) -> "OpenEval
     counter = evaluated.counter(expected.edges, request.grouping, query.spec.model)
     request.table.split.check(request.public)
     check_header(query, request.table, request.public, request.grouping, evaluated.columns)
-    try_out(query.draws(counter.size))
+    rehearse_draws(query.draws(counter.size))
     return OpenEvaluation(request, evaluated, counter, EvaluationPlan(price, expected))
 
 
@@ -290,9 +296,9 @@ class OpenEvaluation:
             **averaged_facts(problem),
             **({"bins": len(table.kind.to_json()["edges"]) + 1} if table.kind.has_bins else {}),
             **expected.facts,
-            "expected": {name: plain(error) for name, error in expected.errors.items()},
+            "expected": {name: plain_json(error) for name, error in expected.errors.items()},
             "verdict": expected.verdict,
-            "optimism": OPTIMISTIC if chosen_here else UNKNOWN,
+            "optimism": OPTIMISM_WARNING if chosen_here else UNKNOWN_ORIGIN_WARNING,
             "sampling": f"as if the counted {problem.counted} were independent draws",
         }
 
@@ -300,7 +306,7 @@ class OpenEvaluation:
 def table_of(
     drawn: Mapping[str, Any], evaluated: EvaluatedModel, query: EvaluationQuery, grouping: Grouping | None
 ) -> NoisedTable:
-    """The noisy histogram in a recorded outcome `drawn`, with the bin edges recorded then."""
+    """Return the noisy histogram in a recorded outcome `drawn`, with the bin edges recorded then."""
     return NoisedTable(
         n_records=query.problem.n_averaged,
         scale=query.scale,
@@ -316,7 +322,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     query.check_kind(evaluated.kind)
     noised = NoisedTable.from_json(result.release.value["table"], evaluated.kind)
     mended = repair(noised, evaluated.public, query.section.threshold)
-    if mended.nothing_changed(noised):
+    if mended.is_unchanged(noised):
         return replace(result, repair=mended)
     linear = query.spec.model.loss
     loss = request.model.loss if isinstance(request.model, FinalModel) else linear
@@ -326,7 +332,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
 def _read(query: EvaluationQuery, release: Release, *, replayed: bool) -> EvaluationResult:
     section, best = query.section, None
     if section.false_positive_cost is not None or section.prevalence is not None:
-        query.check_kind(KINDS[release.value["table"].get("kind")])
+        query.check_kind(CELL_KINDS[release.value["table"].get("kind")])
         best = best_threshold(
             release.value,
             false_positive=section.false_positive_cost or 1.0,

@@ -15,10 +15,10 @@ Where each person counts once, however many records that person has:
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| W | `WEIGHT` | of one person, 2²⁴ | integer |
+| W | `PERSON_WEIGHT` | of one person, 2²⁴ | integer |
 | c_p | — | records of person p, those that cannot be read among them | integer ≥ 1 |
 | (p, j, n_pj) | `PersonCells` | person p's records in cell j, and their number | integers |
-| n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
+| n_p | `n_persons` | public, as the caller states | scalar ≥ 1 |
 | N_j | `table` | Σ_p n_pj·⌊W/c_p⌋ for j ≥ 1, and N_0 = n_p·W − Σ_j N_j | (C,) integers |
 
 The first cell takes what cannot be read, the persons who are not there, and what rounding leaves. A person, present
@@ -44,15 +44,15 @@ from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore, Scores, Verb
-from dpbo_core.models.scoring.persons import NAME, Persons
+from dpbo_core.models.scoring.persons import NAME_BYTES, Persons
 
 Integers = NDArray[np.int64]
 ScoresOf = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], Scores]
-OTHER = "other"
-BLOCK = 16_384  # records that are compared with all edges at once
-WEIGHT = GRID
-MOST = 2**60
-ENTRY = NAME + 16  # with the cell and the number
+OTHER_GROUP = "other"
+RECORDS_PER_BLOCK = 16_384  # records that are compared with all edges at once
+PERSON_WEIGHT = GRID
+MAX_CELL_WEIGHT = 2**60
+ENTRY_BYTES = NAME_BYTES + 16  # with the cell and the number
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Grouping:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the groups of records as shown to people, the last for all unlisted values."""
-        return *map(shown, self.categories), OTHER
+        return *map(shown, self.categories), OTHER_GROUP
 
     def of(self, table: Table) -> Integers:
-        """The index of each record's group, (m,); the last for every value that is not listed."""
+        """Return the index of each record's group, (m,); the last for every value that is not listed."""
         places = positions(table.columns[self.column], self.categories)
         return np.where(places < 0, len(self.categories), places)
 
@@ -77,7 +77,7 @@ class Grouping:
 class HistogramCells(RecordScore):
     """A record scored by the number of its cell, so that whatever scores an estimator's records can count them."""
 
-    edges: tuple[float, ...]  # between the bins, public and ascending; none where no values are cut
+    edges: tuple[float, ...]  # between the bins, public and ascending; none if no values are cut
 
     @property
     @abstractmethod
@@ -98,14 +98,16 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
     """Each record's histogram cell by class and bin of its value, (k,): 1 + label·B + bin, or 0 if unreadable.
 
     Args:
-        values: (k,), infinite where they like; a record is above an edge where its value is.
+        values: (k,), infinite if they like; a record is above an edge where its value is.
         labels: (k,) 0 or 1; anything else cannot be read, nor can NaN for a value.
         edges: ascending, (B − 1,).
     """
     limits = np.array(edges, dtype=np.float64)
     bins = np.empty(len(values), dtype=np.int64)
-    for start in range(0, len(values), BLOCK):  # by comparisons: a search's duration would depend on the values
-        part = slice(start, start + BLOCK)
+    for start in range(
+        0, len(values), RECORDS_PER_BLOCK
+    ):  # by comparisons: a search's duration would depend on the values
+        part = slice(start, start + RECORDS_PER_BLOCK)
         bins[part] = (values[part, None] > limits).sum(axis=1)
     readable = ((labels == 0) | (labels == 1)) & ~np.isnan(values)
     return np.where(readable, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
@@ -147,12 +149,12 @@ def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integ
 
 
 def needed_columns(fitted: Preprocessing) -> tuple[str, ...]:
-    """The columns of a table that a model needs: its features in their order, then the target."""
+    """Return the columns of a table that a model needs: its features in their order, then the target."""
     return *(feature.name for feature in fitted.features), fitted.target
 
 
 def only_needed(table: Table, fitted: Preprocessing) -> Table:
-    """The table with only the columns that a model needs: its features and the target."""
+    """Return the table with only the columns that a model needs: its features and the target."""
     return table.without(set(table.columns) - set(needed_columns(fitted)))
 
 
@@ -167,7 +169,7 @@ class PersonCells:
 
     @classmethod
     def of(cls, people: Persons, cells: Integers) -> "PersonCells":
-        """Each person's counts from the cell (m,) of every record; records without a person are left out."""
+        """Return each person's counts from the cell (m,) of every record; records without a person are left out."""
         counted = people.of_record >= 0
         return cls._added(
             people.names[people.of_record[counted]], cells[counted], np.ones(counted.sum(), dtype=np.int64)
@@ -175,19 +177,19 @@ class PersonCells:
 
     @classmethod
     def merged(cls, answers: Iterable[bytes | bytearray]) -> "PersonCells":
-        """Each person's counts over several files, from what `to_bytes` made of each file's."""
-        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY)
-        numbers = np.ascontiguousarray(table[:, NAME:]).view("<i8").astype(np.int64)
+        """Return each person's counts over several files, from what `to_bytes` made of each file's."""
+        table = np.frombuffer(b"".join(answers), dtype=np.uint8).reshape(-1, ENTRY_BYTES)
+        numbers = np.ascontiguousarray(table[:, NAME_BYTES:]).view("<i8").astype(np.int64)
         filled = numbers[:, 1] > 0  # an entry that only fills the width counts no record
-        return cls._added(table[filled, :NAME], numbers[filled, 0], numbers[filled, 1])
+        return cls._added(table[filled, :NAME_BYTES], numbers[filled, 0], numbers[filled, 1])
 
     def to_bytes(self) -> bytes:
         """Each person's counts as bytes, padded to a power of two in number so that the length tells little."""
         numbers = np.stack([self.cells, self.numbers], axis=1).astype("<i8")
         raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, 16)], axis=1).tobytes()
-        return raw.ljust(ENTRY << max(0, len(self.names) - 1).bit_length(), b"\0")
+        return raw.ljust(ENTRY_BYTES << max(0, len(self.names) - 1).bit_length(), b"\0")
 
-    def table(self, size: int, n_persons: int, weight: int = WEIGHT) -> Integers:
+    def table(self, size: int, n_persons: int, weight: int = PERSON_WEIGHT) -> Integers:
         """The histogram of `size` cells, each person's `weight` shared among that person's; absent ones in 0."""
         _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
@@ -195,7 +197,7 @@ class PersonCells:
         weights = np.zeros(size, dtype=np.int64)
         np.add.at(weights, self.cells, self.numbers * (weight // records[owners]))
         weights[0] = n_persons * weight - weights[1:].sum()
-        return np.clip(weights, -MOST, MOST)
+        return np.clip(weights, -MAX_CELL_WEIGHT, MAX_CELL_WEIGHT)
 
     @classmethod
     def _added(cls, names: NDArray[np.uint8], cells: Integers, numbers: Integers) -> "PersonCells":
@@ -207,4 +209,4 @@ class PersonCells:
 
 
 def _sortable_names(names: NDArray[np.uint8]) -> NDArray[np.void]:
-    return np.ascontiguousarray(names).view(np.dtype((np.void, NAME))).ravel()
+    return np.ascontiguousarray(names).view(np.dtype((np.void, NAME_BYTES))).ravel()

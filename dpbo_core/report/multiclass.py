@@ -9,7 +9,7 @@
 | σ | — | noise of the accuracy, Σ M_yy/m: b·√(2G (C(1 − p)² + (C² − C)p²))/m | scalar |
 
 The first cell holds what cannot be read, or has or is given a class that is none of them. A figure that needs
-records of a class is NaN where it has none; so is a mean over classes if one of them is. A class that is never
+records of a class is NaN if it has none; so is a mean over classes if one of them is. A class that is never
 predicted has no precision; its F1 is 0. As JSON: confusion (true class x predicted class), classes (one by one).
 """
 
@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.record import Scores
 from dpbo_core.models.scores.regression_error import as_numbers
-from dpbo_core.report import OF_CLASSES
+from dpbo_core.report import MULTICLASS_METRICS
 from dpbo_core.report.histogram_cells import HistogramCells
 from dpbo_core.report.report_kind import (
-    MEAN_ABSOLUTE,
-    TELLS_NOTHING,
+    MAX_USEFUL_ERROR,
+    MEAN_ABSOLUTE_DEVIATION,
     Estimates,
     ExpectedErrors,
     Figures,
@@ -42,12 +42,12 @@ from dpbo_core.report.report_kind import (
     wilson,
 )
 
-MOST_CLASSES = 50  # the cells are their square
+MAX_CLASSES = 50  # the cells are their square
 # errors that are good, and that are not useless: that is for the accuracy to say
-ACCURACY_LIMITS, RECALL_LIMITS = (0.01, TELLS_NOTHING), (0.025, math.inf)
-UNKNOWN = 0.5  # share of right predictions, where no public record says it
-OF_A_CLASS = ("recall", "precision", "f1", "records_share")
-OF_WHOM = {  # shares, and of how many
+ACCURACY_LIMITS, RECALL_LIMITS = (0.01, MAX_USEFUL_ERROR), (0.025, math.inf)
+UNKNOWN_ACCURACY = 0.5  # share of right predictions, where no public record says it
+CLASS_METRICS = ("recall", "precision", "f1", "records_share")
+SHARE_DENOMINATORS = {  # shares, and of how many
     "accuracy": "read",
     "of accuracy": "of read",
     "class recall": "class records",
@@ -83,7 +83,7 @@ class Multiclass(ReportKind):
     classes: tuple[str, ...]  # their names, in the order of the cells
 
     title = "several classes"
-    metrics = (*OF_CLASSES, "unread_share")
+    metrics = (*MULTICLASS_METRICS, "unread_share")
     of_a_group = ("accuracy", "balanced_accuracy", "macro_f1")
     has_bins = False
     divided: ClassVar = dict.fromkeys(
@@ -98,10 +98,10 @@ class Multiclass(ReportKind):
         counts = np.bincount(public.truth, minlength=C).astype(np.float64)
         last = int(counts.argmin())
         rarest = float(counts[last] / n) if n else 1.0 / C
-        p = float((public.truth == public.outcome).mean()) if n else UNKNOWN
+        p = float((public.truth == public.outcome).mean()) if n else UNKNOWN_ACCURACY
         hit = public.outcome[public.truth == last] == last
-        q = float(hit.mean()) if len(hit) else 0.0 if n else UNKNOWN
-        noise = MEAN_ABSOLUTE * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
+        q = float(hit.mean()) if len(hit) else 0.0 if n else UNKNOWN_ACCURACY
+        noise = MEAN_ABSOLUTE_DEVIATION * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
         accuracy = noise * math.sqrt(C * (1.0 - p) ** 2 + (C * C - C) * p**2)
         recall = noise * math.sqrt((1.0 - q) ** 2 + (C - 1) * q**2) / rarest if rarest > 0.0 else math.inf
         shares = f"the rarest about {rarest:.1%} of them" if n else "as if all were equally many"
@@ -119,12 +119,12 @@ class Multiclass(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ClassCells:
-        """The map from records to histogram cells by true and predicted class."""
+        """Return the map from records to histogram cells by true and predicted class."""
         return ClassCells(edges, len(public.classes))
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Multiclass":
-        """The kind of report for these public classes; `edges` are not used."""
+        """Return the kind of report for these public classes; `edges` are not used."""
         del edges
         return cls(public.classes)
 
@@ -134,7 +134,7 @@ class Multiclass(ReportKind):
         return len(self.classes), len(self.classes)
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of confusion matrices (…, C, C), by name: scalars (…); "class …" one per class."""
+        """Return all metrics of confusion matrices (…, C, C), by name: scalars (…); "class …" one per class."""
         rows, columns, hits = cells.sum(axis=-1), cells.sum(axis=-2), np.diagonal(cells, axis1=-2, axis2=-1)
         read = rows.sum(axis=-1)
         recall, f1 = ratio(hits, rows), ratio(2.0 * hits, rows + columns)
@@ -162,13 +162,13 @@ class Multiclass(ReportKind):
 
     def denominators(self, values: Figures) -> Figures:
         """For each metric that is a share, by name, the number of records that it is a share of."""
-        return {name: values[whole] for name, whole in OF_WHOM.items() if whole in values}
+        return {name: values[whole] for name, whole in SHARE_DENOMINATORS.items() if whole in values}
 
     def limits(self, name: str) -> tuple[float, float]:
         """A metric's limits: 0 to 1 for shares, ±1 for gaps and κ, 0 to ∞ for counts, none for a matrix cell."""
         if name == "cell":
             return -np.inf, np.inf
-        if name in OF_WHOM.values():
+        if name in SHARE_DENOMINATORS.values():
             return 0.0, np.inf
         return (-1.0 if name == "cohen_kappa" or name.startswith("gap ") else 0.0), 1.0
 
@@ -177,7 +177,7 @@ class Multiclass(ReportKind):
         return {
             "confusion": self._matrix(estimates),
             "classes": [
-                {"class": name} | {figure: estimates.figure(f"class {figure}", c) for figure in OF_A_CLASS}
+                {"class": name} | {figure: estimates.figure(f"class {figure}", c) for figure in CLASS_METRICS}
                 for c, name in enumerate(self.classes)
             ],
         }

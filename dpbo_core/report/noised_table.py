@@ -61,11 +61,11 @@ from dpbo_core.report.report_kind import (
     wilson,
 )
 
-LARGE = 1e6  # scale of noise whose whole steps no figure sees
+LARGE_SCALE = 1e6  # scale of noise whose whole steps no figure sees
 PAIRS, SEED = 2000, 20
-AT_ONCE = 2_000_000  # numbers of simulated tables in memory
-TOO_FEW = "too few positives for an AUC at this ε, or too few records of another class"
-TOO_MANY = 0.05  # of the simulated tables, without the figure: then nothing is said of it
+MAX_SIMULATED_NUMBERS = 2_000_000  # numbers of simulated tables in memory
+TOO_FEW_POSITIVES = "too few positives for an AUC at this ε, or too few records of another class"
+MAX_UNDEFINED_SHARE = 0.05  # of the simulated tables, without the figure: then nothing is said of it
 
 Spread = tuple[Reals, Reals, Reals]
 Draws = Callable[[np.random.Generator, int], Reals]
@@ -78,7 +78,7 @@ class NoisedTable:
     n_records: int  # m
     scale: float  # b
     kind: ReportKind  # how its cells are read
-    # names of the groups, the last for all other values; empty where there is the whole alone
+    # names of the groups, the last for all other values; empty if there is the whole alone
     groups: tuple[str, ...]
     drawn: tuple[int, ...]  # (C,): what cannot be read, then group by group the cells of the kind
     weight: int = 1  # W
@@ -89,7 +89,7 @@ class NoisedTable:
         return np.array(self.drawn, dtype=np.float64) / self.weight
 
     def shifted(self, counts: Reals) -> Reals:
-        """The nearest counts (…, C) whose sum is the public number m: each shifted alike."""
+        """Return the nearest counts (…, C) whose sum is the public number m: each shifted alike."""
         excess = counts.sum(axis=-1, keepdims=True) - self.n_records
         return np.asarray(counts - excess / counts.shape[-1])
 
@@ -98,7 +98,7 @@ class NoisedTable:
         return counts[..., 1:].reshape(*counts.shape[:-1], max(1, len(self.groups)), *self.kind.shape)
 
     def figures(self, counts: Reals) -> Figures:
-        """Every metric of counts (…, C), by name; "of …" and "gap …" have one per group."""
+        """Return every metric of counts (…, C), by name; "of …" and "gap …" have one per group."""
         kind, axes = self.kind, len(self.kind.shape)
         with np.errstate(all="ignore"):
             split = self.split(counts)
@@ -123,7 +123,7 @@ class NoisedTable:
         return simulated_noise(rng, self.scale, shape, self.weight)
 
     def estimates(self) -> Estimates:
-        """Every metric of the table, with 90% intervals for the noise alone and for noise with sampling."""
+        """Return every metric of the table, with 90% intervals for the noise alone and for noise with sampling."""
         kind, counts = self.kind, self.shifted(self.counts)
         positive = np.maximum(counts, 0.0)
         shares = positive / positive.sum() if positive.sum() > 0.0 else np.full(len(counts), 1.0 / len(counts))
@@ -134,7 +134,7 @@ class NoisedTable:
             return self.shifted(counts + np.concatenate([z, -z]))  # its law is symmetric
 
         def sampled(rng: np.random.Generator, size: int) -> Reals:
-            """Simulated tables with noise and with records drawn anew by the shares, 2·`size` of them."""
+            """Simulated tables with noise and with records drawn again by the shares, 2·`size` of them."""
             drawn = rng.multinomial(self.n_records, shares, size=2 * size)
             return np.asarray(noised(rng, size) + drawn - self.n_records * shares)
 
@@ -169,8 +169,8 @@ class NoisedTable:
         return ends
 
     def _absent(self) -> dict[str, NDArray[np.bool_]]:
-        """Where a figure that is a share of a class has too few records of it, by the figure's name: (), or (G,)
-        for those of groups, or (K,) where there is one of each class.
+        """Return where a figure that is a share of a class has too few records of it, by the figure's name: (), or
+        (G,) for those of groups, or (K,) where there is one of each class.
         """
         divided, cells = self.kind.divided, self.split(self.shifted(self.counts))
         if not divided:
@@ -190,11 +190,11 @@ class NoisedTable:
         return absent
 
     def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
-        """The sampling interval, by name, of each metric that is a share, noise in its two counts included.
+        """Return the sampling interval, by name, of each metric that is a share, noise in its two counts included.
 
         The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
         """
-        counts, full = self.shifted(self.counts), LARGE * max(1.0, self.scale)
+        counts, full = self.shifted(self.counts), LARGE_SCALE * max(1.0, self.scale)
         every = {name: np.asarray(float(self.n_records)) for name in ("unread_share", "of records_share")}
         wholes = {name: one for name, one in {**self.kind.denominators(values), **every}.items() if name in values}
         pieces: dict[str, list[Reals]] = {name: [] for name in wholes}
@@ -215,8 +215,8 @@ class NoisedTable:
         return intervals
 
     def _interval_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """The 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of a
-        quantile of binned errors, its bin's two ends, each with its own quantile.
+        """Return the 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of
+        a quantile of binned errors, its bin's two ends, each with its own quantile.
         """
         limits = self.kind.limits(name)
         if LOW + name in added:
@@ -249,7 +249,7 @@ class NoisedTable:
         return added
 
     def to_json(self) -> dict[str, Any]:
-        """The table as plain JSON, with every public fact."""
+        """Return the table as plain JSON, with every public fact."""
         whose = {"n_records": self.n_records}
         if self.weight != 1:
             whose = {"n_persons": self.n_records, "weight": self.weight}
@@ -258,21 +258,21 @@ class NoisedTable:
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any], kind: type[ReportKind]) -> "NoisedTable":
-        """The table in a JSON object that `to_json` wrote, as a report of this kind."""
+        """Return the table in a JSON object that `to_json` wrote, as a report of this kind."""
         n_records = table["n_persons"] if "n_persons" in table else table["n_records"]
         groups, drawn = tuple(table["groups"]), tuple(table["drawn"])
         return cls(n_records, table["noise_scale"], kind.from_json(table), groups, drawn, table.get("weight", 1))
 
 
 def report(table: NoisedTable) -> dict[str, Any]:
-    """The whole report of a released table, as JSON with the table itself, by post-processing alone."""
+    """Return the whole report of a released table, as JSON with the table itself, by post-processing alone."""
     estimates, kind = table.estimates(), table.kind
     shares = [name for name, place in kind.divided.items() if place is None and name in kind.metrics]
     return {
         "table": table.to_json(),
         "metrics": {name: estimates.figure(name) for name in kind.metrics if name in estimates.values},
         **kind.parts(estimates),
-        **({NO_SCORE: TOO_FEW} if any(np.isnan(estimates.values[name]) for name in shares) else {}),
+        **({NO_SCORE: TOO_FEW_POSITIVES} if any(np.isnan(estimates.values[name]) for name in shares) else {}),
         "groups": {
             group: {name: estimates.figure(f"of {name}", g) for name in ("records_share", *kind.of_a_group)}
             | {"gaps": {name: estimates.figure(f"gap {name}", g) for name in kind.of_a_group}}
@@ -283,7 +283,7 @@ def report(table: NoisedTable) -> dict[str, Any]:
 
 def simulated_noise(rng: np.random.Generator, scale: float, shape: tuple[int, ...], weight: int = 1) -> Reals:
     """Simulated discrete Laplace noise of this scale in steps of 1/`weight`; rounded Laplace if very wide."""
-    if scale * weight > LARGE:
+    if scale * weight > LARGE_SCALE:
         return np.asarray(np.rint(rng.laplace(scale=scale * weight, size=shape)) / weight)
     p = -np.expm1(-1.0 / (scale * weight))
     return np.asarray((rng.geometric(p, shape) - rng.geometric(p, shape)) / weight, dtype=np.float64)
@@ -293,39 +293,41 @@ def _batches(draws: Draws, width: int) -> Iterator[Reals]:
     """Simulated tables of `width` cells by `draws`, two for each of PAIRS noises, in batches that fit memory."""
     rng, left = np.random.default_rng(SEED), PAIRS
     while left:
-        size = max(1, min(left, AT_ONCE // (2 * width)))
+        size = max(1, min(left, MAX_SIMULATED_NUMBERS // (2 * width)))
         yield draws(rng, size)  # twice as many
         left -= size
 
 
 def _quantiles_and_mean(added: Reals) -> Spread:
-    """The 5% and 95% quantiles and the mean over draws (first axis), NaN taken for 0; NaN where over 5% are NaN."""
-    unknown = np.isnan(added).mean(axis=0) > TOO_MANY
+    """The 5% and 95% quantiles and the mean over draws (first axis), NaN taken for 0; NaN if over 5% are NaN."""
+    unknown = np.isnan(added).mean(axis=0) > MAX_UNDEFINED_SHARE
     filled = np.where(np.isnan(added), 0.0, added)
     low, high = np.quantile(filled, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
     low, high, mean = (np.where(unknown, np.nan, part) for part in (low, high, filled.mean(axis=0)))
     return low, high, mean
 
 
-ABSENT = 5e-4  # chance that a class without any record seems to have some
-FEW = 3.0  # times what shows that there are any records
+ABSENT_CLASS_CHANCE = 5e-4  # chance that a class without any record seems to have some
+FEW_RECORDS_FACTOR = 3.0  # times what shows that there are any records
 
 
 def least_clear(n_cells: int, n_all: int, scale: float) -> float:
-    """The least sum of `n_cells` noised cells that shows that there are any records there at all.
+    """Return the least sum of `n_cells` noised cells that shows that there are any records there at all.
 
-    Its noise reaches that with a chance of at most `ABSENT`: Chernoff's bound, by the moments of the Laplace law,
-    which are above those of the discrete one.
+    Its noise reaches that with a chance of at most `ABSENT_CLASS_CHANCE`: Chernoff's bound, by the moments of the
+    Laplace law, which are above those of the discrete one.
     """
     inside, outside = _parts(n_cells, n_all)
     t = np.linspace(0.002, 0.998, 499) / (scale * max(inside, outside))
     moments = n_cells * np.log1p(-((t * scale * inside) ** 2))
     moments = moments + (n_all - n_cells) * np.log1p(-((t * scale * outside) ** 2))
-    return float(((-math.log(ABSENT) - moments) / t).min())
+    return float(((-math.log(ABSENT_CLASS_CHANCE) - moments) / t).min())
 
 
 def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all: int) -> Interval:
-    """The ends of A, (…), where P is less than `FEW` times what shows that it is not 0; NaN elsewhere."""
+    """Return the ends of A, (…), where P is less than `FEW_RECORDS_FACTOR` times what shows that it is not 0; NaN
+    elsewhere.
+    """
     n_cells = n_summed * cells.shape[-1]
     inside, outside = _parts(n_cells, n_all)
     of_whole = NoiseTail(
@@ -337,7 +339,7 @@ def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all
     moved = (apart * cells).sum(axis=-1)
     _, least, most = bounds_of_pairs(whole, of_whole, math.inf)
     ends = auc_interval((moved - reach, moved + reach), (least, most), middle)
-    few = whole < FEW * least_clear(n_cells, n_all, scale)
+    few = whole < FEW_RECORDS_FACTOR * least_clear(n_cells, n_all, scale)
     return np.where(few, ends[0], np.nan), np.where(few, ends[1], np.nan)
 
 

@@ -10,9 +10,9 @@
 | v_ic | `variances` | p_c(1 − p_c)/m_i + 2b_i²/m_i²: of site i's share of cell c, sampling and noise | (S, C) |
 | T | `_distance` | Σ_ic (t̃_ic/m_i − μ_c)²/v_ic, with μ_c the mean over sites weighed by 1/v_ic | scalar |
 
-The sites disagree where T is among the `FALSE_ALARMS` largest of tables simulated as if all had the shares p: m_i
-records drawn from p, and noise of site i's own law. So equal sites are called different that often at most (3.9% of
-1,000 runs), and what the noise alone can do is no disagreement. The simulation has a fixed seed.
+The sites disagree where T is among the `FALSE_ALARM_RATE` largest of tables simulated as if all had the shares p:
+m_i records drawn from p, and noise of site i's own law. So equal sites are called different that often at most
+(3.9% of 1,000 runs), and what the noise alone can do is no disagreement. The simulation has a fixed seed.
 """
 
 import math
@@ -27,13 +27,13 @@ from dpbo_core.ledger.accounting.certificate import recompute
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import KIND
 from dpbo_core.report.certified import CERTIFIED, figures_in_words
-from dpbo_core.report.evaluated_model import KINDS
-from dpbo_core.report.noised_table import AT_ONCE, SEED, NoisedTable, report, simulated_noise
+from dpbo_core.report.evaluated_model import CELL_KINDS
+from dpbo_core.report.noised_table import MAX_SIMULATED_NUMBERS, SEED, NoisedTable, report, simulated_noise
 from dpbo_core.report.report_kind import Reals
 
-FALSE_ALARMS = 0.05
-SIMULATED = 999
-SITES_OWN = ("n_records", "n_persons", "noise_scale", "drawn")  # of a table; all else has to be alike
+FALSE_ALARM_RATE = 0.05
+N_SIMULATIONS = 999
+SITE_FIELDS = ("n_records", "n_persons", "noise_scale", "drawn")  # of a table; all else has to be alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +48,10 @@ class PooledTable(NoisedTable):
 
 
 def pool(releases: Sequence[Release]) -> dict[str, Any]:
-    """One report, as JSON, of several sites' releases of one model, and whether the sites disagree."""
+    """Return one report, as JSON, of several sites' releases of one model, and whether the sites disagree."""
     _check(releases)
     written = [release.value["table"] for release in releases]
-    tables = [NoisedTable.from_json(table, KINDS[table.get("kind")]) for table in written]
+    tables = [NoisedTable.from_json(table, CELL_KINDS[table.get("kind")]) for table in written]
     first, scales = tables[0], tuple(table.scale for table in tables)
     pooled = PooledTable(
         n_records=sum(table.n_records for table in tables),
@@ -72,19 +72,23 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
             "epsilon_at_every_site": sum(epsilon for epsilon, _ in amounts),
             "delta_at_every_site": sum(delta for _, delta in amounts),
         },
-        "disagreement": {"p_value": p_value, "false_alarms": FALSE_ALARMS, "disagree": p_value <= FALSE_ALARMS},
+        "disagreement": {
+            "p_value": p_value,
+            "false_alarms": FALSE_ALARM_RATE,
+            "disagree": p_value <= FALSE_ALARM_RATE,
+        },
         "value": report(pooled),
     }
 
 
 def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
-    """The share of simulated equal sites that are at least as far apart as these: a p-value."""
+    """Return the share of simulated equal sites that are at least as far apart as these: a p-value."""
     m = np.array([table.n_records for table in tables], dtype=np.float64)[:, None]
     positive = np.maximum(pooled.shifted(pooled.counts), 0.0)
     shares = positive / positive.sum()
     scales = np.array([table.scale for table in tables])[:, None]
     variances = shares * (1.0 - shares) / m + 2.0 * scales**2 / m**2
-    rng, block = np.random.default_rng(SEED), max(1, AT_ONCE // variances.size)
+    rng, block = np.random.default_rng(SEED), max(1, MAX_SIMULATED_NUMBERS // variances.size)
 
     def equal(table: NoisedTable, size: int) -> Reals:
         """Simulated tables, `size` of them, of a site with this table's size and noise and the pooled shares."""
@@ -93,11 +97,11 @@ def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
 
     measured = _distance(np.stack([table.shifted(table.counts) for table in tables]) / m, variances)
     farther = 0
-    for start in range(0, SIMULATED, block):
-        size = min(block, SIMULATED - start)
+    for start in range(0, N_SIMULATIONS, block):
+        size = min(block, N_SIMULATIONS - start)
         simulated = np.stack([equal(table, size) for table in tables], axis=1) / m
         farther += int((_distance(simulated, variances) >= measured).sum())
-    return (1 + farther) / (1 + SIMULATED)
+    return (1 + farther) / (1 + N_SIMULATIONS)
 
 
 def _distance(shares: Reals, variances: Reals) -> Reals:
@@ -136,7 +140,7 @@ def _check(releases: Sequence[Release]) -> None:
             remedy="evaluate one saved model at every site: dpbo evaluate STUDY.toml --model FOLDER",
         )
     site_facts = [
-        {name: fact for name, fact in release.value["table"].items() if name not in SITES_OWN}
+        {name: fact for name, fact in release.value["table"].items() if name not in SITE_FIELDS}
         for release in releases
     ]
     if any(facts != site_facts[0] for facts in site_facts):

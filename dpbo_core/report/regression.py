@@ -35,7 +35,7 @@ from dpbo_core.report.histogram_cells import HistogramCells, class_bins
 from dpbo_core.report.report_kind import (
     HIGH,
     LOW,
-    MEAN_ABSOLUTE,
+    MEAN_ABSOLUTE_DEVIATION,
     Estimates,
     ExpectedErrors,
     Figures,
@@ -43,19 +43,19 @@ from dpbo_core.report.report_kind import (
     Reals,
     ReportKind,
     TableSize,
-    plain,
+    plain_json,
     verdict,
 )
 
-BINS = 20
+N_BINS = 20
 GOOD, USELESS = 0.02, 0.25  # noise as a share of the MAE; from the last on half of it is unsure
-QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
-ABSOLUTE = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
+ERROR_QUANTILES = {"error_q05": 0.05, "error_q25": 0.25, "error_q50": 0.5, "error_q75": 0.75, "error_q95": 0.95}
+ABSOLUTE_QUANTILES = {"median_absolute_error": 0.5, "absolute_error_q90": 0.9}
 
 
 @dataclass(frozen=True)
 class ErrorCells(HistogramCells):
-    """Cells by the signed error ŷ − y, in the target's unit: 0 where that is NaN, else 1 + bin."""
+    """Cells by the signed error ŷ − y, in the target's unit: 0 if that is NaN, else 1 + bin."""
 
     @property
     def n_cells(self) -> int:
@@ -63,7 +63,7 @@ class ErrorCells(HistogramCells):
         return len(self.edges) + 1
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell, (k,), by the bin of its error, outcome less truth; 0 where that is NaN."""
+        """Each record's histogram cell, (k,), by the bin of its error, outcome less truth; 0 if that is NaN."""
         with np.errstate(all="ignore"):
             errors = as_numbers(outcome) - np.asarray(truth, dtype=np.float64)
         return class_bins(errors, np.zeros(len(errors), dtype=np.int64), self.edges).astype(np.float64)
@@ -91,17 +91,17 @@ class Regression(ReportKind):
     variance: float  # V
 
     title = "a regression"
-    metrics = ("mae", *ABSOLUTE, "bias", "rmse", "r2_public_baseline", *QUANTILES, "unread_share")
+    metrics = ("mae", *ABSOLUTE_QUANTILES, "bias", "rmse", "r2_public_baseline", *ERROR_QUANTILES, "unread_share")
     of_a_group = ("mae", "bias")
 
     @classmethod
     def expected(cls, public: PublicRecords, size: TableSize, n_bins: int | None) -> ExpectedErrors:
         """The edges of `n_bins` bins (20 if None), and the error noise will leave in the mean absolute error."""
         errors, bound = _clipped(public)
-        edges = error_edges(errors, bound, BINS if n_bins is None else n_bins)
+        edges = error_edges(errors, bound, N_BINS if n_bins is None else n_bins)
         r = np.abs(np.array(public_bins(errors, edges, bound).means))
         mae = float(np.abs(errors).mean()) if len(errors) else math.nan
-        noise = MEAN_ABSOLUTE * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
+        noise = MEAN_ABSOLUTE_DEVIATION * size.scale * math.sqrt(2.0 * size.n_groups) / size.n_records
         error = noise * float(np.sqrt(((r - mae) ** 2).sum()))
         why = f"noise moves the mean absolute error by {error:.2g} on average, {mae:.3g} among public records"
         return ExpectedErrors(
@@ -115,13 +115,13 @@ class Regression(ReportKind):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> ErrorCells:
-        """The map from records to histogram cells by the bin of the error."""
+        """Return the map from records to histogram cells by the bin of the error."""
         del public
         return ErrorCells(edges)
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "Regression":
-        """The kind of report for regressions at these bin edges, with public records' errors in each bin."""
+        """Return the kind of report for regressions at these bin edges, with public records' errors in each bin."""
         errors, bound = _clipped(public)
         variance = float(np.var(public.truth)) if len(public.truth) else 0.0
         return cls(edges, bound, public_bins(errors, edges, bound), variance)
@@ -137,15 +137,15 @@ class Regression(ReportKind):
         return np.array([-self.bound, *self.edges, self.bound])
 
     def figures(self, cells: Reals) -> Figures:
-        """All metrics of histograms (…, B), by name: scalars (…); "in records" one per bin."""
+        """Return all metrics of histograms (…, B), by name: scalars (…); "in records" one per bin."""
         figures = self._mean_errors(cells) | {"in records": cells}
         figures["rmse"] = np.sqrt(np.maximum(figures["mse"], 0.0))
         figures["r2_public_baseline"] = 1.0 - figures["mse"] / (self.variance if self.variance > 0.0 else np.nan)
-        for name, share in QUANTILES.items():
+        for name, share in ERROR_QUANTILES.items():
             figures |= _quantile(name, cells, self.ends, share)
         middle = len(self.ends) // 2  # where the error is 0
         folded = (cells + np.flip(cells, axis=-1))[..., middle:]
-        for name, share in ABSOLUTE.items():
+        for name, share in ABSOLUTE_QUANTILES.items():
             figures |= _quantile(name, folded, self.ends[middle:], share)
         return figures
 
@@ -155,7 +155,7 @@ class Regression(ReportKind):
         return {name: means[name] for name in self.of_a_group}
 
     def spreads(self, cells: Reals) -> Figures:
-        """The standard deviation that binning leaves in every mean error, by name; `cells` is (G, B)."""
+        """Return the standard deviation that binning leaves in every mean error, by name; `cells` is (G, B)."""
         split = np.maximum(cells, 0.0)
         n, P = split.sum(axis=0), np.maximum(1.0, np.array(self.bins.public))
 
@@ -184,7 +184,7 @@ class Regression(ReportKind):
             return 0.0, np.inf
         if name.startswith("gap "):
             return -2.0 * E, 2.0 * E
-        return (-E if "bias" in name or name in QUANTILES else 0.0), E
+        return (-E if "bias" in name or name in ERROR_QUANTILES else 0.0), E
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
         """The report's parts beside its metrics, as JSON: each bin's count, and the error that binning may add."""
@@ -201,14 +201,14 @@ class Regression(ReportKind):
             ],
             "binning": {
                 "clipped_at": self.bound,
-                "mae_off_at_most": plain(self.farthest(estimates.cells)),
+                "mae_off_at_most": plain_json(self.farthest(estimates.cells)),
                 "public_variance": self.variance,
             },
         }
 
     def farthest(self, cells: Reals) -> float:
-        """The most by which the mean absolute error of histograms (G, B), groups together, can be off because
-        records may lie anywhere in their bins; NaN without records.
+        """Return the most by which the mean absolute error of histograms (G, B), groups together, can be off
+        because records may lie anywhere in their bins; NaN without records.
         """
         n = np.maximum(cells, 0.0).sum(axis=0)
         ends, middle = np.abs(self.ends), np.abs(np.array(self.bins.means))
@@ -269,7 +269,7 @@ def _clipped(public: PublicRecords) -> tuple[Reals, float]:
 
 
 def _quantile(name: str, n: Reals, ends: Reals, share: float) -> dict[str, Reals]:
-    """The interpolated `share` quantile of errors with counts `n` in bins, and its bin's ends, by name."""
+    """Return the interpolated `share` quantile of errors with counts `n` in bins, and its bin's ends, by name."""
     reached, sought = n.cumsum(axis=-1), share * n.sum(axis=-1)
     at = (reached[..., :-1] < sought[..., None]).sum(axis=-1)
     inside = np.take_along_axis(n, at[..., None], axis=-1)[..., 0]

@@ -1,4 +1,4 @@
-"""What one released histogram of two classes can mend: the model's probabilities and its threshold, at no price.
+"""What one released histogram of two classes can mend: the model's probabilities and its threshold, at no cost.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.final_model.dpbo_served_model import CERTAIN, Linear, Repaired
+from dpbo_core.models.final_model.dpbo_served_model import PROBABILITY_FLOOR, Linear, Repaired
 from dpbo_core.models.final_model.storage import linear_fields
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.report.binary import Binary, at_edges
@@ -45,16 +45,22 @@ from dpbo_core.report.report_kind import LEVEL, PublicRecords, Reals
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.sections import threshold_goal
 
-LEAST_SLOPE = 0.05
-PENALTY = np.array([0.5, 1.0])  # standard deviations of (a·s, b) around (s, 0) that are expected of a shift
-WITHIN_NOISE = -2.0 * math.log(0.01)  # the 99% quantile of χ² with two degrees of freedom
-DRAWN = 20_000  # simulated tables of noise, for its quantile
-PRICE = "no further price: everything here follows from the report that was released, and from public records"
-OPTIMISTIC = (
+MIN_SLOPE = 0.05
+PRIOR_DEVIATIONS = np.array(
+    [0.5, 1.0]
+)  # standard deviations of (a·s, b) around (s, 0) that are expected of a shift
+NOISE_THRESHOLD = -2.0 * math.log(0.01)  # the 99% quantile of χ² with two degrees of freedom
+N_SIMULATIONS = 20_000  # simulated tables of noise, for its quantile
+NO_PRICE_NOTE = (
+    "no further price: everything here follows from the report that was released, and from public records"
+)
+OPTIMISM_WARNING = (
     "the repaired model's log-loss, calibration error and counts at the threshold are of the cells that it was "
     "fitted to, and optimistic; ROC and AUC are the model's own"
 )
-THESE = "recall is kept for these records in 90% of draws of the noise; for others the sampling interval is added"
+RECALL_NOTE = (
+    "recall is kept for these records in 90% of draws of the noise; for others the sampling interval is added"
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class Repair:
     """A recalibration and a threshold, with the report before and after."""
 
     slope: float  # a; 1 where the probabilities are left
-    intercept: float  # b; 0 where they are left
+    intercept: float  # b; 0 if they are left
     threshold: float  # in the model's own decision values; the model's own where none is stated or none can keep it
     # the same as a probability of the repaired model; None of a model without probabilities
     probability: float | None
@@ -75,14 +81,14 @@ class Repair:
         """The slope, intercept and threshold of the repair, by name."""
         return {"slope": self.slope, "intercept": self.intercept, "threshold": self.threshold}
 
-    def nothing_changed(self, table: NoisedTable) -> bool:
-        """Whether the repair leaves the model and its threshold as they are."""
+    def is_unchanged(self, table: NoisedTable) -> bool:
+        """Return whether the repair leaves the model and its threshold as they are."""
         own = getattr(table.kind, "threshold", self.threshold)
         return self.terms == {"slope": 1.0, "intercept": 0.0, "threshold": own}
 
     def to_json(self) -> dict[str, Any]:
-        """The repair as plain JSON, with sentences on its optimism and its price."""
-        return {**vars(self), "why": list(self.why), "optimism": OPTIMISTIC, "price": PRICE}
+        """Return the repair as plain JSON, with sentences on its optimism and its price."""
+        return {**vars(self), "why": list(self.why), "optimism": OPTIMISM_WARNING, "price": NO_PRICE_NOTE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +101,20 @@ class BinnedLogOdds:
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> "BinnedLogOdds | None":
-        """The public records' log-odds by bin; None for a model without probabilities."""
+        """Return the public records' log-odds by bin; None for a model without probabilities."""
         if public.verb != "predict_proba" and not public.logistic:
             return None
         bins = np.searchsorted(np.array(edges), public.outcome)
         return cls(log_odds(public.outcome, public), bins, len(edges) + 1)
 
     def shares(self, slope: float, intercept: float) -> tuple[Reals, Reals]:
-        """The recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
+        """Return the recalibrated share p of positives, (B,), and its gradient by slope and intercept, (2, B)."""
         p = 0.5 * (1.0 + np.tanh(0.5 * (slope * self.values + intercept)))
         records = np.maximum(self._binned(np.ones(len(p))), 1.0)
         empty = np.where(self._binned(np.ones(len(p))) > 0.0, 0.0, 0.5)
         turned = p * (1.0 - p)
         gradient = np.stack([self._binned(turned * self.values), self._binned(turned)]) / records
-        return np.clip(self._binned(p) / records + empty, CERTAIN, 1.0 - CERTAIN), gradient
+        return np.clip(self._binned(p) / records + empty, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR), gradient
 
     def _binned(self, weights: Reals) -> Reals:
         return np.bincount(self.bins, weights=weights, minlength=self.size).astype(np.float64)
@@ -118,13 +124,13 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
     """Log-odds from a model's decision values or probabilities; a logistic model's are its decision values."""
     if public.logistic:
         return outcome
-    p = np.clip(outcome, CERTAIN, 1.0 - CERTAIN)
+    p = np.clip(outcome, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
-    """The repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal, "recall=0.9",
-    or None for its own.
+    """Return the repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal,
+    "recall=0.9", or None for its own.
     """
     kind = table.kind
     if not isinstance(kind, Binary):
@@ -146,7 +152,7 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
         why.append(
             "the probabilities are left as they are: the best fit is within its noise of them"
             if (slope, intercept) == (1.0, 0.0)
-            else f"recalibrated: χ² = {distance:.3g}, where noise alone stays below {WITHIN_NOISE:.3g}"
+            else f"recalibrated: χ² = {distance:.3g}, where noise alone stays below {NOISE_THRESHOLD:.3g}"
         )
     edge = kind.threshold
     if threshold is not None:
@@ -179,30 +185,32 @@ def recalibration(
 
     p, gradient = binned.shares(1.0, 0.0)
     records, binomial = likely.sum(axis=0), p * (1.0 - p)
-    weights = records * binomial / np.maximum(records * binomial + variance * (p**2 + (1.0 - p) ** 2), CERTAIN)
+    weights = (
+        records * binomial / np.maximum(records * binomial + variance * (p**2 + (1.0 - p) ** 2), PROBABILITY_FLOOR)
+    )
     score = gradient @ (weights * (cells[1] - p * cells.sum(axis=0)) / binomial)
     information = (gradient * (weights * records / binomial)) @ gradient.T
     distance = float(score @ np.linalg.pinv(information) @ score)
-    if distance <= WITHIN_NOISE:
+    if distance <= NOISE_THRESHOLD:
         return 1.0, 0.0, distance
 
     s = min(1.0, float(np.std(binned.values))) or 1.0
 
     def unlikely(at: Reals) -> tuple[float, Reals]:
-        """The negative penalised log-likelihood at (a·s, b), and its gradient."""
+        """Return the negative penalised log-likelihood at (a·s, b), and its gradient."""
         q, slopes = binned.shares(at[0] / s, at[1])
-        off = (at - [s, 0.0]) / PENALTY**2
+        off = (at - [s, 0.0]) / PRIOR_DEVIATIONS**2
         likelihood = weights @ (likely[1] * np.log(q) + likely[0] * np.log1p(-q))
         towards = slopes @ (weights * (likely[1] / q - likely[0] / (1.0 - q))) / [s, 1.0]
-        return float(0.5 * off @ (off * PENALTY**2) - likelihood), off - towards
+        return float(0.5 * off @ (off * PRIOR_DEVIATIONS**2) - likelihood), off - towards
 
-    bounds = [(LEAST_SLOPE * s, None), (None, None)]
+    bounds = [(MIN_SLOPE * s, None), (None, None)]
     fit = minimize(unlikely, [s, 0.0], jac=True, method="L-BFGS-B", bounds=bounds)
     return float(fit.x[0]) / s, float(fit.x[1]), distance
 
 
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
-    """The index of the highest bin edge that keeps this recall in 90% of noise draws; None where no edge does.
+    """Return the index of the highest bin edge that keeps this recall in 90% of noise draws; None if no edge does.
 
     Args:
         cells: (2, B) as released, negatives first.
@@ -212,12 +220,12 @@ def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, we
         weight: W of the noise's steps.
     """
     rng, bins = np.random.default_rng(SEED), cells.shape[1]
-    noise = np.zeros((DRAWN, bins))
+    noise = np.zeros((N_SIMULATIONS, bins))
     for _ in range(n_groups):
         noise += simulated_noise(rng, scale, noise.shape, weight)
 
     def statistic(positives: Reals) -> Reals:
-        """The positives above each edge less `recall` of all of them, (…, B − 1)."""
+        """Return the positives above each edge less `recall` of all of them, (…, B − 1)."""
         above = np.flip(np.flip(positives, axis=-1).cumsum(axis=-1), axis=-1)
         return np.asarray(above[..., 1:] - recall * above[..., :1])
 
@@ -227,15 +235,16 @@ def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, we
 
 
 def projected(counts: Reals, total: float) -> Reals:
-    """The nearest counts that are not negative and sum to `total`."""
+    """Return the nearest counts that are not negative and sum to `total`."""
     ordered = -np.sort(-counts)
     excess = (ordered.cumsum() - total) / np.arange(1, len(counts) + 1)
     return np.asarray(np.maximum(counts - excess[np.flatnonzero(ordered > excess)[-1]], 0.0))
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, positives: bool) -> tuple[float, str]:
-    """The bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a sentence
-    about it; the model's own threshold if no edge keeps the recall, or noise alone may have made the `positives`.
+    """Return the bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a
+    sentence about it; the model's own threshold if no edge keeps the recall, or noise alone may have made the
+    `positives`.
     """
     what, amount = threshold_goal(threshold)
     if what == "cost":
@@ -247,7 +256,7 @@ def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, po
     highest = recall_edge(cells, table.scale, amount, max(1, len(table.groups)), table.weight)
     if highest is None or not positives:
         return kind.threshold, f"the threshold is left: no edge keeps a recall of {amount:g} beyond the noise"
-    return kind.edges[highest], f"the highest threshold that keeps a recall of {amount:g}; {THESE}"
+    return kind.edges[highest], f"the highest threshold that keeps a recall of {amount:g}; {RECALL_NOTE}"
 
 
 def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,7 +268,7 @@ def _compared(value: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-WITHOUT_LOSS = "none"
+NO_LOSS = "none"
 
 
 def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) -> FinalModel:
@@ -271,5 +280,5 @@ def repaired_model(evaluated: EvaluatedModel, repair: Repair, loss: str | None) 
         return FinalModel(fitted, replace(model, estimator=Repaired(model.estimator, how | repair.terms)))
     if not isinstance(model, LinearModel):
         raise TypeError("only a model of two classes has a repair")
-    ours = Linear(linear_fields(model, loss or WITHOUT_LOSS))
+    ours = Linear(linear_fields(model, loss or NO_LOSS))
     return FinalModel(fitted, FittedEstimator(Repaired(ours, how | repair.terms), np.zeros(fitted.n_features)))

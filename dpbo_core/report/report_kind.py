@@ -26,7 +26,7 @@ Interval = tuple[Reals, Reals]
 Figures = Mapping[str, Reals]
 LEVEL, Z = 0.9, 1.6448536269514722  # of intervals, and the normal's 95% quantile
 LOW, HIGH = "low ", "high "  # before a figure's name: its ends, where it has some
-MEAN_ABSOLUTE = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
+MEAN_ABSOLUTE_DEVIATION = math.sqrt(2.0 / math.pi)  # of a normal, in standard deviations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,14 +56,14 @@ class TableSize:
 
 # A mean |error| of this much is a 90% interval of ± .25: half of what lies between a constant answer (AUC .5) and a
 # perfect one, so that a model halfway between is not told from a constant answer.
-TELLS_NOTHING = 0.25 * MEAN_ABSOLUTE / 1.645  # 1.645: of a normal, its 95% quantile
+MAX_USEFUL_ERROR = 0.25 * MEAN_ABSOLUTE_DEVIATION / 1.645  # 1.645: of a normal, its 95% quantile
 
 
 @dataclass(frozen=True)
 class ExpectedErrors:
     """What to expect of a report's noise, from public facts alone."""
 
-    edges: tuple[float, ...]  # between the bins, ascending; none where there are no bins
+    edges: tuple[float, ...]  # between the bins, ascending; none if there are no bins
     errors: Mapping[str, float]  # mean |error| of figures, by name
     n_cells: int  # how many cells are noised
     verdict: str  # "good", "poor" or "useless"
@@ -87,7 +87,7 @@ def verdict(*errors: tuple[float, float, float]) -> str:
 
 
 def ratio(part: Reals, whole: Reals) -> Reals:
-    """The quotient, NaN where its divisor is not above 0."""
+    """Return the quotient, NaN if its divisor is not above 0."""
     return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
 
 
@@ -96,7 +96,7 @@ def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.
 
     Args:
         share: r.
-        whole: W; NaN where it is not above 0.
+        whole: W; NaN if it is not above 0.
         noise: the r are those whose T − r·W is within Z deviations of 0; without noise it is Wilson's (1927).
     """
     with np.errstate(all="ignore"):
@@ -114,7 +114,7 @@ def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.
 
 @dataclass(frozen=True)
 class Estimates:
-    """Figures of a released table with both intervals; NaN where nothing can be said."""
+    """Figures of a released table with both intervals; NaN if nothing can be said."""
 
     values: Figures  # the figures, by name
     noise: Mapping[str, Interval]  # their noise intervals
@@ -123,7 +123,7 @@ class Estimates:
     n_records: int  # m
 
     def figure(self, name: str, at: int | None = None) -> dict[str, Any]:
-        """The metric `name`, or its element `at`, as JSON: value and both intervals."""
+        """Return the metric `name`, or its element `at`, as JSON: value and both intervals."""
         value, *intervals = self.values[name], self.noise[name], self.sampling[name]
         if at is not None:
             value, intervals = value[at], [(low[at], high[at]) for low, high in intervals]
@@ -131,14 +131,14 @@ class Estimates:
 
 
 def figure_json(value: Any, noise: Interval, sampling: Interval) -> dict[str, Any]:
-    """A metric's value and both intervals as JSON; None where nothing can be stated."""
-    ends = [[plain(end) for end in interval] for interval in (noise, sampling)]
+    """Return a metric's value and both intervals as JSON; None if nothing can be stated."""
+    ends = [[plain_json(end) for end in interval] for interval in (noise, sampling)]
     first, second = (None if None in interval else interval for interval in ends)
-    return {"value": plain(value), "noise_interval": first, "sampling_interval": second}
+    return {"value": plain_json(value), "noise_interval": first, "sampling_interval": second}
 
 
-def plain(value: Any) -> float | None:
-    """The value as a float; None if it is infinite or NaN, which JSON does not have."""
+def plain_json(value: Any) -> float | None:
+    """Return the value as a float; None if it is infinite or NaN, which JSON does not have."""
     number = float(value)
     return number if math.isfinite(number) else None
 
@@ -162,18 +162,18 @@ class ReportKind(Protocol):
 
     @classmethod
     def cells(cls, public: PublicRecords, edges: tuple[float, ...]) -> HistogramCells:
-        """The map from one record to its histogram cell."""
+        """Return the map from one record to its histogram cell."""
 
     @classmethod
     def of(cls, public: PublicRecords, edges: tuple[float, ...]) -> Self:
-        """The kind of report for these bin edges, with the public facts by which its cells are read."""
+        """Return the kind of report for these bin edges, with the public facts by which its cells are read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one group's histogram, without the cell for unreadable records."""
 
     def figures(self, cells: Reals) -> Figures:
-        """Every metric of histograms (…, *shape), by name: (…), or one more axis of edges, bins or classes.
+        """Return every metric of histograms (…, *shape), by name: (…), or one more axis of edges, bins or classes.
 
         Where a figure "x" has ends (LOW and HIGH), its interval reaches from the one to the other.
         """
@@ -200,14 +200,14 @@ class ReportKind(Protocol):
         return {}
 
     def limits(self, name: str) -> tuple[float, float]:
-        """The lowest and the highest value that the metric `name` can have."""
+        """Return the lowest and the highest value that the metric `name` can have."""
 
     def parts(self, estimates: Estimates) -> dict[str, Any]:
-        """The report's parts beside metrics and groups, as JSON by name."""
+        """Return the report's parts beside metrics and groups, as JSON by name."""
 
     def to_json(self) -> dict[str, Any]:
-        """The public facts by which this kind of report reads its cells, as they stand in a table's JSON."""
+        """Return the public facts by which this kind of report reads its cells, as they stand in a table's JSON."""
 
     @classmethod
     def from_json(cls, table: Mapping[str, Any]) -> Self:
-        """The kind of report, with its public facts, from the public description that `to_json` made."""
+        """Return the kind of report, with its public facts, from the public description that `to_json` made."""

@@ -16,14 +16,15 @@ from pathlib import Path
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category
-from dpbo_core.data.header import counted_columns
-from dpbo_core.data.values import canonical, written
+from dpbo_core.data.header import column_count_text
+from dpbo_core.data.values import canonical_text, written_text
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import MODEL, Source, file_source
+from dpbo_core.ledger.sources import MODEL_ROLE, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.pricing import check_relation
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee, Standing
@@ -37,7 +38,7 @@ from dpbo_core.report.evaluated_model import (
     read_model,
     released_model,
 )
-from dpbo_core.report.histogram_cells import OTHER, WEIGHT, Grouping
+from dpbo_core.report.histogram_cells import OTHER_GROUP, PERSON_WEIGHT, Grouping
 from dpbo_core.report.report_kind import ExpectedErrors, ReportKind, TableSize
 from dpbo_core.study import (
     EvaluationSection,
@@ -54,7 +55,7 @@ from dpbo_core.study.run import Run
 from dpbo_core.study.sections import no_epsilon
 from dpbo_core.study.tuning import ReadyStudy
 
-DRAW = "histogram"
+DRAW_NAME = "histogram"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on one histogram (Dwork, McSherry, Nissim, Smith 2006)"
 )
@@ -75,7 +76,7 @@ class EvaluationQuery:
 
     @classmethod
     def of(cls, spec: StudySpec, problem: Problem, epsilon: float | None) -> "EvaluationQuery":
-        """The evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set."""
+        """Return the evaluation a study asks for, at `epsilon` unless None; refused without ε or validation set."""
         section = spec.evaluation or EvaluationSection()
         section = section if epsilon is None else section.replace(epsilon=float(epsilon))
         if section.epsilon is None:
@@ -120,17 +121,17 @@ class EvaluationQuery:
     @property
     def weight(self) -> int:
         """The integer weight W of one person where each counts once, else 1."""
-        return 1 if self.problem.n_persons is None else WEIGHT
+        return 1 if self.problem.n_persons is None else PERSON_WEIGHT
 
     @property
     def moved(self) -> int:
         """The ℓ₁ sensitivity of the histogram: 2 per record of one person, or 2·W where each person counts once."""
         if self.problem.n_persons is not None:
-            return 2 * WEIGHT
+            return 2 * PERSON_WEIGHT
         return 2 * min(self.problem.max_records_per_person, self.problem.n_averaged)
 
     def size(self, grouping: Grouping | None) -> TableSize:
-        """The public size of the histogram: how many records and groups are counted, and the noise scale."""
+        """Return the public size of the histogram: how many records and groups are counted, and the noise scale."""
         n_groups = 1 if grouping is None else len(grouping.names)
         return TableSize(self.problem.n_averaged, self.scale, n_groups, self.problem.counted)
 
@@ -145,14 +146,15 @@ class EvaluationQuery:
     @property
     def scale(self) -> float:
         """The scale b of the Laplace noise in each histogram cell, in records or persons."""
-        return self.mechanism(1).spend(DRAW).noise_scale
+        return self.mechanism(1).spend(DRAW_NAME).noise_scale
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """The noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
+        """Return the noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
         return LaplaceHistogram(self.moved, allowed_units(self.epsilon), size, 1.0 / self.weight)
 
     def plan(self, unlisted: str) -> PrivacyPlan:
         """The evaluation's price and assumptions; `unlisted`: a part that may not predict row by row, or ""."""
+        check_relation(self.problem)
         assumed = bool(unlisted) and not self.spec.model.enforced
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
@@ -163,12 +165,12 @@ class EvaluationQuery:
             evidence=EVIDENCE,
             person=self.problem.person,
         )
-        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW),))
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW_NAME),))
 
     def draws(self, size: int) -> Draws:
-        """The one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
+        """Return the one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
         mechanism = self.mechanism(size)
-        return ((mechanism.spend(DRAW), mechanism),)
+        return ((mechanism.spend(DRAW_NAME), mechanism),)
 
     def priced(
         self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
@@ -180,7 +182,7 @@ class EvaluationQuery:
         )
 
     def grouping(self, fitted: Preprocessing) -> Grouping | None:
-        """The column of groups and its public values; None where none is asked for."""
+        """Return the column of groups and its public values; None if none is requested."""
         column = self.section.group
         if column is None:
             return None
@@ -190,23 +192,24 @@ class EvaluationQuery:
                 remedy="name a column that sorts records into groups",
             )
         if self.section.groups is not None:
-            read = written if column in fitted.text_columns else canonical
+            read = written_text if column in fitted.text_columns else canonical_text
             listed: tuple[object, ...] = tuple(map(read, self.section.groups))
         else:
             public = [one for one in fitted.features if isinstance(one, Category) and one.name == column]
             listed = public[0].values if public else ()
         numbers = sorted({value for value in listed if isinstance(value, float) and value == value})
         texts = sorted({value for value in listed if isinstance(value, str)})
-        if not listed or len(numbers) + len(texts) != len(listed) or OTHER in texts:
+        if not listed or len(numbers) + len(texts) != len(listed) or OTHER_GROUP in texts:
             raise StudyInvalid(
-                f"nothing public says what the groups of {column!r} are",
-                cause=f"the column is no text of the public training set, or groups lists one twice, or {OTHER!r}",
+                f"the groups of {column!r} are not stated by public data",
+                cause="the column is no text of the public training set, or groups lists one twice, "
+                f"or {OTHER_GROUP!r}",
                 remedy='add groups = ["a", "b"]: its categories, each once; every other value is the group other',
             )
         return Grouping(column, (*numbers, *texts))
 
     def key(self, digest: str, grouping: Grouping | None) -> QueryKey:
-        """The evaluation's key in the ledger, for the model with this digest."""
+        """Return the evaluation's key in the ledger, for the model with this digest."""
         spec, section = self.spec, self.section
         identity: dict[str, object] = {
             "dataset": spec.privacy.dataset,
@@ -253,9 +256,9 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
     return evaluated.kind.expected(evaluated.public, query.size(grouping), query.section.bins)
 
 
-def saved(model: str | Path | None) -> tuple[Source, ...]:
+def unsaved_cost(model: str | Path | None) -> tuple[Source, ...]:
     """What an evaluation of a saved `model` reads beside its study's files; nothing for None, the released one."""
-    return () if model is None else (file_source(model, MODEL),)
+    return () if model is None else (file_source(model, MODEL_ROLE),)
 
 
 def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> EvaluationRequest:
@@ -281,7 +284,7 @@ def request_of(run: Run, model: str | Path | None, epsilon: float | None) -> Eva
 def request_of_released(
     run: Run, query: EvaluationQuery, public: PublicHalf, table: SensitiveTable
 ) -> EvaluationRequest:
-    """The evaluation of the model that a study released, on `table`, with its ledger key."""
+    """Return the evaluation of the model that a study released, on `table`, with its ledger key."""
     tuned, digest = replay(run.key, run.context), digest_of_released(run.key)
     if tuned is None:
         raise not_released(run.spec, run.ledger)
@@ -310,7 +313,7 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
     return StudyInvalid(
         f"the study {name} was released with {then or 'another public training set'}",
         cause=f"{', '.join(changed) or 'that set'} was changed after the release",
-        remedy="change it back; or give the study a new edition, and tune that, which is a new spend",
+        remedy="change it back; or give the study a new edition, and tune that, which spends budget again",
     )
 
 
@@ -340,7 +343,7 @@ def check_header(
     missing = [name for name in needed if name not in columns]
     if missing:
         private = query.spec.data.sensitive_training  # whose header is what the model's names are from
-        lacking = counted_columns(len(missing)) if private else f"the column {missing[0]!r}"
+        lacking = column_count_text(len(missing)) if private else f"the column {missing[0]!r}"
         raise StudyInvalid(
             f"the validation set lacks {lacking}, which the model needs",
             cause="a model of another study, or the column was dropped",
@@ -363,7 +366,7 @@ def of_a_candidate(
 
 
 def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
-    """The evaluation that a study asks for in its [evaluation], to be charged together with the study.
+    """Return the evaluation that a study asks for in its [evaluation], to be charged together with the study.
 
     It is checked on the model of one candidate, trained on the public half.
     """

@@ -51,7 +51,7 @@ class Acquisition(Protocol):
     """A rule for the next candidate, from the posterior, the step and the candidates visited."""
 
     def scores(self, posterior: Surrogate, step: int, visited: Sequence[int]) -> NDArray[np.float64]:
-        """How promising each candidate is, shape (N,): the largest is tried next."""
+        """Return how promising each candidate is, shape (N,): the largest is tried next."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class UCB:
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
 
     def scores(self, posterior: Surrogate, step: int, visited: Sequence[int]) -> NDArray[np.float64]:
-        """Each candidate's upper confidence bound μ + √β_t·σ, shape (N,)."""
+        """Return each candidate's upper confidence bound μ + √β_t·σ, shape (N,)."""
         bound = posterior.std
         bound *= math.sqrt(self.beta_at(len(bound), step))
         bound += posterior.mean
@@ -111,7 +111,7 @@ class ExpectedImprovement:
 
 
 def acquisition_named(name: str, *, beta: float | None = None) -> Acquisition:
-    """The acquisition that a study calls `name`; `beta` has an effect on "ucb" alone."""
+    """Return the acquisition that a study calls `name`; `beta` has an effect on "ucb" alone."""
     acquisitions: dict[str, Acquisition] = {"ucb": UCB(beta), "ei": ExpectedImprovement()}
     return acquisitions[name]
 
@@ -144,7 +144,7 @@ class BayesianSearch:
         return tuple(self._visited)
 
     def ask(self) -> int:
-        """The candidate with the largest acquisition; before any value the most central."""
+        """Return the candidate with the largest acquisition; before any value the most central."""
         if self._visited:
             scores = self._acquisition.scores(self._posterior, self.step, self._visited)
         else:

@@ -23,13 +23,13 @@ from dpbo_core.search.posterior import Posterior
 Vector = NDArray[np.float64]
 Projection = Literal["euclidean", "divergence"]
 
-_LEAST = 1e-250  # of the largest weight, in the place of one that underflowed
-_LOGARITHMIC_HALVINGS = 64
+_MIN_WEIGHT_SHARE = 1e-250  # of the largest weight, instead of one that underflowed
+_N_HALVINGS = 64
 _STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any two doubles
 
 
 def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
-    """The density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
+    """Return the density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
 
     Σ clip(π − ν, …) falls in ν, linearly while the same coordinates rest at the same ends, so a Newton step from
     there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
@@ -62,9 +62,9 @@ def project_by_divergence(density: Vector, *, prior: Vector, lower: float, upper
     κ, which is halved on a logarithmic scale. Source: Appendix C.1, whose penalty is this divergence.
     """
     low, high = _checked_bounds(density, prior, lower, upper)
-    positive = np.maximum(density, _LEAST * float(density.max()))
+    positive = np.maximum(density, _MIN_WEIGHT_SHARE * float(density.max()))
     left, right = float(np.log(low / positive).min()), float(np.log(high / positive).max())
-    for _ in range(_LOGARITHMIC_HALVINGS):
+    for _ in range(_N_HALVINGS):
         middle = 0.5 * (left + right)
         enough = float(np.clip(math.exp(middle) * positive, low, high).sum()) >= 1.0
         left, right = (left, middle) if enough else (middle, right)
@@ -84,13 +84,13 @@ PROJECTIONS: Mapping[Projection, Callable[..., Vector]] = {
 
 
 class UniformSampler:
-    """Algorithm 2: every trial is drawn from the prior π₀, whatever came out before (c = C = 1)."""
+    """Algorithm 2: every trial is drawn from the prior π₀, whatever the results were before (c = C = 1)."""
 
     def __init__(self, prior: Vector) -> None:
         self._prior = prior
 
     def density(self) -> Vector:
-        """The density that every trial's candidate is drawn from, which is the prior π₀, (N,); sums to 1."""
+        """Return the density that every trial's candidate is drawn from, which is the prior π₀, (N,); sums to 1."""
         return self._prior
 
     def tell(self, index: int, quality: float) -> None:
@@ -131,7 +131,7 @@ class GaussianProcessSampler:
         self._tau, self._beta = exploration, inverse_temperature
 
     def density(self) -> Vector:
-        """The density π̃_j that the next trial's candidate is drawn from, within [c, C] times π₀, (N,)."""
+        """Return the density π̃_j that the next trial's candidate is drawn from, within [c, C] times π₀, (N,)."""
         if len(self._posterior) == 0:
             return self._prior  # Alg. 3, statement 1: π⁽⁰⁾
         s = self._posterior.mean + self._tau * self._posterior.std  # statement 6

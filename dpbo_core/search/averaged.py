@@ -22,7 +22,7 @@ from dpbo_core.search.kernels import kernel_named, typical_lengthscale
 from dpbo_core.search.mixture import KernelMixture, Mixture, Prior, average
 from dpbo_core.search.posterior import Posterior
 
-ALWAYS, GROWTH = 20, 1.1  # the kernel is found anew at each of the first 20 values, then at every tenth more
+REFIT_UNTIL, GROWTH = 20, 1.1  # the kernel is found again at each of the first 20 values, then at every tenth more
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +63,10 @@ class AveragedSearch:
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`; `ALWAYS` and `GROWTH` say when the kernel is fitted again."""
+        """Add the value observed at `index`; `REFIT_UNTIL` and `GROWTH` say when the kernel is fitted again."""
         self._observations.append((index, value))
         t = len(self._observations)
-        if t > ALWAYS and t < GROWTH * self._fitted_at:
+        if t > REFIT_UNTIL and t < GROWTH * self._fitted_at:
             self._path.tell(index, value)
             return
         self._fitted_at, posterior = t, self.mixture()
@@ -76,7 +76,7 @@ class AveragedSearch:
             self._path.tell(i, y)
 
     def mixture(self) -> KernelMixture:
-        """The posterior over kernels given every value so far."""
+        """Return the posterior over kernels given every value so far."""
         domain, (visited, values, times) = self.domain, averages(self._observations)
         return average(
             domain.encoded[visited], values, domain.noise_variance / times, domain.guess[visited], domain.prior
@@ -101,8 +101,8 @@ def averages(
 def prior_of(
     *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
 ) -> Prior:
-    """The public prior over kernels, for a score mapped to [−2, 2]: narrow around a number `lengthscale`, wide
-    where that is "fit"; `guessed` if public scores are its mean.
+    """Return the public prior over kernels, for a score mapped to [−2, 2]: narrow around a number `lengthscale`,
+    wide where that is "fit"; `guessed` if public scores are its mean.
 
     Args:
         kernel: "matern52" or "se".

@@ -24,19 +24,19 @@ from dpbo_core.search.kernels import Kernel
 from dpbo_core.search.posterior import Posterior
 
 JITTER = 1e-10  # added to the diagonal of exact observations; declared, not hidden
-FAILURE = 0.01  # probability that some bound of some step fails, if the prior is true
-DEEPEST = 26  # cells of side 2^−26; candidates closer than that count as one
+FAILURE_PROBABILITY = 0.01  # probability that some bound of some step fails, if the prior is true
+MAX_DEPTH = 26  # cells of side 2^−26; candidates closer than that count as one
 
 
 def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The first level ℓ at which each candidate represents a cell of side 2^−ℓ, shape (N,).
+    """Return the first level ℓ at which each candidate represents a cell of side 2^−ℓ, shape (N,).
 
     Level 0 holds the candidate nearest to the centre of the cube. At level ℓ every occupied cell that no earlier
     candidate lies in is given the candidate nearest to its own centre (the lowest index of equals).
     """
     N = len(encoded)
-    levels = np.full(N, DEEPEST + 1, dtype=np.int64)
-    for level in range(DEEPEST + 1):
+    levels = np.full(N, MAX_DEPTH + 1, dtype=np.int64)
+    for level in range(MAX_DEPTH + 1):
         side = 2**level
         cells = np.minimum((encoded * side).astype(np.int64), side - 1)
         distance = ((encoded * side - (cells + 0.5)) ** 2).sum(axis=1)
@@ -99,7 +99,7 @@ class BranchAndBound:
 
     def _deviation_bound(self) -> NDArray[np.float64]:
         t, N = max(1, self._n_evaluated), len(self._region)
-        beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE))
+        beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE_PROBABILITY))
         return np.asarray(math.sqrt(beta) * self._posterior.std)
 
     def _shrink(self) -> None:

@@ -105,7 +105,7 @@ def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple
 
 
 def sobol_positions(dimensions: int, count: int, *, seed: int) -> NDArray[np.float64]:
-    """The first `count` points of a scrambled Sobol sequence in the unit cube, (count, dimensions)."""
+    """Return the first `count` points of a scrambled Sobol sequence in the unit cube, (count, dimensions)."""
     from scipy.stats import qmc
 
     engine = qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(seed))
@@ -121,7 +121,7 @@ def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> Candid
 
 
 def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
-    """The number of points that the grid will have, without listing them.
+    """Return the number of points that the grid will have, without listing them.
 
     Axes that others depend on are listed value by value (their values are few); every other one is a factor.
     """

@@ -9,7 +9,7 @@
 | ℓ, s², a | — | of the kernel, and the trust in the guess, as in `mixture` | scalars |
 | q | `DRIFTS` | drift: two editions n apart correlate by e^(−qn) | scalar > 0 |
 | b | `changes` | a change: editions of age b and more have nothing to do with younger ones | integer ≥ 2 |
-| τ², υ² | `offset_deviation`, `LEVEL` | of a level that all editions share, and of each edition's own | scalars |
+| τ², υ² | `offset_deviation`, `LEVEL_DEVIATION` | of the shared level, and of each edition | scalars |
 | A | — | s²·R_ℓ·e^(−q·abs(e − e′))·[no change between] + τ²11ᵀ + υ²[e = e′] + diag(S) | (u, u) |
 | w | `weights` | posterior probability of each (ℓ, s², a, q, b) | (C,) |
 
@@ -26,13 +26,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.mixture import TRUSTS, Components, Prior, correlations, grid_of
+from dpbo_core.search.mixture import TRUST_LEVELS, Components, Prior, correlations, grid_of
 from dpbo_core.search.posterior import JITTER
 
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
-LEVEL = 0.1  # υ, on the prior's scale: a fortieth of the score's range
-CHANGE = 0.05  # probability of a change between two editions
-MOST_COMPONENTS, NEGLIGIBLE = 48, 1e-3  # of the grid: the components that the past thinks most of
+LEVEL_DEVIATION = 0.1  # υ, on the prior's scale: a fortieth of the score's range
+CHANGE_PROBABILITY = 0.05  # probability of a change between two editions
+MAX_COMPONENTS, NEGLIGIBLE_WEIGHT = 48, 1e-3  # of the grid: the components that the past thinks most of
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Drifting(Components):
 
     @property
     def _level_variance(self) -> float:
-        return self.prior.offset_deviation**2 + LEVEL**2
+        return self.prior.offset_deviation**2 + LEVEL_DEVIATION**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
         now = np.zeros(len(candidates), dtype=np.int64)
@@ -97,14 +97,14 @@ class Drifting(Components):
             self.prior.kernel, self.lengthscales, self.observations.points, candidates
         )
         K *= _edition_correlation(self.drifts, self.changes, self.observations.ages, now)
-        K += self.prior.offset_deviation**2 + LEVEL**2 * (self.observations.ages == 0)[:, None]
+        K += self.prior.offset_deviation**2 + LEVEL_DEVIATION**2 * (self.observations.ages == 0)[:, None]
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
 
 
-def of_the_past(past: Observations, prior: Prior) -> Drifting:
+def past_observations(past: Observations, prior: Prior) -> Drifting:
     """The likeliest drifting Gaussian processes, as a mixture, given earlier runs' scores, all of age 1 or more."""
     lengthscales, deviations, log_prior = grid_of(prior)
-    trusts, drifts = np.array(TRUSTS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
+    trusts, drifts = np.array(TRUST_LEVELS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
     oldest = int(past.ages.max())
     changes = np.arange(oldest + 1, 1, -1)  # none that could be seen comes first
     R = correlations(prior.kernel, lengthscales, past.points, past.points)
@@ -119,10 +119,10 @@ def of_the_past(past: Observations, prior: Prior) -> Drifting:
         )
         Z = np.asarray(np.linalg.solve(L, np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape))))
         log_weights[place] = _log_likelihood(L[:, :, None], np.moveaxis(Z, -1, 2)) + log_prior[:, :, None]
-        log_weights[place] += 0.0 if b > oldest else math.log(CHANGE)
+        log_weights[place] += 0.0 if b > oldest else math.log(CHANGE_PROBABILITY)
     weights = np.exp(log_weights - log_weights.max())
-    order = np.argsort(-weights, axis=None, kind="stable")[:MOST_COMPONENTS]
-    order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
+    order = np.argsort(-weights, axis=None, kind="stable")[:MAX_COMPONENTS]
+    order = order[weights.flat[order] >= NEGLIGIBLE_WEIGHT * weights.sum()]
     c, d, i, j, k = np.unravel_index(order, weights.shape)
     heaviest = weights.flat[order]
     components = Drifting(
@@ -142,7 +142,7 @@ def of_the_past(past: Observations, prior: Prior) -> Drifting:
 
 def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
     """The covariance of observations, (u, u), that all mixture components share: the levels and the noise."""
-    same = LEVEL**2 * (observations.ages[:, None] == observations.ages)
+    same = LEVEL_DEVIATION**2 * (observations.ages[:, None] == observations.ages)
     shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared
 
@@ -150,8 +150,8 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
 def _edition_correlation(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Each component's correlation of scores in runs of `ages` with those of `others`, e^(−drift·difference), and 0
-    across its change: (C,), (C,), (n,), (m,) → (C, n, m).
+    """Return each component's correlation of scores in runs of `ages` with those of `others`,
+    e^(−drift·difference), and 0 across its change: (C,), (C,), (n,), (m,) → (C, n, m).
     """
     apart = np.abs(ages[:, None] - others)
     older, others_older = ages >= changes[:, None], others >= changes[:, None]
@@ -160,7 +160,7 @@ def _edition_correlation(
 
 
 def _log_likelihood(factors: NDArray[np.float64], whitened: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The log-likelihood log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u)."""
+    """Return the log-likelihood log N(ȳ; a·h, A) without u/2·log 2π, from L and L⁻¹(ȳ − a·h): (…, u, u), (…, u)."""
     log_det = np.log(np.diagonal(factors, axis1=-2, axis2=-1)).sum(axis=-1)
     log_likelihood: NDArray[np.float64] = -0.5 * (whitened * whitened).sum(axis=-1) - log_det
     return log_likelihood

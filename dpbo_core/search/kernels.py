@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 
-TYPICAL = 0.3  # of √d, where a lengthscale is looked for first
-_ROWS = 65_536  # covariances made at once by `matrix`
-_BLOCK = 32_768  # and by `column`: its temporaries stay in the processor's cache
+TYPICAL_LENGTHSCALE = 0.3  # of √d, where a lengthscale is looked for first
+_MATRIX_BLOCK_ROWS = 65_536  # covariances made at once by `matrix`
+_COLUMN_BLOCK_ROWS = 32_768  # and by `column`: its temporaries stay in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class StationaryKernel(ABC):
                 )
 
     def column(self, candidates: NDArray[np.float64], point: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances k(λ, point) of every candidate with a point: (N, d), (d,) → (N,)."""
+        """Return the covariances k(λ, point) of every candidate with a point: (N, d), (d,) → (N,)."""
         column = np.empty(len(candidates))
-        for start in range(0, len(candidates), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        for start in range(0, len(candidates), _COLUMN_BLOCK_ROWS):
+            block = slice(start, start + _COLUMN_BLOCK_ROWS)
             self.at(squared_distance(candidates[block], point, column[block]))
         return column
 
     def matrix(self, A: NDArray[np.float64], B: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The covariances k(a, b) of every pair: (n, d), (m, d) → (n, m); each as `column` computes it."""
+        """Return the covariances k(a, b) of every pair: (n, d), (m, d) → (n, m); each as `column` computes it."""
         K = np.empty((len(A), len(B)))
-        rows = max(1, _ROWS // max(1, len(B)))
+        rows = max(1, _MATRIX_BLOCK_ROWS // max(1, len(B)))
         for start in range(0, len(A), rows):
             K[start : start + rows] = self.at(squared_distance(A[start : start + rows, None, :], B))
         return K
@@ -140,8 +140,8 @@ KERNELS: dict[str, type[SquaredExponential] | type[Matern52]] = {"matern52": Mat
 
 
 def typical_lengthscale(dimensions: int) -> float:
-    """The usual first lengthscale in the unit cube, 0.3√d, as distances grow like √d."""
-    return TYPICAL * math.sqrt(max(1, dimensions))
+    """Return the usual first lengthscale in the unit cube, 0.3√d, as distances grow like √d."""
+    return TYPICAL_LENGTHSCALE * math.sqrt(max(1, dimensions))
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
@@ -152,7 +152,7 @@ def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel
 def squared_distance(
     A: NDArray[np.float64], B: NDArray[np.float64], out: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """The squared distances over the last axis, the leading axes broadcast; into `out`, or a fresh array."""
+    """Return the squared distances over the last axis, the leading axes broadcast; into `out`, or a fresh array."""
     if A.shape[-1] == 0:
         total = np.empty(np.broadcast_shapes(A.shape[:-1], B.shape[:-1])) if out is None else out
         total[...] = 0.0

@@ -6,7 +6,7 @@
 | — | `past` | what earlier editions saw, each value with its own noise | `drifting.Observations` |
 | w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
 | p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
-| π | `FRESH` | probability, before anything is seen, that the present has nothing to do with the past | scalar |
+| π | `FRESH_SHARE` | prior probability that the past says nothing of the present | scalar |
 
 Every component weighs as it foretold what this edition saw: π·p(y) in all for the fresh ones, (1 − π)·w·p(y given
 past) for each of the others. The path follows the mean and the deviation of all that matter, so that an edition
@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 
 from dpbo_core.search.acquisition import Acquisition
 from dpbo_core.search.averaged import SearchDomain, averages
-from dpbo_core.search.drifting import Drifting, Observations, of_the_past
+from dpbo_core.search.drifting import Drifting, Observations, past_observations
 from dpbo_core.search.mixture import KernelMixture, average
 
-FRESH = 0.3
+FRESH_SHARE = 0.3
 FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
-MOST_PAST = 120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+MAX_PAST_OBSERVATIONS = (
+    120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+)
 
 Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of its noise), on the prior's scale
 
@@ -82,11 +84,11 @@ class LearningSearch:
     def __init__(self, domain: SearchDomain, acquisition: Acquisition, *, past: Sequence[Edition]) -> None:
         """Begin a search that was told no value of this edition."""
         self.domain, self._acquisition = domain, acquisition
-        self._past = of_the_past(self._past_observations(past), domain.prior)
+        self._past = past_observations(self._past_observations(past), domain.prior)
         self._observations: list[tuple[int, float]] = []
 
     def ask(self) -> int:
-        """The candidate to try next; before any value of this run, the best by earlier runs (editions)."""
+        """Return the candidate to try next; before any value of this run, the best by earlier runs (editions)."""
         followed = PresentSurrogate(self.mixture().followed, self.domain.encoded, self.domain.guess)
         if not self._observations:
             return int(np.argmax(followed.mean))
@@ -98,7 +100,7 @@ class LearningSearch:
         self._observations.append((index, value))
 
     def mixture(self) -> Beliefs:
-        """The posterior of the present score, given earlier runs (editions) and every value of this one."""
+        """Return the posterior of the present score, given earlier runs (editions) and every value of this one."""
         if not self._observations:
             return Beliefs(self._past, None, self._past.weights)
         visited, values, times = averages(self._observations)
@@ -108,15 +110,17 @@ class LearningSearch:
         fresh = average(present.points, present.values, present.noise, present.guess, self.domain.prior)
         learned = self._past.conditioned_on(self._past.observations.followed_by(present))
         log_predictive = learned.log_likelihoods - self._past.log_likelihoods
-        log_w = np.log((1.0 - FRESH) * self._past.weights) + log_predictive
-        log_w = np.concatenate([log_w, np.log(FRESH * fresh.weights) + fresh.log_evidence])
+        log_w = np.log((1.0 - FRESH_SHARE) * self._past.weights) + log_predictive
+        log_w = np.concatenate([log_w, np.log(FRESH_SHARE * fresh.weights) + fresh.log_evidence])
         weights = np.exp(log_w - log_w.max())
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """The newest scores of earlier runs (editions), at most `MOST_PAST`, one for each candidate of a run."""
+        """Return the newest scores of earlier runs (editions), at most `MAX_PAST_OBSERVATIONS`, one for each
+        candidate of a run.
+        """
         editions: list[Observations] = []
-        left = MOST_PAST
+        left = MAX_PAST_OBSERVATIONS
         for age, edition in enumerate(reversed([edition for edition in past if edition]), start=1):
             indices, values, variances = (np.array(column) for column in zip(*edition, strict=True))
             visited, place = np.unique(indices, return_inverse=True)

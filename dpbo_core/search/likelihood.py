@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.kernels import TYPICAL, kernel_named
+from dpbo_core.search.kernels import TYPICAL_LENGTHSCALE, kernel_named
 from dpbo_core.search.posterior import JITTER
 
 
@@ -37,13 +37,13 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """The most probable constant mean m, of prior N(0, 1/precision), under each of k kernels, (k,); `weights`,
-        (k, t), are the eigenvalues of the inverse covariances.
+        """Return the most probable constant mean m, of prior N(0, 1/precision), under each of k kernels, (k,);
+        `weights`, (k, t), are the eigenvalues of the inverse covariances.
         """
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The residuals Qᵀ(y − m1) in the eigenvectors' basis, for each of k means m, (k, t)."""
+        """Return the residuals Qᵀ(y − m1) in the eigenvectors' basis, for each of k means m, (k, t)."""
         return self.rotated - means[:, None] * self.one
 
 
@@ -55,8 +55,8 @@ def spectrum(correlations: NDArray[np.float64], values: NDArray[np.float64]) -> 
 
 _LOG_VARIANCE_SPREAD = 1.5
 _MEAN_VARIANCE = 4.0
-_LENGTHSCALES = (0.02, 5.0)  # searched, as multiples of √d
-_VARIANCES = (1e-3, 1e2)
+_LENGTHSCALE_RANGE = (0.02, 5.0)  # searched, as multiples of √d
+_VARIANCE_RANGE = (1e-3, 1e2)
 _REFINEMENTS, _FINER = 4, 5  # each refinement tries 2·5 − 1 values between the best one's neighbours
 
 
@@ -72,7 +72,7 @@ class Fitted:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
 ) -> Fitted:
-    """The most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50.
+    """Return the most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50.
 
     Args:
         points: X in the unit cube, shape (t, d); repeats allowed.
@@ -86,7 +86,7 @@ def fit(
     if not (np.isfinite(X).all() and np.isfinite(y).all() and 0.0 <= noise_variance < math.inf):
         raise ValueError("an observation is not finite, or noise_variance is not finite and at least 0")
     sigma2, root_d, best = max(noise_variance, JITTER), math.sqrt(max(1, X.shape[1])), 0
-    log_l = np.log(np.geomspace(*_LENGTHSCALES, 12) * root_d)
+    log_l = np.log(np.geomspace(*_LENGTHSCALE_RANGE, 12) * root_d)
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_l = _finer_grid(log_l, best)
@@ -105,7 +105,7 @@ def _profile(
 ) -> tuple[float, Fitted]:
     """The log posterior, up to a constant, at a log lengthscale with the best variance s² and mean m; and those."""
     spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
-    log_v, best = np.log(np.geomspace(*_VARIANCES, 12)), 0
+    log_v, best = np.log(np.geomspace(*_VARIANCE_RANGE, 12)), 0
     for refinement in range(_REFINEMENTS + 1):
         if refinement:
             log_v = _finer_grid(log_v, best)
@@ -114,7 +114,7 @@ def _profile(
         objective = 0.5 * (np.log(weights) - weights * spectral.residuals(mean) ** 2).sum(axis=1)
         objective -= 0.5 * mean**2 / _MEAN_VARIANCE + 0.5 * (log_v / _LOG_VARIANCE_SPREAD) ** 2
         best = int(np.argmax(objective))
-    prior = -0.5 * (log_lengthscale - math.log(TYPICAL * root_d)) ** 2
+    prior = -0.5 * (log_lengthscale - math.log(TYPICAL_LENGTHSCALE * root_d)) ** 2
     fitted = Fitted(math.exp(log_lengthscale), math.exp(log_v[best]), float(mean[best]))
     return float(objective[best]) + prior, fitted
 

@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from dpbo_core.search.kernels import kernel_named, squared_distance
 from dpbo_core.search.posterior import JITTER
 
-NEGLIGIBLE = 1e-3  # a component that weighs less is left out
-SURELY_OUTSIDE = 1e-12  # a component that gives the range of the score less has nothing to say
-ENTRIES = 2_000_000  # of the largest temporary array, 16 MB
-STEPS = 7  # values of ℓ, and of s², over two prior standard deviations either way
-TRUSTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
+NEGLIGIBLE_WEIGHT = 1e-3  # a component that weighs less is left out
+MIN_RANGE_PROBABILITY = 1e-12  # a component that gives the range of the score less has nothing to say
+MAX_ARRAY_ENTRIES = 2_000_000  # of the largest temporary array, 16 MB
+N_GRID_STEPS = 7  # values of ℓ, and of s², over two prior standard deviations either way
+TRUST_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Components(ABC):
         """Each component's mean and standard deviation of the score at (n, d) candidates, as `Mixture` says."""
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
-        rows = max(1, ENTRIES // max(1, C * self.factors.shape[1]))
+        rows = max(1, MAX_ARRAY_ENTRIES // max(1, C * self.factors.shape[1]))
         for block in (slice(start, start + rows) for start in range(0, n, rows)):
             V = self._solved(candidates[block])
             means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
@@ -96,7 +96,7 @@ class Components(ABC):
         return means, deviations
 
     def of(self, chosen: NDArray[np.int64]) -> Self:
-        """The mixture of the components `chosen` alone, their weights unchanged."""
+        """Return the mixture of the components `chosen` alone, their weights unchanged."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in self._by_component})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -132,7 +132,7 @@ class Components(ABC):
 
     @abstractmethod
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The matrix L⁻¹ k(X, candidates) of each component, (C, u, n), from which moments follow."""
+        """Return the matrix L⁻¹ k(X, candidates) of each component, (C, u, n), from which moments follow."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,15 +154,15 @@ class KernelMixture(Components):
         return np.asarray(np.linalg.solve(self.factors, K), dtype=np.float64)
 
 
-def within(
+def range_probability(
     weights: NDArray[np.float64],
     means: NDArray[np.float64],
     deviations: NDArray[np.float64],
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """The mean, and central interval of probability `level`, of one candidate's score, given that it is in `ends`;
-    `weights`, `means` and `deviations` are of each component, (C,).
+    """Return the mean, and central interval of probability `level`, of one candidate's score, given that it is in
+    `ends`; `weights`, `means` and `deviations` are of each component, (C,).
     """
     from scipy.special import ndtr
 
@@ -173,7 +173,7 @@ def within(
         np.where(sign > 0, ends[1] - means, means - ends[0]) / s,
     )
     inside: NDArray[np.float64] = ndtr(high) - ndtr(low)
-    w: NDArray[np.float64] = weights * np.where(inside > SURELY_OUTSIDE, inside, 0.0)
+    w: NDArray[np.float64] = weights * np.where(inside > MIN_RANGE_PROBABILITY, inside, 0.0)
     if w.sum() == 0.0:  # no component thinks any score possible: the nearest end
         end = float(np.clip(weights @ means, *ends))
         return end, (end, end)
@@ -206,8 +206,8 @@ def average(
     guess: NDArray[np.float64],
     prior: Prior,
 ) -> KernelMixture:
-    """The posterior, a mixture over kernels, of scores `values` at `points`, with noise of variances `noise` and
-    guessed scores `guess`. O(C·u³); 4 ms at u = 20.
+    """Return the posterior, a mixture over kernels, of scores `values` at `points`, with noise of variances `noise`
+    and guessed scores `guess`. O(C·u³); 4 ms at u = 20.
 
     Args:
         points: X in the unit cube, (u, d), all different.
@@ -217,7 +217,7 @@ def average(
         prior: public.
     """
     lengthscales, deviations, log_prior = grid_of(prior)
-    trusts = np.array(TRUSTS) if prior.guessed else np.zeros(1)
+    trusts = np.array(TRUST_LEVELS) if prior.guessed else np.zeros(1)
     R = correlations(prior.kernel, lengthscales, points, points)
     S = np.diag(np.maximum(noise, JITTER)) + prior.offset_deviation**2
     A = deviations[None, :, None, None] ** 2 * R[:, None] + S
@@ -229,7 +229,7 @@ def average(
     log_w = log_prior[..., None] - 0.5 * (Z * Z).sum(axis=2) - log_det[..., None]
     weights = np.exp(log_w - log_w.max())
     order = np.argsort(-weights, axis=None, kind="stable")
-    order = order[weights.flat[order] >= NEGLIGIBLE * weights.sum()]
+    order = order[weights.flat[order] >= NEGLIGIBLE_WEIGHT * weights.sum()]
     i, j, k = np.unravel_index(order, weights.shape)
     heaviest = weights[i, j, k]
     return KernelMixture(
@@ -257,19 +257,21 @@ def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDA
 def correlations(
     kernel: str, lengthscales: NDArray[np.float64], A: NDArray[np.float64], B: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The correlation matrix R_ℓ for each ℓ, computed once for equal ones: (n, d), (m, d) → (C, n, m)."""
+    """Return the correlation matrix R_ℓ for each ℓ, computed once for equal ones: (n, d), (m, d) → (C, n, m)."""
     squared = squared_distance(A[:, None, :], B)
     lengths, which = np.unique(lengthscales, return_inverse=True)
     return np.stack([kernel_named(kernel, float(length)).at(squared.copy()) for length in lengths])[which]
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
-    """`STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is fixed."""
+    """`N_GRID_STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is
+    fixed.
+    """
     if spread == 0.0:
         return np.array([median])
-    return median * np.exp(spread * np.linspace(-2.0, 2.0, STEPS))
+    return median * np.exp(spread * np.linspace(-2.0, 2.0, N_GRID_STEPS))
 
 
 def _log_weight(values: NDArray[np.float64], median: float, spread: float) -> NDArray[np.float64]:
-    """The log prior probability of grid values, log-normal about `median`, up to a constant."""
+    """Return the log prior probability of grid values, log-normal about `median`, up to a constant."""
     return np.zeros(1) if spread == 0.0 else -0.5 * (np.log(values / median) / spread) ** 2

@@ -39,8 +39,11 @@ from numpy.typing import NDArray
 from dpbo_core.search.kernels import Kernel
 
 JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
-_STACK, _SMALL = 4, 4096  # rows in one stack; up to _SMALL candidates a stack holds 64 rows, 2 MB at the most
-_EXPECTED = 1024  # rows that are believed at once
+_STACK, _MAX_TALL_CANDIDATES = (
+    4,
+    4096,
+)  # rows in one stack; up to _MAX_TALL_CANDIDATES candidates a stack holds 64 rows, 2 MB at the most
+_TRUSTED_ROWS = 1024  # rows that are believed at once
 
 
 class GrowingCholesky:
@@ -54,8 +57,8 @@ class GrowingCholesky:
         self.noise_variance = max(noise_variance, JITTER)
         self.indices: list[int] = []
         self._n_candidates = n_candidates
-        self._height = _STACK if n_candidates > _SMALL else 64
-        self._first = max(min(expected, _EXPECTED), self._height)
+        self._height = _STACK if n_candidates > _MAX_TALL_CANDIDATES else 64
+        self._first = max(min(expected, _TRUSTED_ROWS), self._height)
         self._stacks: list[NDArray[np.float64]] = []
         self._starts: list[int] = []  # the observation that is the first row of each stack
 

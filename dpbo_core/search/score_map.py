@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.mixture import Mixture, within
-from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval
+from dpbo_core.search.mixture import Mixture, range_probability
+from dpbo_core.theorems.feldman_cousins_1998 import CONFIDENCE_LEVEL, bounded_interval
 
 NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
 CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
@@ -37,19 +37,19 @@ class ScoreMap:
     top: float
 
     def mapped(self, score: float) -> float:
-        """The score in the Gaussian process prior's units, (score − centre)/scale, not clamped."""
+        """Return the score in the Gaussian process prior's units, (score − centre)/scale, not clamped."""
         return (score - self.centre) / self.scale
 
     def unmapped(self, value: float) -> float:
-        """The score that a value in the prior's units stands for."""
+        """Return the score that a value in the prior's units stands for."""
         return self.centre + self.scale * value
 
     def posterior(
         self, mixture: Mixture, means: NDArray[np.float64], deviations: NDArray[np.float64]
     ) -> ScoreInterval:
-        """The mean and central 90% interval of one candidate's score, which lies in [0, G], as scores."""
+        """Return the mean and central 90% interval of one candidate's score, which lies in [0, G], as scores."""
         ends = (self.mapped(0.0), self.mapped(self.top))
-        mean, (low, high) = within(mixture.weights, means, deviations, ends, LEVEL)
+        mean, (low, high) = range_probability(mixture.weights, means, deviations, ends, CONFIDENCE_LEVEL)
         return self.unmapped(mean), (self.unmapped(low), self.unmapped(high))
 
     def with_look(
@@ -59,8 +59,8 @@ class ScoreMap:
         posterior: ScoreInterval,
         interval: tuple[float, float] | None = None,
     ) -> ScoreInterval:
-        """The choice's score after `observed`, one fresh score with noise of `deviation`: its mean, in which the
-        posterior counts too, and its 90% interval, by that score alone; `interval` if that is given.
+        """Return the choice's score after `observed`, one fresh score with noise of `deviation`: its mean, in which
+        the posterior counts too, and its 90% interval, by that score alone; `interval` if that is given.
 
         The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
         ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.content import is_plain, key_of, names_of, unwrapped
+from dpbo_core.data.content import content_key, is_plain, unwrap_numpy, value_names
 from dpbo_core.errors import StudyInvalid
 
 Value = float | int | str | bool
@@ -110,7 +110,7 @@ class Integer:
         object.__setattr__(self, "log", log)
 
     def at(self, position: float) -> int:
-        """The integer nearest to `position` in [0, 1], on a logarithmic axis by logarithms."""
+        """Return the integer nearest to `position` in [0, 1], on a logarithmic axis by logarithms."""
         real = Real(self.low, self.high, log=self.log).at(position)
         return min(self.high, max(self.low, round(real)))
 
@@ -146,17 +146,17 @@ class Categorical:
     def __init__(self, values: "list[Any] | tuple[Any, ...]") -> None:
         if len(values) < 1:
             raise StudyInvalid("a categorical axis has no values", remedy="list at least one")
-        plain = tuple(map(unwrapped, values))
+        plain = tuple(map(unwrap_numpy, values))
         keys = tuple(map(_key, plain))
         if len(set(keys)) != len(keys):
             raise StudyInvalid("a categorical axis lists a value twice", remedy="list each value once")
         object.__setattr__(self, "values", plain)
         object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "names", names_of(plain, keys))
+        object.__setattr__(self, "names", value_names(plain, keys))
 
     @property
     def dimensions(self) -> int:
-        """The coordinates of a choice in the unit cube: one for each value, none where there is a single value."""
+        """The coordinates of a choice in the unit cube: one for each value, none if there is a single value."""
         return len(self.values) if len(self.values) > 1 else 0
 
     @property
@@ -166,33 +166,33 @@ class Categorical:
         return {str(name): value for name, value in pairs if not is_plain(value)}
 
     def name_of(self, value: Any) -> Any:
-        """The name of a value of the axis; what is none of its values as it is."""
-        key = _key(unwrapped(value))
+        """Return the name of a value of the axis; what is none of its values as it is."""
+        key = _key(unwrap_numpy(value))
         return self.names[self.keys.index(key)] if key in self.keys else value
 
     def has(self, value: Any) -> bool:
-        """Whether a value, or its name, is one of the axis's, of the same type too."""
-        return _key(unwrapped(value)) in (*self.keys, *map(_key, self.names))
+        """Return whether a value, or its name, is one of the axis's, of the same type too."""
+        return _key(unwrap_numpy(value)) in (*self.keys, *map(_key, self.names))
 
     def at(self, position: float) -> Value:
-        """The name of the value whose slice of [0, 1] holds `position`."""
+        """Return the name of the value whose slice of [0, 1] holds `position`."""
         return self.names[min(len(self.names) - 1, int(position * len(self.names)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
         """The one-hot vector of a value's name, of height 1/√2 (two lie at distance 1); zeros if not listed."""
         if self.dimensions == 0:
             return ()
-        return tuple(math.sqrt(0.5) if same(v, value) else 0.0 for v in self.names)
+        return tuple(math.sqrt(0.5) if is_same_value(v, value) else 0.0 for v in self.names)
 
     def grid(self, points: int) -> list[Value]:  # noqa: ARG002  every value is always listed
-        """The names of all the values of the axis, whatever `points` is."""
+        """Return the names of all the values of the axis, whatever `points` is."""
         return list(self.names)
 
 
 def _key(value: Any) -> str:
-    """A value's key by its content; of one without content, which no study takes, its place in memory."""
+    """Return a value's key by its content; of one without content, which no study takes, its place in memory."""
     try:
-        return key_of(value)
+        return content_key(value)
     except StudyInvalid:
         return f"at {id(value)}"
 
@@ -231,14 +231,14 @@ class SearchSpace:
         return sum(axis.dimensions for axis in self.axes.values())
 
     def exists(self, name: str, point: Mapping[str, Value]) -> bool:
-        """Whether axis `name` exists at `point`, which holds at least the axes before it."""
+        """Return whether axis `name` exists at `point`, which holds at least the axes before it."""
         if name not in self.conditions:
             return True
         parent, values = self.conditions[name]
-        return parent in point and any(same(point[parent], value) for value in values)
+        return parent in point and any(is_same_value(point[parent], value) for value in values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
-        """The coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
+        """Return the coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
         places = (
             axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
             for name, axis in self.axes.items()
@@ -246,7 +246,7 @@ class SearchSpace:
         return np.array([u for place in places for u in place], dtype=float)
 
     def to_json(self) -> dict[str, Any]:
-        """The axes, without their conditions, as plain tables: low, high, log and integer, or values."""
+        """Return the axes, without their conditions, as plain tables: low, high, log and integer, or values."""
         return {
             name: {"values": list(axis.names)}
             if isinstance(axis, Categorical)
@@ -280,8 +280,8 @@ class SearchSpace:
             )
 
 
-def same(value: Value, other: Value) -> bool:
-    """Whether two names of values are the same, of one type too: 1 is not True, and 0.0 not −0.0."""
+def is_same_value(value: Value, other: Value) -> bool:
+    """Return whether two names of values are the same, of one type too: 1 is not True, and 0.0 not −0.0."""
     return type(value) is type(other) and (
         value == other if type(value) is not float else repr(value) == repr(other)
     )

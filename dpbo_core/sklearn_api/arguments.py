@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from dpbo_core.data.content import key_of, shown
+from dpbo_core.data.content import content_key, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.study import AxisSection
 from dpbo_core.study.section import no_number
 
-REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
+AXIS_REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
 
 
 def number_of(key: str, value: Any) -> float:
-    """The argument `key` of a Python call as a float; refused where it is none, or too large for one."""
+    """Return the argument `key` of a Python call as a float; raises if it is not one, or too large for one."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -26,7 +26,7 @@ def number_of(key: str, value: Any) -> float:
 
 
 def whole_number_of(key: str, value: Any) -> int:
-    """The argument `key` of a Python call as an integer; refused where it is none, or no double reaches it."""
+    """The argument `key` of a Python call as an integer; raises if it is not one, or no double reaches it."""
     with suppress(TypeError, ValueError, ArithmeticError):
         if abs(float(value)) < math.inf and int(value) == value:
             return int(value)
@@ -34,7 +34,7 @@ def whole_number_of(key: str, value: Any) -> int:
 
 
 def number_or_none(key: str, value: Any) -> float | None:
-    """As `number_of`; None where the argument `key` is left out."""
+    """As `number_of`; None if the argument `key` is left out."""
     return None if value is None else number_of(key, value)
 
 
@@ -47,7 +47,7 @@ def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def conditional(item: Any) -> bool:
-    """Whether an item of a search space is a conditional axis: (axis, {parent: values})."""
+    """Return whether an item of a search space is a conditional axis: (axis, {parent: values})."""
     return isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Mapping)
 
 
@@ -68,7 +68,7 @@ def axis_of(name: str, axis: Any) -> Axis:
         raise StudyInvalid(
             f"axis {name!r} of the search space is a {type(axis).__name__}",
             cause="an axis of another library",
-            remedy=f"{REMEDY}, a list of values, or scipy's uniform, loguniform or randint",
+            remedy=f"{AXIS_REMEDY}, a list of values, or scipy's uniform, loguniform or randint",
         )
     low, high = map(float, support())
     if family == "randint":
@@ -77,13 +77,13 @@ def axis_of(name: str, axis: Any) -> Axis:
         raise StudyInvalid(
             f"axis {name!r} of the search space is scipy's {family}",
             cause="a search spreads its points evenly over a range with two ends; this distribution weights",
-            remedy=REMEDY,
+            remedy=AXIS_REMEDY,
         )
     return Real(low, high, log=family != "uniform")
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[str, Any]]]:
-    """The axes as a study's [space]; and, by axis and name, the values that a study can only name."""
+    """Return the axes as a study's [space]; and, by axis and name, the values that a study can only name."""
     sections: dict[str, AxisSection] = {}
     decode: dict[str, dict[str, Any]] = {}
     axes: dict[str, Axis] = {}
@@ -107,7 +107,7 @@ def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
         return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
     for value in axis.values:
         try:
-            key_of(value)
+            content_key(value)
         except StudyInvalid as error:
             what = f"the axis {name!r} has the value {shown(value)}, and {error.what}"
             raise StudyInvalid(what, cause=error.cause, remedy=error.remedy) from None
@@ -115,7 +115,7 @@ def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
 
 
 def _names(axes: Mapping[str, Axis], parent: str, values: Any) -> Any:
-    """The values of a condition on the axis `parent`, one or a list of them, as a study names them."""
+    """Return the values of a condition on the axis `parent`, one or a list of them, as a study names them."""
     axis = axes.get(parent)
     if not isinstance(axis, Categorical):
         return values

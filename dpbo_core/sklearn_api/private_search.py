@@ -46,19 +46,19 @@ from dpbo_core.study.headers import left_out
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
 
-NO_BEST = (
-    "the chosen candidate, {}, cannot be trained on these public rows: it scored what a constant answer does. The "
+UNTRAINED_BEST = (
+    "the chosen candidate, {}, cannot be trained on these public records; it scored as one answer for all. The "
     "release, best_params_ and best_score_ stand, and there is no best_estimator_. Take such candidates out of the "
-    "space, and give a new edition, which is a new spend."
+    "space, and give a new edition, which spends budget again."
 )
-ABSENT = object()  # a hyperparameter that a point does not have
+ABSENT_VALUE = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
     """For `available_if`: whether a search's best estimator (before `fit`: `estimator`) has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
-        """Whether the search's best estimator has the method; AttributeError where `refit` is False."""
+        """Return whether the search's best estimator has the method; AttributeError where `refit` is False."""
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
         if hasattr(search, "release_") and not hasattr(search, "best_estimator_"):
@@ -120,7 +120,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes:
         best_params_: the hyperparameters released.
         best_score_: their released score, clipped to its range; `release_.value["score"]` has it as drawn.
-        best_score_interval_: the 90% interval of that score, low before high; None where none is stated.
+        best_score_interval_: the 90% interval of that score, low before high; None if none is stated.
         best_estimator_: a Pipeline trained on the public X and y at `best_params_`; none with `refit` = False,
             or where that cannot be trained.
         guarantee_: the guarantee.
@@ -196,11 +196,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             y: their classes or targets, (n,).
             X_validation: SENSITIVE validation records, (m, d), the same columns (and `person`); m is public.
             y_validation: their classes or targets, (m,).
-            validation_size: for one table X, y in the place of two: the share of its rows that is SENSITIVE and
+            validation_size: for one table X, y instead of two: the share of its rows that is SENSITIVE and
                 validated on. Which rows those are is a public rule of their positions alone, `validation_rows_`.
                 It declares ALL OTHER ROWS PUBLIC: models are trained on them, and no ε protects them. Give the
                 table in the same order every time, new rows at its end. The dataset's first study fixes the share:
-                another one is refused, and so is a table with fewer rows. Its public rows alone say what a column
+                another one is refused, and so is a table with fewer rows. Its public rows alone state what a column
                 is: one of numbers, or of texts of numbers, or of truth values is one of numbers, y too.
             sample_weight: (n,) what each row of X counts in training, PUBLIC; a score counts validation rows alike.
 
@@ -243,7 +243,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             model = attempted(lambda: _trained(prototype.build(named), rows, y, tables.weights), None)
             if model is None:
                 chosen = ", ".join(f"{name} = {value}" for name, value in named.items())
-                warnings.warn(NO_BEST.format(chosen), stacklevel=2)
+                warnings.warn(UNTRAINED_BEST.format(chosen), stacklevel=2)
             else:
                 self.best_estimator_ = Pipeline([("encode", encoder), ("model", model)])
         if not spec.model.regression:
@@ -255,14 +255,14 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         progress.done(f"released: {release.guarantee.in_words()}")
         if result.replayed:
             warnings.warn(
-                f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+                f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
                 "For new data give a new edition.",
                 stacklevel=2,
             )
         return self
 
     def set_callbacks(self, *callbacks: Any) -> Self:
-        """Set scikit-learn's `ProgressBar`s (1.9) in the place of earlier ones; any other callback is refused.
+        """Set scikit-learn's `ProgressBar`s (1.9) instead of earlier ones; any other callback is refused.
 
         Raises:
             StudyInvalid: it is another, or this scikit-learn has none.
@@ -292,7 +292,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return _cv_results(points, [step["score"] for step in self.trajectory_ or ()])
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
-        """The price and the expected error of every search method, from public facts alone. Charges nothing.
+        """Return the price and the expected error of every search method, from public facts alone. Charges nothing.
 
         Args:
             X: public training records.
@@ -328,7 +328,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         repair: bool | None = None,
         threshold: str | None = None,
     ) -> EvaluationResult:
-        """Release a whole report on the released model, for one spend of its own; repeated, the same at no price.
+        """Release a whole report on the released model, for one spend of its own; repeated, the same at no cost.
 
         Args:
             X: the PUBLIC training records of `fit`.
@@ -345,7 +345,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             false_positive_cost: of flagging a negative, for the best threshold.
             false_negative_cost: of missing a positive.
             prevalence: share of positives where the model will be used.
-            repair: True for a `repaired_model` with mended probabilities and threshold, at no price.
+            repair: True for a `repaired_model` with mended probabilities and threshold, at no cost.
             threshold: of that model, "cost=10:1" (a miss, a false alarm) or "recall=0.9".
 
         Raises:
@@ -426,7 +426,7 @@ def _trained(model: Any, rows: Any, y: Any, weights: Any) -> Any:
 
 def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
     names = sorted({name for point in points for name in point})
-    columns = {f"param_{name}": _masked([point.get(name, ABSENT) for point in points]) for name in names}
+    columns = {f"param_{name}": _masked([point.get(name, ABSENT_VALUE) for point in points]) for name in names}
     released = np.array(scores, dtype=np.float64)
     ranks = np.array([1 + int((released > score).sum()) for score in released])
     return {"params": list(points), **columns, "mean_test_score": released, "rank_test_score": ranks}
@@ -435,6 +435,6 @@ def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) ->
 def _masked(values: list[Any]) -> Any:
     column: Any = np.ma.masked_all(len(values), dtype=object)  # type: ignore[no-untyped-call]
     for i, value in enumerate(values):
-        if value is not ABSENT:
+        if value is not ABSENT_VALUE:
             column[i] = value
     return column

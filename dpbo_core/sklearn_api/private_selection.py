@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from dpbo_core.data.aliasing import aliased
-from dpbo_core.data.files import no_core_dumps
+from dpbo_core.data.files import disable_core_dumps
 from dpbo_core.data.frames import Frame, frame_of
 from dpbo_core.data.people import Person
 from dpbo_core.data.predictions import Rows, rows_of
@@ -22,7 +22,7 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.sources import MEMORY, Source
+from dpbo_core.ledger.sources import MEMORY_SOURCE, Source
 from dpbo_core.methods.advice.advise import Advice, advise
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.methods.problem import Problem
@@ -40,14 +40,14 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.headers import check_n_validation, check_person
 from dpbo_core.study.model import PREDICTIONS, read_model
 from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
-from dpbo_core.study.public_data import CANDIDATE
+from dpbo_core.study.public_data import CANDIDATE_AXIS
 from dpbo_core.study.public_half import PublicHalf, sealed_half
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
 
 Functions = Mapping[str, Callable[[Any], Any]]
-TARGET = "the target"
+TARGET_WORDS = "the target"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +57,7 @@ class PredictionSplit:
     spec: StudySpec  # the study
     predictions: Any  # SENSITIVE, a `Frame`; or the records, where there are functions
     truth: Any  # SENSITIVE: what is right
-    functions: Functions | None  # of the candidates; None where a table of predictions was given
+    functions: Functions | None  # of the candidates; None if a table of predictions was given
     public_table: Table | None  # predictions for PUBLIC records, if there are any
     target: str  # the target's name in the study
     aliased: bool = False  # whether the call gave one table, or part of it, as both
@@ -74,8 +74,8 @@ class PredictionSplit:
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
-        """The records' source as the ledger names it: tables in memory, without a path."""
-        return (MEMORY,)
+        """Return the records' source as the ledger names it: tables in memory, without a path."""
+        return (MEMORY_SOURCE,)
 
     def check(self, public: PublicHalf) -> None:
         """Refuse one table passed as public and sensitive, and, unless functions predict, bad columns or counts.
@@ -94,7 +94,7 @@ class PredictionSplit:
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """After payment: seal the predictions, as passed or asked of the functions now; store hashes of rows."""
-        no_core_dumps()
+        disable_core_dumps()
         people: list[Person] | None = None
         if isinstance(self.predictions, Frame):
             table = self.predictions.table(target_name=self.target, source="X")
@@ -210,7 +210,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     Attributes:
         best_candidate_: the name released.
         best_score_: its released score, clipped to its range; `release_.value["score"]` has it as drawn.
-        best_score_interval_: the 90% interval of that score, low before high; None where none is stated.
+        best_score_interval_: the 90% interval of that score, low before high; None if none is stated.
         guarantee_: the guarantee.
         release_: everything that was released.
         trajectory_: what each step released, for a method that releases its steps; else None.
@@ -282,29 +282,31 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         )
         public = None
         if X_public is not None and functions is None:
-            public = frame_of(X_public, y_public, shown_as="X_public").table(target_name=TARGET, source="X_public")
+            public = frame_of(X_public, y_public, shown_as="X_public").table(
+                target_name=TARGET_WORDS, source="X_public"
+            )
         elif X_public is not None and functions is not None:
-            public = prediction_table(spec, functions, X_public, y_public, TARGET, source="X_public")
+            public = prediction_table(spec, functions, X_public, y_public, TARGET_WORDS, source="X_public")
         shared = X_public is not None and aliased((X_public, y_public), (X, y))
         ledger = PrivacyLedger(ledger_url(self.ledger))
         marks = RowMarks.of(ledger, self.dataset)
-        split = PredictionSplit(spec, predictions, y, functions, public, TARGET, aliased=shared, marks=marks)
+        split = PredictionSplit(spec, predictions, y, functions, public, TARGET_WORDS, aliased=shared, marks=marks)
         result = open_study(Run.in_memory(resolve(spec), QueryContext(ledger), split)).run()
         release = result.release
         self.release_, self.guarantee_, self.replayed_ = release, release.guarantee, result.replayed
-        self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE]
+        self.best_candidate_: str = release.value["hyperparameters"][CANDIDATE_AXIS]
         self.best_score_, self.best_score_interval_ = bounded_score(release), score_interval(release)
         self.trajectory_ = release.value.get("trajectory")
         if result.replayed:
             warnings.warn(
-                f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+                f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
                 "For new data or new predictions give a new edition.",
                 stacklevel=2,
             )
         return self
 
     def advise(self, *, n_validation: int, public: bool = False) -> Advice:
-        """The price and the expected error of every selection method, from public facts. Charges nothing.
+        """Return the price and the expected error of every selection method, from public facts. Charges nothing.
 
         Args:
             n_validation: the number of sensitive records.
@@ -330,12 +332,12 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
             data=PredictionTable(
                 predictions="X",
                 n_validation=n_validation,
-                target=TARGET,
+                target=TARGET_WORDS,
                 labels=None if self.labels is None else _labels_of(self.labels),
                 public=public,
             ),
             model=read_model({key: value for key, value in model.items() if value is not None}),
-            space={CANDIDATE: AxisSection(values=self._names())},
+            space={CANDIDATE_AXIS: AxisSection(values=self._names())},
             search=SearchSection(steps=None if self.n_steps is None else whole_number_of("n_steps", self.n_steps)),
             choice="candidate",
         )

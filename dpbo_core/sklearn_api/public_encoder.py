@@ -50,7 +50,7 @@ class PublicEncoder(PublicTransformer):
         return encoded.X.copy()
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002  they are known
-        """Names of the columns that `transform` returns, (features,); `input_features` is ignored."""
+        """Return names of the columns that `transform` returns, (features,); `input_features` is ignored."""
         check_is_fitted(self, "_fitted")
         return np.array(self._fitted.feature_names, dtype=object)
 
@@ -80,7 +80,7 @@ class PublicColumns(PublicTransformer):
 
 
 def target_name(names: tuple[str, ...]) -> str:
-    """A name for the target that no column has: y, with underscores behind it as long as one has it."""
+    """Return a name for the target that no column has: y, with underscores behind it as long as one has it."""
     name = "y"
     while name in names:
         name += "_"

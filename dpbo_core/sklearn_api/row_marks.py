@@ -1,6 +1,6 @@
 """Keyed marks of rows that were sensitive once: their owner's own mistake is noticed before anything is charged.
 
-Tables in memory have no name, so that yesterday's X_validation passed as today's X, or a split that was made anew
+Tables in memory have no name, so that yesterday's X_validation passed as today's X, or a split that was made again
 with another seed, is known by its rows alone. Of every row that was charged for the vault keeps 8 bytes of an HMAC,
 under a key that was drawn with it; it is its owner's alone (0600), beside the ledger and no part of it.
 
@@ -24,15 +24,15 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import Column, canonical
+from dpbo_core.data.values import Column, canonical_text
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.address import state_folder
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 
 DISTINCT, MOVED = 0.99, 0.1  # shares of a public table's rows
-MARK = np.dtype("<u8")
-BYTES = 32  # of the key
+MARK_TYPE = np.dtype("<u8")
+KEY_BYTES = 32  # of the key
 
 Marks = NDArray[np.uint64]
 
@@ -72,7 +72,7 @@ class RowMarks:
             key, earlier = self._read()
             marks = np.union1d(earlier, _marks(key, sensitive, names))
             if len(marks) > len(earlier) or not self._file.exists():  # of no row too
-                replace_atomically(self._file, key + marks.astype(MARK).tobytes())
+                replace_atomically(self._file, key + marks.astype(MARK_TYPE).tobytes())
 
     @property
     def _file(self) -> Path:
@@ -82,29 +82,29 @@ class RowMarks:
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:
-            return secrets.token_bytes(BYTES), np.empty(0, dtype=np.uint64)
+            return secrets.token_bytes(KEY_BYTES), np.empty(0, dtype=np.uint64)
         except OSError:
             content = b""
-        if len(content) < BYTES or len(content) % MARK.itemsize:
+        if len(content) < KEY_BYTES or len(content) % MARK_TYPE.itemsize:
             raise DpboError(
                 f"the marks of sensitive rows, {self._file}, cannot be read",
                 cause="the file was edited, or belongs to another user",
                 remedy="restore it; where it is lost, remove it, and no earlier row is noticed any more",
             )
-        return content[:BYTES], np.frombuffer(content[BYTES:], dtype=MARK).astype(np.uint64)
+        return content[:KEY_BYTES], np.frombuffer(content[KEY_BYTES:], dtype=MARK_TYPE).astype(np.uint64)
 
 
 def _marks(key: bytes, table: Table, names: Collection[str]) -> Marks:
-    """The mark of each row (n,): an HMAC of its values under the sorted names of its columns."""
+    """Return the mark of each row (n,): an HMAC of its values under the sorted names of its columns."""
     ordered = sorted(names)
     named = hmac.digest(key, repr(ordered).encode(), "sha256")
     rows = np.column_stack([_numbers(table.columns[name]) for name in ordered])
-    size, content = rows.shape[1] * MARK.itemsize, rows.tobytes()
+    size, content = rows.shape[1] * MARK_TYPE.itemsize, rows.tobytes()
     digests = (
-        hmac.digest(named, content[at : at + size], "sha256")[: MARK.itemsize]
+        hmac.digest(named, content[at : at + size], "sha256")[: MARK_TYPE.itemsize]
         for at in range(0, len(content), size)
     )
-    return np.frombuffer(b"".join(digests), dtype=MARK).astype(np.uint64)
+    return np.frombuffer(b"".join(digests), dtype=MARK_TYPE).astype(np.uint64)
 
 
 def _numbers(column: Column) -> Marks:
@@ -113,9 +113,9 @@ def _numbers(column: Column) -> Marks:
         floats = column.astype(np.float64) + 0.0
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
     digests = [
-        hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=MARK.itemsize).digest()
+        hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=MARK_TYPE.itemsize).digest()
         if isinstance(value, str)
         else _numbers(np.array([value], dtype=np.float64)).tobytes()
-        for value in map(canonical, column.tolist())  # alike whether the column is one of numbers or of texts
+        for value in map(canonical_text, column.tolist())  # alike whether the column is one of numbers or of texts
     ]
     return np.frombuffer(b"".join(digests), dtype=np.uint64)

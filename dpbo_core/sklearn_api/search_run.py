@@ -75,12 +75,12 @@ class Progress:
 
 
 def can_overwrite() -> bool:
-    """Whether lines on standard error can be overwritten: it is a terminal or a notebook."""
+    """Return whether lines on standard error can be overwritten: it is a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
 def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResult:
-    """Run a search step by step and charge the ledger: its release, or at no price the one recorded before."""
+    """Run a search step by step and charge the ledger: its release, or at no cost the one recorded before."""
     progress.say(f"{run.method.kind}: training on the public rows")
     precomputed = None if n_jobs in (None, 1) else precompute(int(n_jobs or 1), run)
     opened = open_study(run, precomputed=precomputed)
@@ -116,17 +116,17 @@ class FrameTable:
     tells: tuple[type[DpboError], ...] = ()  # nothing, since an object in a table may raise any message
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
-        """The names of the validation table's columns, the target's last."""
+        """Return the names of the validation table's columns, the target's last."""
         return *self.split.validation.names, public.target
 
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
-        """The sealed histogram of the records in memory, counted in this process; stores their row marks."""
+        """Return the sealed histogram of the records in memory, counted in this process; stores their row marks."""
         del workers
         return count_table(self.split.spec, counter, *self.split.records(counter.preprocessing))
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:
-    """The private report on the model that a search released, for one spend; a recorded report at no price."""
+    """The private report on the model that a search released, for one spend; a recorded report at no cost."""
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
     run = Run(study, context, split, public)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
 from dpbo_core.data.aliasing import aliased
-from dpbo_core.data.features import class_values
+from dpbo_core.data.features import class_labels
 from dpbo_core.data.frames import Count, Frame, frame_of, target_values
 from dpbo_core.data.values import numbers, positions, value_column
 from dpbo_core.errors import StudyInvalid
@@ -45,7 +45,7 @@ from dpbo_core.study import (
 from dpbo_core.study.named_score import score_of, score_on
 
 MAX_PROCESSES = 2**16
-PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
+EXAMPLE_PIPELINE = "make_pipeline(StandardScaler(), LogisticRegression())"
 
 
 def check_settings(search: Any) -> None:
@@ -86,7 +86,7 @@ def _whole(value: Any) -> bool:
 
 
 def public_target(estimator: Any, y: Any) -> NDArray[Any]:
-    """The PUBLIC classes or targets, (n,), checked to fit the estimator's task."""
+    """Return the PUBLIC classes or targets, (n,), checked to fit the estimator's task."""
     if y is None:
         raise StudyInvalid(
             "This PrivateSearch estimator requires y to be passed, but the target y is None",
@@ -108,13 +108,13 @@ def check_predicts(estimator: Any) -> None:
         raise StudyInvalid(
             f"the estimator is {what}",
             cause="a class without its parentheses, or steps without their Pipeline",
-            remedy=f"give an instance, {PIPELINE} say",
+            remedy=f"give an instance, {EXAMPLE_PIPELINE} say",
         )
     if hasattr(estimator, "transform") and not hasattr(estimator, "predict"):
         raise StudyInvalid(
             f"{type(estimator).__name__} predicts nothing: it transforms columns",
             cause="a scaler or an encoder was given in the model's place, or stands last in a Pipeline",
-            remedy=f"put it before the model in one Pipeline, {PIPELINE} say: public rows alone fit it",
+            remedy=f"put it before the model in one Pipeline, {EXAMPLE_PIPELINE} say: public rows alone fit it",
         )
 
 
@@ -126,9 +126,9 @@ class TwoTables:
     y: Any  # their classes or targets
     X_validation: Any  # SENSITIVE records
     y_validation: Any  # their classes or targets
-    # positions of the sensitive rows in the one table that was divided; None where two were passed
+    # positions of the sensitive rows in the one table that was divided; None if two were passed
     rows: NDArray[np.int64] | None = None
-    share: float | None = None  # of that table's rows that are sensitive; None where two were passed
+    share: float | None = None  # of that table's rows that are sensitive; None if two were passed
     # (n,) of the PUBLIC records, where they count differently in training
     weights: NDArray[np.float64] | None = None
 
@@ -180,7 +180,7 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """The training weights of n rows, without those at the positions `but`; None where none are passed."""
+    """Return the training weights of n rows, without those at the positions `but`; None if none are passed."""
     if sample_weight is None:
         return None
     if _num_samples(sample_weight) != n:
@@ -196,7 +196,7 @@ def checked_weights(
 
 
 def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str | None = None) -> FrameSplit:
-    """The public and the sensitive table as frames, their study, and the row marks of the ledger."""
+    """Return the public and the sensitive table as frames, their study, and the row marks of the ledger."""
     marks = RowMarks.of(ledger, search.dataset)
     share = tables.share
     training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
@@ -229,7 +229,7 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
 
 
 def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[StudySpec, Prototype]:
-    """The study that the search's parameters describe, and the estimator to clone for each candidate."""
+    """Return the study that the search's parameters describe, and the estimator to clone for each candidate."""
     axes, decode = sections_of(search.search_space)
     model = model_section(search, training)
     spec = described(
@@ -254,7 +254,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
         return None
     target = target_name(training.names)
     table = training.table(target_name=target, source="X", texts=None)
-    classes = class_values(target, table)
+    classes = class_labels(target, table)
     if not isinstance(spec.model, LinearSection):
         score_on(spec.model, classes)
     return float((positions(table.columns[target], classes) == 1).mean())

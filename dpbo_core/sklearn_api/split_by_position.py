@@ -30,25 +30,25 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from dpbo_core.data.frames import Frame, frame_of, is_ragged, public_width, target_values
-from dpbo_core.data.named_columns import CANNOT, in_csv, kind_of
-from dpbo_core.data.raw_cells import UNREADABLE, Cells, as_cells, cell_of
-from dpbo_core.data.values import canonical, shown
+from dpbo_core.data.named_columns import UNCONVERTIBLE, column_type, parse_csv_texts
+from dpbo_core.data.raw_cells import UNREADABLE_CELL, Cells, as_cells, cell_of
+from dpbo_core.data.values import canonical_text, shown
 from dpbo_core.errors import StudyInvalid
 
-RULE = b"dpbo: rows that are validated on"
+SPLIT_RULE = b"dpbo: rows that are validated on"
 TWO_TO_64 = 2.0**64
-WHOLE = 2.0**53
-DIGITS = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
+MAX_EXACT_INTEGER = 2.0**53
+INTEGER_PATTERN = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
 
 def sequence(n: int) -> NDArray[np.float64]:
     """Fixed public pseudo-random numbers u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
-    drawn = np.frombuffer(hashlib.shake_256(RULE).digest(8 * n), dtype="<u8")
+    drawn = np.frombuffer(hashlib.shake_256(SPLIT_RULE).digest(8 * n), dtype="<u8")
     return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
 
 
 def validated_on(n: int, share: float) -> NDArray[np.bool_]:
-    """The fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
+    """Return the fixed public mask (n,) of the rows for the sensitive half, about a `share` of them, in (0, 1)."""
     if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0.0 < share < 1.0:
         raise StudyInvalid(
             f"validation_size = {share!r}",
@@ -100,10 +100,14 @@ def _value_of_print(text: str) -> object:
         return text in ("True", "true")
     if text == "nan":
         return None
-    number = canonical(text)
+    number = canonical_text(text)
     if not isinstance(number, float):
         return text
-    return number if repr(number) == text or (DIGITS.fullmatch(text) and abs(number) < WHOLE) else text
+    return (
+        number
+        if repr(number) == text or (INTEGER_PATTERN.fullmatch(text) and abs(number) < MAX_EXACT_INTEGER)
+        else text
+    )
 
 
 def _table(frame: Frame, columns: Iterable[Any]) -> Any:
@@ -130,17 +134,17 @@ def _own_column(name: str, cells: Cells, hint: Any) -> Any:
     Texts are numbers or times where all of them are. Truth values are numbers, since a container makes ones and
     noughts of them as soon as another number is beside them. A category that no public row has is none.
     """
-    values = [canonical(cell) for cell in cells]
+    values = [canonical_text(cell) for cell in cells]
     if isinstance(hint, pd.CategoricalDtype) and all(
-        value == value and value != UNREADABLE
+        value == value and value != UNREADABLE_CELL
         for value, cell in zip(values, cells, strict=True)
         if cell is not None
     ):
         return _own_categories(values, hint)
-    meant = as_cells(_number_of_truth(cell) for cell in in_csv(cells))
-    column = kind_of(name, meant)
+    meant = as_cells(_number_of_truth(cell) for cell in parse_csv_texts(cells))
+    column = column_type(name, meant)
     held = as_cells(column.cell(cell) for cell in (cells if column.kind == "text" else meant))
-    return cells if any(cell is CANNOT for cell in held) else column.held(held)
+    return cells if any(cell is UNCONVERTIBLE for cell in held) else column.held(held)
 
 
 def _number_of_truth(cell: object) -> object:
@@ -154,7 +158,7 @@ def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any
     there = {value for value in values if value == value}
     ordered = bool(hint.ordered)
     order = (
-        dict.fromkeys(map(canonical, hint.categories.tolist()))
+        dict.fromkeys(map(canonical_text, hint.categories.tolist()))
         if ordered
         else sorted(there, key=lambda it: (isinstance(it, str), it))
     )
@@ -166,7 +170,7 @@ def _own_target(labels: list[object]) -> NDArray[Any]:
 
     Truth values are 0 and 1, texts of numbers are numbers where all are. A gap is NaN, or None among texts.
     """
-    meant = [canonical(label) for label in labels]
+    meant = [canonical_text(label) for label in labels]
     if any(isinstance(value, str) for value in meant):
         cells = _unprinted(map(cell_of, labels))
         texts = [
@@ -175,7 +179,7 @@ def _own_target(labels: list[object]) -> NDArray[Any]:
         ]
         return as_cells(texts) if None in texts else np.array(texts)
     values = np.array(meant, dtype=np.float64)
-    if np.isfinite(values).all() and (np.abs(values) < WHOLE).all():
+    if np.isfinite(values).all() and (np.abs(values) < MAX_EXACT_INTEGER).all():
         whole = values.astype(np.int64)
         return whole if bool((whole == values).all()) else values
     return values

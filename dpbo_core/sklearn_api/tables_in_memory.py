@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.base import is_regressor
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.files import no_core_dumps
+from dpbo_core.data.files import disable_core_dumps
 from dpbo_core.data.frames import Frame
-from dpbo_core.data.people import Person, person_of
+from dpbo_core.data.people import Person, person_identifier
 from dpbo_core.data.table import Table
-from dpbo_core.data.values import canonical, plain, shown
+from dpbo_core.data.values import canonical_text, plain_value, shown
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.sources import MEMORY, Division, Source
+from dpbo_core.ledger.sources import MEMORY_SOURCE, Division, Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.prototype import Prototype, function_name
 from dpbo_core.models.scores.union import SCORES
@@ -29,7 +29,7 @@ from dpbo_core.study.headers import check_n_validation, check_names
 from dpbo_core.study.model import read_model
 from dpbo_core.study.public_half import OwnParts, PublicHalf, fitted_half, fitted_map, named_map, sealed_half
 
-PAIR = 2  # classes, of which pairs can be counted
+N_BINARY_CLASSES = 2  # classes, of which pairs can be counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,7 +44,7 @@ class FrameSplit:
     score: Any = None  # the user's score function, if there is one
     aliased: bool = False  # whether the call gave one table, or part of it, as both
     beside: tuple[str, ...] = ()  # columns of the validation table alone, which are no features
-    division: Division | None = None  # how one table was divided into the two; None where two were given
+    division: Division | None = None  # how one table was divided into the two; None if two were given
     marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
     weights: NDArray[np.float64] | None = None  # (n,) of the public rows, where they count differently in training
 
@@ -58,7 +58,7 @@ class FrameSplit:
         return self.training.table_with_cells(target_name=self.target, source="X", texts=None)
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The type that pandas, say, gives each column of the public table; empty where it is no data frame."""
+        """Return the type that pandas, say, gives each column of the public table; empty if it is no data frame."""
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
@@ -83,7 +83,7 @@ class FrameSplit:
 
     def sources(self) -> tuple[Source, ...]:
         """The records' source as the ledger names it: tables in memory, and the share by which one was split."""
-        return (replace(MEMORY, division=self.division),)
+        return (replace(MEMORY_SOURCE, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
         """Refuse bad column names or numbers of records, or one table passed as both public and sensitive.
@@ -108,7 +108,7 @@ class FrameSplit:
         Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
         `fitted` takes the table's own columns.
         """
-        no_core_dumps()
+        disable_core_dumps()
         people: list[Person] | None = None
         if self.spec.privacy.person is not None:
             people = [person_in_memory(value) for value in self.validation.values(self.spec.privacy.person)]
@@ -131,12 +131,12 @@ def person_in_memory(value: object) -> Person:
     One missing cell turns integers into doubles: large ones name nobody either way, so that no record decides what
     the others mean.
     """
-    value = plain(value)
-    return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_of(value)
+    value = plain_value(value)
+    return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_identifier(value)
 
 
 def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
-    """The error to raise where one table was passed as both the sensitive and the public one."""
+    """Return the error to raise where one table was passed as both the sensitive and the public one."""
     return StudyInvalid(
         f"{sensitive} is, or shares its memory with, {beside}",
         cause="the same table was passed twice, and a record in both is protected in neither",
@@ -146,7 +146,7 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 def model_section(search: Any, training: Frame) -> ModelSection:
     """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares."""
-    several = len(set(map(canonical, np.asarray(training.target).tolist()))) > PAIR
+    several = len(set(map(canonical_text, np.asarray(training.target).tolist()))) > N_BINARY_CLASSES
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None
     if declared is not None and "class_shares" in declared.allows and shares is None and several:
@@ -173,6 +173,6 @@ def model_section(search: Any, training: Frame) -> ModelSection:
 
 
 def class_shares(training: Frame) -> dict[str, float]:
-    """The share of each class among the PUBLIC training records."""
-    counts = Counter(canonical(value) for value in np.asarray(training.target).tolist())
+    """Return the share of each class among the PUBLIC training records."""
+    counts = Counter(canonical_text(value) for value in np.asarray(training.target).tolist())
     return {shown(value): count / training.n_records for value, count in counts.items()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import BeforeValidator, PlainValidator
 
-from dpbo_core.data.addresses import address_of, is_address
+from dpbo_core.data.addresses import is_address, parse_address
 from dpbo_core.study.section import PlainList, Section, checked, limited, require
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpbo_core.study.public_data import TwoFiles
     from dpbo_core.study.spec import StudySpec
 
-NO_PREDICTIONS = (
+PREDICTIONS_REFUSAL = (
     'estimator = "predictions" and [data] predictions go together, and the study has one of them',
     "a table of predictions is scored as it is; a model is trained on a training file",
     'write [data] predictions = "file.csv" and [model] estimator = "predictions", or neither',
@@ -60,13 +60,13 @@ class DataSection(Section):
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Whether a [data] with these keys is given this way, and not in one of the ways before it."""
+        """Return whether a [data] with these keys is given this way, and not in one of the ways before it."""
         alike = "predictions" in table or (table.get("sensitive") == "training") == cls.sensitive_training
         return alike and (not cls.marks or any(key in table for key in cls.marks))
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
-        """The section that a [data] states which this class claims.
+        """Return the section that a [data] states which this class claims.
 
         Raises:
             StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
@@ -87,7 +87,7 @@ class DataSection(Section):
         what = f"[data] ignores its own target {target!r}"
         require(not target or target not in self.ignored, what, remedy="take it off the list")
         if is_address(self.validation_file):
-            address_of(self.validation_file)
+            parse_address(self.validation_file)
         require(
             not is_address(self.training_file),
             f"data.{self.training_key} is an address",
@@ -97,22 +97,22 @@ class DataSection(Section):
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a study whose other sections do not fit this way of giving data."""
-        what, cause, remedy = NO_PREDICTIONS
+        what, cause, remedy = PREDICTIONS_REFUSAL
         require(study.model.trained, what, cause=cause, remedy=remedy)
 
     def _stated(self, key: str) -> Any:
-        """The value of a key that some ways of giving data have; None where this one has not."""
+        """Return the value of a key that some ways of giving data have; None if this one has not."""
         return getattr(self, key) if key in type(self).model_fields else None
 
     @property
     def n_scored(self) -> int | None:
-        """The number m of records that are scored; None where persons are averaged: then m is private."""
+        """The number m of records that are scored; None if persons are averaged: then m is private."""
         number: int | None = self._stated(self.size_key)
         return number
 
     @property
     def person_count(self) -> int | None:
-        """The stated number n_p of persons, each of whom counts once; None where records are averaged."""
+        """The stated number n_p of persons, each of whom counts once; None if records are averaged."""
         number: int | None = self._stated("n_persons")
         return number
 
@@ -188,7 +188,7 @@ class DataSection(Section):
         return None
 
     def tables(self) -> "tuple[Table, Table] | None":
-        """The training and the validation records of a bundled set, read; None where they are in files."""
+        """Return the training and the validation records of a bundled set, read; None if they are in files."""
         return None
 
     @property
@@ -198,12 +198,12 @@ class DataSection(Section):
         return self.replace(**dict.fromkeys(files))
 
     def filled(self, fill: Callable[[str], str]) -> Self:
-        """The section with its paths as `fill` gives them."""
+        """Return the section with its paths as `fill` gives them."""
         paths = {key: self._stated(key) for key in (self.training_key, self.validation_key)}
         return self.replace(**{key: fill(path) for key, path in paths.items() if path is not None})
 
     def with_records(self, n_records: int) -> Self:
-        """The section with another public number of records that are scored; it must state one of a file."""
+        """Return the section with another public number of records that are scored; it must state one of a file."""
         return self.replace(**{self.size_key: n_records})
 
 
@@ -243,19 +243,19 @@ class BundledSection(DataSection):
         return bundled.TARGET
 
     def tables(self) -> "tuple[Table, Table]":
-        """The training and the validation records, read."""
+        """Return the training and the validation records, read."""
         from dpbo_core.data import bundled
 
         return bundled.load(self.source, self.validation_share)
 
 
-FILES_NEEDED = (
+FILES_NEEDED_MESSAGE = (
     "[data] lacks {keys}",
     "a study needs its training file, its validation file, its number of records (of persons, where each person's "
     "mean is to count once: n_persons) and the target",
     'add the missing keys, or use a bundled set: source = "breast_cancer"',
 )
-BUNDLED_ALONE = Refusal(
+BUNDLED_REFUSAL = Refusal(
     ("training", "validation", "n_validation", "target", "memory_limit", "workers"),
     "[data] names both a bundled source and files, or memory_limit or workers, which are of files",
     "",
@@ -264,7 +264,7 @@ BUNDLED_ALONE = Refusal(
 
 
 def _check_place(place: Any) -> Any:
-    """The path or address as it is; refused if it is a path that no file can have."""
+    """Return the path or address as it is; refused if it is a path that no file can have."""
     require(
         not isinstance(place, str) or place.isprintable() or is_address(place),
         "[data] names a file by characters that no name holds",
@@ -280,7 +280,7 @@ def _check_labels(labels: tuple[Any, ...]) -> None:
 
 
 def _pairs(value: Any) -> dict[str, tuple[float, ...]] | None:
-    """A table of lists of numbers, which are taken for floats."""
+    """Return a table of lists of numbers, which are taken for floats."""
     if value is None:
         return None
     ok = isinstance(value, Mapping) and all(
@@ -301,7 +301,7 @@ def _check_bounds(bounds: Mapping[str, tuple[float, ...]]) -> None:
 
 
 def count_of(people: str) -> Any:
-    """The limits of a public number of records or persons."""
+    """Return the limits of a public number of records or persons."""
     return limited(f"give the public number of {people} of the validation file, at least 1", ge=1, le=MAX_RECORDS)
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import FolderAddress, Part, files_of, parts_of, place_of
+from dpbo_core.data.addresses import FolderAddress, Part, list_parquet_files, list_parts, parse_place
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source, inode_of
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, inode_of
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers
@@ -72,7 +72,7 @@ class Halves:
     pooled: tuple[str, ...] = ()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public training set, read, its preprocessing and a trainer."""
+        """Return the public training set, read, its preprocessing and a trainer."""
         parts = training_parts(self.spec, self.folder)
         if parts is not None:
             return half_of_parts(self.spec, problem, *parts)
@@ -100,7 +100,9 @@ class Halves:
         spec, section = self.spec, self.spec.data
         names = self.pooled or (section.validation_file,)
         folders = [
-            parts_of(place_of(self.folder, name), shown_as=name) for name in names if section.divided is not None
+            list_parts(parse_place(self.folder, name), shown_as=name)
+            for name in names
+            if section.divided is not None
         ]
         if folders and all(folders):
             parts, score = tuple(chain.from_iterable(folders)), public.problem.score
@@ -118,18 +120,18 @@ class Halves:
 
 
 def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
-    """Whether the validation set is a folder of files, or of a store's objects; none is opened."""
+    """Return whether the validation set is a folder of files, or of a store's objects; none is opened."""
     if spec.data.divided is None:
         return False
-    place = place_of(folder, spec.data.validation_file)
-    return isinstance(place, FolderAddress) or bool(files_of(place))
+    place = parse_place(folder, spec.data.validation_file)
+    return isinstance(place, FolderAddress) or bool(list_parquet_files(place))
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
     """The files, or objects (their store is asked which), of a validation folder; empty for a single table."""
     if spec.data.divided is None:
         return ()
-    return parts_of(place_of(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
+    return list_parts(parse_place(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
@@ -152,10 +154,10 @@ def records_of(
 
 
 def _fetched(folder: str | Path, place: str) -> "Contents":
-    """The file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
+    """Return the file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
     from dpbo_core.data.fetched import fetched
 
-    return fetched(place_of(folder, place), shown_as=place)
+    return fetched(parse_place(folder, place), shown_as=place)
 
 
 def validation_table(
@@ -164,7 +166,7 @@ def validation_table(
     contents: "Contents | None" = None,
     fitted: Preprocessing | None = None,
 ) -> Table:
-    """The SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
+    """Return the SENSITIVE records, not sealed, fetched unless `contents` has them; only after the charge.
 
     Columns have the types that preprocessing was `fitted` to; raw cells are kept where it takes the table's own.
     """
@@ -179,7 +181,7 @@ def validation_table(
 def people_of(
     spec: StudySpec, folder: str | Path, contents: "Contents | None" = None
 ) -> "tuple[Person, ...] | None":
-    """Each SENSITIVE record's person, fetched unless in `contents`; None where no column of persons is named."""
+    """Each SENSITIVE record's person, fetched unless in `contents`; None if no column of persons is named."""
     person, place = spec.privacy.person, spec.data.validation_file
     if person is None or not spec.data.names_people:
         return None
@@ -223,7 +225,7 @@ class FileSplit:
     def of(
         cls, spec: StudySpec, context: QueryContext, asked_about: tuple[Source, ...] | None = None
     ) -> "FileSplit":
-        """A study's files, with the folder and workers of a context, its score function if allowed.
+        """Return a study's files, with the folder and workers of a context, its score function if allowed.
 
         Args:
             spec: the study.
@@ -250,7 +252,7 @@ class FileSplit:
         return replace(self, workers=workers)
 
     def public_table(self) -> Table:
-        """The public records with their raw cells, read from one file; refused where they are not in one."""
+        """Return the public records with their raw cells, read from one file; refused if they are not in one."""
         section = self.spec.data.divided
         if section is None or training_parts(self.spec, self.folder) is not None:
             raise StudyInvalid(
@@ -264,8 +266,8 @@ class FileSplit:
         """None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
-        """The sensitive and public files of the study, as the ledger knows them; none is opened, but a database
-        server is asked which one it is.
+        """Return the sensitive and public files of the study, as the ledger knows them; none is opened, but a
+        database server is asked which one it is.
         """
         return identified_sources(self.spec, self.folder)
 
@@ -279,7 +281,7 @@ class FileSplit:
 
 
 def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """Every file that a study names, or its bundled set, as the ledger knows them; none is opened.
+    """Return every file that a study names, or its bundled set, as the ledger knows them; none is opened.
 
     A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
     """
@@ -289,7 +291,7 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     from dpbo_core.study.named_sources import place_source
 
     place = section.validation_file
-    records = (place_source(place_of(folder, place), "records"),) if place else ()
+    records = (place_source(parse_place(folder, place), "records"),) if place else ()
     if section.sensitive_training:
         return (*records, file_source(folder / section.training_file, "training records"))
     return (*records, *public_sources(spec, folder))
@@ -302,13 +304,13 @@ def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...
         return sources
     from dpbo_core.study.named_sources import identified_source
 
-    return (identified_source(place_of(folder, shown), shown_as=shown), *sources[1:])
+    return (identified_source(parse_place(folder, shown), shown_as=shown), *sources[1:])
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """The one file that a study reads as public, as the ledger knows it; empty if it names none."""
+    """Return the one file that a study reads as public, as the ledger knows it; empty if it names none."""
     public = spec.data.public_file
-    return (file_source(Path(folder) / public, PUBLIC),) if public else ()
+    return (file_source(Path(folder) / public, PUBLIC_ROLE),) if public else ()
 
 
 def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
@@ -325,8 +327,8 @@ def public_half(
     allowed_score: str | None = None,
     reading: TrainingReading | None = None,
 ) -> PublicHalf:
-    """The public training set, read, its preprocessing and a trainer; of a sensitive one what the study declares. A
-    user's score function is imported if it is `allowed_score`, else refused.
+    """Return the public training set, read, its preprocessing and a trainer; of a sensitive one what the study
+    declares. A user's score function is imported if it is `allowed_score`, else refused.
 
     Args:
         spec: the study.
@@ -364,7 +366,7 @@ def sensitive_half(
     *,
     pooled: tuple[str, ...] = (),
 ) -> Scorer:
-    """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
+    """Return a sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
 
     A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
 

@@ -30,7 +30,7 @@ from dpbo_core.study.public_half import PublicHalf
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
 
-SINGLE = (str, bytes, int, float, type(None))
+SCALAR_TYPES = (str, bytes, int, float, type(None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +92,11 @@ class FinalModel:
         return self._estimator_method("decision_function")
 
     def example(self) -> dict[str, list[Any]]:
-        """An input table of two made-up rows, from the PUBLIC set's means and categories alone."""
+        """Return an input table of two made-up rows, from the PUBLIC set's means and categories alone."""
         return {feature.name: _made_up_values(feature) for feature in self.preprocessing.features}
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
-        """A function of a table that gives what the estimator's `verb` does; AttributeError without one."""
+        """Return a function of a table that gives what the estimator's `verb` does; AttributeError without one."""
         asked = getattr(self._estimator, verb, None)
         if not callable(asked):
             raise AttributeError(f"this model has no {verb}")
@@ -171,7 +171,7 @@ class FinalModel:
 
 
 def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
-    """Two made-up values of a feature, from its public mean or categories."""
+    """Return two made-up values of a feature, from its public mean or categories."""
     if isinstance(feature, NamedColumn):
         return _two_public_values(feature)
     if isinstance(feature, Category):
@@ -183,7 +183,7 @@ def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
 
 
 def _two_public_values(column: NamedColumn) -> list[Any]:
-    """Two values that a column may have, from its public type and categories."""
+    """Return two values that a column may have, from its public type and categories."""
     if column.kind == "truth":
         return [False, True]
     if column.kind in ("text", "category"):
@@ -226,7 +226,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
         raise StudyInvalid(
             f"the table lacks the column {missing[0]!r}", remedy=f"give the columns {', '.join(names)}"
         )
-    if isinstance(rows, Mapping) and all(isinstance(rows[name], SINGLE) for name in names):
+    if isinstance(rows, Mapping) and all(isinstance(rows[name], SCALAR_TYPES) for name in names):
         return {name: [rows[name]] for name in names}
     columns = {name: listed(rows[name]) for name in names}
     if len({len(column) for column in columns.values()}) > 1:
@@ -235,7 +235,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """The columns of a table that is a list of dicts, None where one lacks a key; refused if empty or not of dicts.
+    """The columns of a table that is a list of dicts, None if one lacks a key; refused if empty or not of dicts.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbo_core import data
-from dpbo_core.data.addresses import files_of, parts_of, place_of
+from dpbo_core.data.addresses import list_parquet_files, list_parts, parse_place
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study import StudySpec
@@ -25,7 +25,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
     if section is None:
         return None
     place = Path(folder) / section.training
-    paths = files_of(place)
+    paths = list_parquet_files(place)
     if not paths:
         if _is_folder(place):
             raise StudyInvalid(
@@ -51,7 +51,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
 
 
 def _is_folder(place: Path) -> bool:
-    """Whether there is a folder at a path; False for a name that none can have."""
+    """Return whether there is a folder at a path; False for a name that none can have."""
     try:
         return place.is_dir()
     except OSError:  # no name a file could have: whoever opens it says so
@@ -59,7 +59,7 @@ def _is_folder(place: Path) -> bool:
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
-    """The names of columns that are no features: ignored ones and the column of persons."""
+    """Return the names of columns that are no features: ignored ones and the column of persons."""
     return frozenset(spec.data.ignored) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
@@ -90,11 +90,13 @@ def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str
     columns than the training set's `features` and target or, unless private, another number of records.
     """
     section, shown = spec.data, spec.data.validation_file
-    place = place_of(folder, shown)
-    parts = parts_of(place, shown_as=shown)
+    place = parse_place(folder, shown)
+    parts = list_parts(place, shown_as=shown)
     if isinstance(place, Path):
         training = Path(folder) / section.training_file
-        check_distinct(files_of(training) or (training,), files_of(place) or (place,), shown_as=shown)
+        check_distinct(
+            list_parquet_files(training) or (training,), list_parquet_files(place) or (place,), shown_as=shown
+        )
     if parts and section.sensitive_training:
         raise StudyInvalid(
             f"{shown} is a folder, and models of a sensitive training set are scored on one file",
@@ -105,7 +107,7 @@ def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str
         raise StudyInvalid(
             f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
             cause="a person's records may lie in several parts, and each part is scored by itself",
-            remedy="give one file; or data.n_persons in the place of n_validation, which counts each person once",
+            remedy="give one file; or data.n_persons instead of n_validation, which counts each person once",
         )
     n_records = 0
     for path in parts or (place,):
@@ -159,7 +161,7 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
     public = spec.data.public_file
     if spec.data.sensitive_training or not public:
         return None if spec.data.sensitive_training else spec.data.n_trained
-    if files_of(Path(folder) / public):  # they are counted when they are read
+    if list_parquet_files(Path(folder) / public):  # they are counted when they are read
         return None
     return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
 

@@ -24,8 +24,8 @@ from dpbo_core.search.candidates import EarlierEdition, ReleasedScore
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 
-EDITIONS, NOTHING = "editions", "nothing"
-MOST = 8  # editions that a search begins with: at a slow drift older ones add little
+EDITIONS, NO_EDITIONS = "editions", "nothing"
+MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older ones add little
 
 
 def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
@@ -36,7 +36,7 @@ def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
         method: its own, or what the advice chose.
         context: one of a schedule learns unless the study says otherwise.
     """
-    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NOTHING)
+    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NO_EDITIONS)
     return asked == EDITIONS and method.learns
 
 
@@ -52,7 +52,7 @@ def check_learns(spec: StudySpec, method: Method) -> None:
 
 
 def series_of(spec: StudySpec) -> str:
-    """A hash of what a study's editions have in common, so that one can learn from another's scores."""
+    """Return a hash of what a study's editions have in common, so that one can learn from another's scores."""
     tables = spec.tuned.to_dict()
     identity = [
         spec.name,
@@ -65,17 +65,17 @@ def series_of(spec: StudySpec) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
-    """The ids of earlier editions' newest releases that an uncharged study will learn from."""
+def editions_to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
+    """Return the ids of earlier editions' newest releases that an uncharged study will learn from."""
     series = series_of(spec)
-    releases = ledger.released_in(spec.privacy.dataset, series, most=MOST)
+    releases = ledger.released_in(spec.privacy.dataset, series, most=MAX_EDITIONS)
     return WarmStart(series, tuple(release.release_id for release in releases))
 
 
 def earlier_editions(
     problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
 ) -> tuple[EarlierEdition, ...] | None:
-    """The earlier editions (runs with own data and spend) that a search begins with; None for no warm start.
+    """Return the earlier editions (runs with own data and spend) that a search begins with; None for no warm start.
 
     Args:
         problem: whose candidates they are about.
@@ -92,13 +92,13 @@ def earlier_editions(
 
 
 def places_in(problem: Problem) -> dict[str, int]:
-    """The index of each candidate, by its hyperparameters' canonical text."""
+    """Return the index of each candidate, by its hyperparameters' canonical text."""
     return {_canonical_text(point): index for index, point in enumerate(problem.candidates.points)}
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
-    """The scores in an earlier edition's release of today's candidates, as indices (`places`: by canonical text);
-    none if unreadable.
+    """Return the scores in an earlier edition's release of today's candidates, as indices (`places`: by canonical
+    text); none if unreadable.
     """
     method, scores = METHODS.get(release.method), []
     if method is not None:
@@ -111,5 +111,5 @@ def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
 
 
 def _canonical_text(point: Mapping[str, Any]) -> str:
-    """A point's hyperparameters in JSON, the names sorted: equal texts for equal points."""
+    """Return a point's hyperparameters in JSON, the names sorted: equal texts for equal points."""
     return json.dumps(dict(point), sort_keys=True)

@@ -32,7 +32,7 @@ LINEAR_ESTIMATORS = ("logistic", "hinge")
 OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
 
 
-class Written(Section):
+class WrittenModel(Section):
     """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
 
     Attributes:
@@ -89,7 +89,7 @@ class Written(Section):
 
     @property
     def stated_shares(self) -> Mapping[str, Value] | None:
-        """The public share of each class that the study states; None where it states none."""
+        """The public share of each class that the study states; None if it states none."""
         return None
 
     @property
@@ -113,7 +113,7 @@ class Written(Section):
         return False
 
 
-class ByName(Written):
+class ByName(WrittenModel):
     """What anybody's model says, under a score that has a name.
 
     Attributes:
@@ -148,7 +148,7 @@ class ByName(Written):
         return SCORES[self.score_name].regression
 
 
-class ByPath(Written):
+class ByPath(WrittenModel):
     """Any scikit-learn estimator, by its import path.
 
     Attributes:
@@ -199,12 +199,12 @@ def check_outcome(estimator: str, score: str) -> None:
 
 
 def unused(key: str, score: str) -> StudyInvalid:
-    """The error for a key that the study's score does not use."""
+    """Return the error for a key that the study's score does not use."""
     return StudyInvalid(f"model.{key} is given, but the score {score!r} does not use it", remedy=f"remove {key}")
 
 
 def needed(key: str, score: str) -> StudyInvalid:
-    """The error for a missing key that the study's score needs."""
+    """Return the error for a missing key that the study's score needs."""
     return StudyInvalid(
         f"the score {score!r} needs model.{key}",
         cause="a record's score must have a public range, or no noise could hide it",
@@ -254,7 +254,7 @@ class FunctionSection(ByPath):
         return self.task == "regression"
 
 
-class LinearSection(Written):
+class LinearSection(WrittenModel):
     """A binary linear model of ours, trained with a certificate and scored by its margin."""
 
     estimator: Literal["logistic", "hinge"]
@@ -279,7 +279,7 @@ class LinearSection(Written):
         return self.score or OF_MARGINS
 
 
-class SoftmaxSection(Written):
+class SoftmaxSection(WrittenModel):
     """Our softmax model, which is trained privately and whose classes are compared."""
 
     estimator: Literal["softmax"]
@@ -318,8 +318,8 @@ KINDS: tuple[type[ModelSection], ...] = get_args(ModelSection)
 
 
 def read_model(table: Any) -> ModelSection:
-    """A study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
-    if isinstance(table, Written):
+    """Return a study's [model] table, checked, as its kind: linear, softmax, by path, function or predictions."""
+    if isinstance(table, WrittenModel):
         return cast("ModelSection", table)
     require(isinstance(table, Mapping), "[model] is not a table")
     refuse_unknown(table, tuple(dict.fromkeys(key for kind in KINDS for key in kind.model_fields)), "[model]")
@@ -350,7 +350,7 @@ def read_model(table: Any) -> ModelSection:
 
 
 def _section_type(estimator: Any, score: Any) -> type[ModelSection]:
-    """The class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
+    """Return the class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
     if not isinstance(estimator, str):
         return EstimatorSection  # which says that it is missing, or no text
     if "." not in estimator and ":" not in estimator:

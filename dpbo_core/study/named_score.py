@@ -15,8 +15,8 @@ from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import (
     MARGIN_SCORES,
-    OF_PROBABILITIES,
     PAIR_SCORES,
+    PROBABILITY_SCORES,
     RECORD_SCORES,
     SCORES,
     MarginScore,
@@ -33,16 +33,16 @@ from dpbo_core.study.model import (
     SoftmaxSection,
 )
 
-SMALLEST = 1e-100  # range of a record's score; its square is still a number
+MIN_SCORE_RANGE = 1e-100  # range of a record's score; its square is still a number
 
 
 def score_of(model: ModelSection) -> Score:
-    """The score (its function, range and sort) that a study names; needs no data."""
+    """Return the score (its function, range and sort) that a study names; needs no data."""
     return margin_score(model) if isinstance(model, LinearSection) else record_score(model)
 
 
 def pair_score(model: ModelSection) -> PairScore | None:
-    """The study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
+    """Return the study's score if it counts pairs, as AUC does; None if it is a mean, or uses class shares."""
     by_pairs = PAIR_SCORES.get(model.score_name)
     return None if by_pairs is None or model.stated_shares is not None else by_pairs(Numbers(model.steepness))
 
@@ -53,7 +53,7 @@ def margin_score(model: LinearSection) -> MarginScore | PairScore:
 
 
 def record_score(model: RecordModel) -> RecordScore | PairScore:
-    """The score of the predictions of a model that is not linear, as the study names it."""
+    """Return the score of the predictions of a model that is not linear, as the study names it."""
     pairs = pair_score(model)
     if pairs is not None:
         return pairs
@@ -68,7 +68,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
             score = RECORD_SCORES[model.score_name](Numbers(model.steepness, shares, model.error_bound))
         case SoftmaxSection():
             score = RECORD_SCORES[model.score_name](Numbers(model.steepness))
-    if not SMALLEST <= score.score_range <= 1.0 / SMALLEST:
+    if not MIN_SCORE_RANGE <= score.score_range <= 1.0 / MIN_SCORE_RANGE:
         raise StudyInvalid(
             f"the score of a record runs over {score.score_range:g}",
             cause="score bounds, an error bound or a class share beyond what double precision can count in",
@@ -78,7 +78,7 @@ def record_score(model: RecordModel) -> RecordScore | PairScore:
 
 
 def _shares(model: RecordModel) -> dict[Any, float]:
-    """The public share of each class that a study states, numbers before texts; empty where it states none."""
+    """Return the public share of each class that a study states, numbers before texts; empty if it states none."""
     shares = model.stated_shares or {}
     by_class = dict(zip(public_column(list(shares)).tolist(), shares.values(), strict=True))
     if len(by_class) < len(shares) or not all(type(share) in (int, float) for share in shares.values()):
@@ -100,7 +100,7 @@ def score_on(
     if isinstance(score, PairScore):
         allowed = SCORES[model.score_name].allows
         also = f" (or give model.{' and '.join(allowed)})" if allowed else ""
-        check_two_classes(model.score_name, len(classes), instead=OF_PROBABILITIES, also=also)
+        check_two_classes(model.score_name, len(classes), instead=PROBABILITY_SCORES, also=also)
     if model.stated_shares is not None:  # whichever score takes them
         named = tuple(_shares(model))
         if named != classes:

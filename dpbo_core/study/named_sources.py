@@ -6,12 +6,12 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from dpbo_core.data.addresses import QUERY, S3, Place, QueryAddress, address_of
-from dpbo_core.ledger.sources import MEMORY, Role, Source, file_source
+from dpbo_core.data.addresses import QUERY_PREFIX, S3, Place, QueryAddress, parse_address
+from dpbo_core.ledger.sources import MEMORY_SOURCE, Role, Source, file_source
 
 
 def place_source(place: Place, role: Role = "records") -> Source:
-    """What the ledger knows a path or an address by; nothing is opened or asked."""
+    """Return what the ledger knows a path or an address by; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
 
 
@@ -28,11 +28,11 @@ def identified_source(place: Place, *, shown_as: str) -> Source:
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
     """What the ledger knows a source by, from a text: `memory`, a bundled set, an address, URL#table, a file."""
     if text == "memory":
-        return MEMORY
+        return MEMORY_SOURCE
     if text in bundled and not Path(text).exists():
         return Source("bundled", text)
-    if text.lower().startswith(f"{S3}://") or QUERY in text:
-        return place_source(address_of(text, shown_as="the address"))
+    if text.lower().startswith(f"{S3}://") or QUERY_PREFIX in text:
+        return place_source(parse_address(text, shown_as="the address"))
     url, separator, table = text.partition("#")
     if separator and "://" in url:
         return Source("table", f"{_without_credentials(url)}#{table}")
@@ -40,7 +40,7 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
 
 
 def _without_credentials(url: str) -> str:
-    """The URL without user, password and query."""
+    """Return the URL without user, password and query."""
     try:
         address = sa.engine.make_url(url)
         parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}

@@ -8,8 +8,9 @@ What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
-train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `Anew` where it does
-try out          else one training a structure (`trained_models`), so that what cannot be trained costs nothing
+train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `RetrainingTrainer`
+where it does try out          else one training a structure (`trained_models`), so that what cannot be trained
+costs nothing
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
@@ -49,9 +50,9 @@ if TYPE_CHECKING:
     from dpbo_core.models.estimators import Model
 
 T = TypeVar("T")
-LONG = 3.0  # seconds of public work, after which processes that are asked for are worth their start
+MIN_PARALLEL_SECONDS = 3.0  # seconds of public work, after which processes that are requested are worth their start
 Scored = tuple[str, int]  # a point, the seed that deals out the folds
-LARGEST_TRAINED_FIRST = 4096
+MAX_TRAINED_FIRST = 4096
 
 
 @dataclass(frozen=True)
@@ -77,23 +78,23 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train before the charge: all if the search's path is private and no step trains
-    (more than 4,096 are refused), else none.
+    """Return indices of the candidates to train before the charge: all if the search's path is private and no step
+    trains (more than 4,096 are refused), else none.
     """
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
     N = len(problem.candidates)
-    if N > LARGEST_TRAINED_FIRST:
+    if N > MAX_TRAINED_FIRST:
         raise StudyInvalid(
             f"{method.kind} trains every candidate before it starts, and there are {N:,}",
             cause="no step may show by its time or its failure which model a private path needs",
-            remedy=f"lower the points of the axis to {LARGEST_TRAINED_FIRST:,} or fewer",
+            remedy=f"lower the points of the axis to {MAX_TRAINED_FIRST:,} or fewer",
         )
     return tuple(range(N))
 
 
 def required_public_scores(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
+    """Return indices of the candidates that are cross-validated in any case; none with a sensitive training set."""
     problem, method = study.problem, study.method
     if problem.training is not None:  # a score on it is a sensitive number
         return ()
@@ -117,7 +118,7 @@ def cross_validate_candidates(
 
 
 @dataclass(eq=False)
-class Remembering:
+class CachedTrainer:
     """A trainer that has some models and public scores; it works out the others, and keeps the scores."""
 
     trainer: Trainer
@@ -152,7 +153,7 @@ class Remembering:
         return model
 
     def _foreign_trainer(self) -> "EstimatorTrainer | None":
-        """The trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
+        """Return the trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
         if isinstance(self.trainer, LinearTrainer):
             return None
         from dpbo_core.models.estimator_trainer import EstimatorTrainer
@@ -167,7 +168,7 @@ class Remembering:
         return list(self.untrained.values())
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The cross-validated public score of a point's hyperparameters under this seed, computed once."""
+        """Return the cross-validated public score of a point's hyperparameters under this seed, computed once."""
         key = named(point), seed
         if key not in self.scores:
             self.scores[key] = self.trainer.public_score(point, seed=seed)
@@ -182,7 +183,7 @@ class Remembering:
 
 
 @dataclass(eq=False)
-class Anew:
+class RetrainingTrainer:
     """A trainer for steps whose λ is private: exactly one training a call, kept nowhere, which cannot fail.
 
     A model that misses its tolerance is w = 0, so that every record scores φ(0).
@@ -196,31 +197,31 @@ class Anew:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model at a point's λ, trained now whether or not it was before; w = 0 where that fails."""
+        """Return the model at a point's λ, trained now whether or not it was before; w = 0 if that fails."""
         regularization = float(point["lambda"])
         otherwise = self.trainer.without_answer(regularization)
-        return attempted(lambda: self.trainer.train_anew(regularization), otherwise)
+        return attempted(lambda: self.trainer.retrain(regularization), otherwise)
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
-        """The cross-validated public score at a point, as the trainer gives it."""
+        """Return the cross-validated public score at a point, as the trainer gives it."""
         return self.trainer.public_score(point, seed=seed)
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at a point, as the trainer gives it."""
+        """Return each public record's cross-validated score at a point, as the trainer gives it."""
         return self.trainer.public_steps(point, seed=seed)
 
 
-def anew(problem: Problem, trainer: Trainer | None) -> Problem:
-    """The problem whose models are trained anew at each call, with all that no single training needs made now."""
+def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
+    """The problem whose models are trained again at each call, with all that no single training needs made now."""
     if not isinstance(trainer, LinearTrainer):
         raise TypeError("steps train linear models alone")
     trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
-    return replace(problem, trainer=Anew(trainer))
+    return replace(problem, trainer=RetrainingTrainer(trainer))
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """The problem with a trainer that looks up models and public scores, else makes and keeps them; unchanged for
-    None or without a trainer.
+    """Return the problem with a trainer that looks up models and public scores, else makes and keeps them;
+    unchanged for None or without a trainer.
 
     What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
     One that is `enforced` scores nothing here: each record's process has a copy of its own.
@@ -235,28 +236,28 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     trained = TrainedModels(0) if problem.unlisted and not problem.model.enforced else precomputed.trained
     for name, model in models.items():
         trained.keep(name, model)
-    return replace(problem, trainer=Remembering(problem.trainer, models, scores, steps, trained))
+    return replace(problem, trainer=CachedTrainer(problem.trainer, models, scores, steps, trained))
 
 
 def publishing(problem: Problem, trained: TrainedModels) -> Problem:
-    """The problem with a trainer that takes models from `trained`, which scored no sensitive record, or trains
-    anew, so that they may be published.
+    """Return the problem with a trainer that takes models from `trained`, which scored no sensitive record, or
+    trains again, so that they may be published.
     """
     return remembering(problem, Precomputed(trained=trained))
 
 
 def named(point: Mapping[str, Value]) -> str:
-    """The canonical text of a point's hyperparameters, the same in every process."""
+    """Return the canonical text of a point's hyperparameters, the same in every process."""
     return point_key(point)
 
 
 @lru_cache(maxsize=2)
 def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
-    """The public half of the study that the JSON `text` states, read once in a process."""
+    """Return the public half of the study that the JSON `text` states, read once in a process."""
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 
-CHUNKS = 32  # pieces of each kind at most: enough to watch, few beside the work
+MAX_CHUNKS = 32  # pieces of each kind at most: enough to watch, few beside the work
 Chunks = tuple[tuple[int, ...], ...]
 
 
@@ -298,7 +299,7 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates still to be trained before any step, in chunks; empty where the steps train."""
+        """Indices of the candidates still to be trained before any step, in chunks; empty if the steps train."""
         first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
         return chunks([index for index in first if index not in self._models])
 
@@ -322,7 +323,7 @@ class PublicWork:
         done, method = Precomputed(scores=self._scores, trained=self._trained), self._study.method
         problem = remembering(self._problem, done)
         trainer = problem.trainer
-        if not isinstance(trainer, Remembering) or (prepared := method.prepare(problem)) is problem:
+        if not isinstance(trainer, CachedTrainer) or (prepared := method.prepare(problem)) is problem:
             return len(self._scores)
         method.start(prepared, self._study.plan)  # pairs look at single records
         places = {named(point): index for index, point in enumerate(problem.candidates.points)}
@@ -347,7 +348,7 @@ class PublicWork:
     ) -> dict[int, T]:
         """`one(index)` for each candidate, here or, where that takes long, in other processes by `many`."""
         begun = time.monotonic()
-        if self._processes is None or self._seconds < LONG:
+        if self._processes is None or self._seconds < MIN_PARALLEL_SECONDS:
             done = {index: one(index) for index in indices}
         else:
             spec, folder, allowed = self._elsewhere
@@ -364,6 +365,6 @@ class PublicWork:
 
 
 def chunks(indices: Sequence[int]) -> Chunks:
-    """The indices in their order, cut into at most 32 (`CHUNKS`) pieces; none for none."""
-    parts = np.array_split(np.array(indices, dtype=np.int64), min(CHUNKS, max(1, len(indices))))
+    """Return the indices in their order, cut into at most 32 (`MAX_CHUNKS`) pieces; none for none."""
+    parts = np.array_split(np.array(indices, dtype=np.int64), min(MAX_CHUNKS, max(1, len(indices))))
     return tuple(tuple(int(index) for index in part) for part in parts if len(part))

@@ -7,6 +7,7 @@ by its table's address, and an environment by nothing.
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
@@ -15,7 +16,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
@@ -46,7 +47,15 @@ def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | N
     return Account.opened(cap)
 
 
-def check_accepted(spec: StudySpec, plan: PrivacyPlan, unlisted: str) -> None:
+class Accepting(Protocol):
+    """A study, or whatever else names the assumptions that it accepts."""
+
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """The names of the assumptions."""
+
+
+def check_accepted(spec: Accepting, plan: PrivacyPlan, unlisted: str) -> None:
     """Refuse a study whose `accepts` lacks an assumption of the plan's guarantee; the message names `unlisted`.
 
     Raises:
@@ -90,7 +99,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
-    """The files, score functions and estimators that a study names; nothing is opened or imported.
+    """Return the files, score functions and estimators that a study names; nothing is opened or imported.
 
     Args:
         spec: the study.
@@ -101,13 +110,13 @@ def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> Refer
 
 
 def _champion(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """The folder of the saved model that a study's [evaluation] compares with; none where it names none."""
+    """Return the folder of the saved model that a study's [evaluation] compares with; none if it names none."""
     place = None if spec.evaluation is None else spec.evaluation.champion_folder
-    return () if place is None else (file_source(Path(folder) / place, MODEL),)
+    return () if place is None else (file_source(Path(folder) / place, MODEL_ROLE),)
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """The import paths (estimator, score, options) that a study names, but no estimator we trust."""
+    """Yield the import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
@@ -122,7 +131,7 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
-    """The files that will be read as public, as they are now.
+    """Return the files that will be read as public, as they are now.
 
     Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
 
@@ -158,7 +167,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
         PolicyRefused: it is one.
     """
     for source in sources:
-        if source.role in (PUBLIC, MODEL):
+        if source.role in (PUBLIC_ROLE, MODEL_ROLE):
             ledger.check_public(source)
 
 

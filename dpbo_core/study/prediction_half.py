@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpbo_core import data
 from dpbo_core.data import Table
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import parse_place
 from dpbo_core.data.predictions import PredictionColumns
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import shown, sorted_values, value_column
@@ -31,10 +31,10 @@ from dpbo_core.study.headers import (
     left_out,
 )
 from dpbo_core.study.named_score import score_on
-from dpbo_core.study.public_data import CANDIDATE
+from dpbo_core.study.public_data import CANDIDATE_AXIS
 from dpbo_core.study.public_half import PublicHalf
 
-PAIR = 2
+N_BINARY_CLASSES = 2
 
 
 def _sections(spec: StudySpec) -> tuple[PredictionTable, PredictionsSection]:
@@ -48,20 +48,20 @@ def _sections(spec: StudySpec) -> tuple[PredictionTable, PredictionsSection]:
 def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
     """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
     section, model = _sections(spec)
-    names = [str(name) for name in spec.space[CANDIDATE].values or ()]
+    names = [str(name) for name in spec.space[CANDIDATE_AXIS].values or ()]
     classes = sorted_values(value_column(list(section.labels or ())))
     return candidate_columns(names, classes, score_on(model, classes))
 
 
 def candidate_columns(names: Sequence[str], classes: tuple[Value, ...], score: Score) -> dict[str, tuple[str, ...]]:
-    """The columns of predictions that the score needs of each candidate in `names`."""
-    if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > PAIR:
+    """Return the columns of predictions that the score needs of each candidate in `names`."""
+    if isinstance(score, RecordScore) and score.needs == "predict_proba" and len(classes) > N_BINARY_CLASSES:
         return {name: tuple(f"{name}:{shown(value)}" for value in classes) for name in names}
     return {name: (name,) for name in names}
 
 
 def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
-    """Whether a prediction in the table is a class's name; otherwise it is a number."""
+    """Return whether a prediction in the table is a class's name; otherwise it is a number."""
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
@@ -73,12 +73,12 @@ def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequenc
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
-    """The public half of a study of predictions made elsewhere: its columns, and its public table if any.
+    """Return the public half of a study of predictions made elsewhere: its columns, and its public table if any.
 
     Args:
         spec: the study.
         problem: the problem it poses.
-        table: predictions for PUBLIC records; None where there are none.
+        table: predictions for PUBLIC records; None if there are none.
     """
     section, model = _sections(spec)
     by_candidate = columns_of(spec)
@@ -135,7 +135,7 @@ class PredictionHalves(Halves):
     """The halves of a study of predictions: the public table, if there is one, and the sensitive one."""
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The candidates' columns, and the public table, read, if there is one."""
+        """Return the candidates' columns, and the public table, read, if there is one."""
         table = self.reading.take(self.spec, self.folder)[0] if self.spec.data.has_public_records else None
         return prediction_half(self.spec, problem, table)
 
@@ -146,7 +146,7 @@ class PredictionHalves(Halves):
     def check(self, public: PublicHalf | PublicHeader) -> None:
         """Refuse a table of predictions that is missing, or has other columns or numbers of records than stated."""
         section, shown = self.spec.data, self.spec.data.validation_file
-        place = place_of(self.folder, shown)
+        place = parse_place(self.folder, shown)
         if section.public_file and isinstance(place, Path):
             check_distinct((self.folder / section.public_file,), (place,), shown_as=shown)
         header = data.read_header(place, mode=SENSITIVE_FILE, shown_as=shown)

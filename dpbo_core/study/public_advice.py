@@ -1,4 +1,4 @@
-"""What advice knows of the PUBLIC training set, in no price: classes, the same answer for all.
+"""What advice knows of the PUBLIC training set, in no cost: classes, the same answer for all.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|

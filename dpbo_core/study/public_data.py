@@ -6,9 +6,9 @@ Where others made the predictions nothing is trained: the columns of their table
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from dpbo_core.study.data_section import (
-    BUNDLED_ALONE,
-    FILES_NEEDED,
-    NO_PREDICTIONS,
+    BUNDLED_REFUSAL,
+    FILES_NEEDED_MESSAGE,
+    PREDICTIONS_REFUSAL,
     BundledSection,
     DataSection,
     Labels,
@@ -17,14 +17,14 @@ from dpbo_core.study.data_section import (
     Refusal,
     count_of,
 )
-from dpbo_core.study.section import LISTED, limited, require
+from dpbo_core.study.section import TUPLE_VALIDATOR, limited, require
 
 if TYPE_CHECKING:
     from dpbo_core.study.spec import StudySpec
 
-CANDIDATE = "candidate"  # the one axis of a study of predictions
-Names = Annotated[tuple[str, ...], LISTED]
-PUBLIC_FACTS = Refusal(
+CANDIDATE_AXIS = "candidate"  # the one axis of a study of predictions
+Names = Annotated[tuple[str, ...], TUPLE_VALIDATOR]
+PUBLIC_FACTS_REFUSAL = Refusal(
     ("n_training", "labels", "bounds"),
     "[data] gives n_training, labels or bounds for a public training set",
     "they replace what would otherwise be read from the training file",
@@ -43,7 +43,7 @@ class PublicSection(DataSection):
             its place, and scores the constant.
     """
 
-    foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS,)
+    foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS_REFUSAL,)
 
     sensitive: Literal["validation"] | None = None
     ignore: Names | None = None
@@ -87,7 +87,7 @@ class PublicFiles(TwoFiles):
     """
 
     needed: ClassVar[tuple[Refusal, ...]] = (
-        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED),
+        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED_MESSAGE),
     )
 
     n_validation: NRecords
@@ -116,9 +116,9 @@ class PersonFiles(TwoFiles):
             "[data] gives validation_share beside n_persons",
             "it divides a bundled set, and says nothing of files",
         ),
-        PUBLIC_FACTS,
+        PUBLIC_FACTS_REFUSAL,
     )
-    needed: ClassVar[tuple[Refusal, ...]] = (Refusal(("training", "validation", "target"), *FILES_NEEDED),)
+    needed: ClassVar[tuple[Refusal, ...]] = (Refusal(("training", "validation", "target"), *FILES_NEEDED_MESSAGE),)
 
     n_persons: Annotated[int, count_of("persons")]
 
@@ -130,7 +130,7 @@ class PersonFiles(TwoFiles):
             privacy.person is not None,
             f"data.n_persons = {self.n_persons} without privacy.person",
             cause="each person's mean counts once, and no column says whose a record is",
-            remedy='add person = "column" to [privacy], or give n_validation in the place of n_persons',
+            remedy='add person = "column" to [privacy], or give n_validation instead of n_persons',
         )
         require(
             privacy.max_records_per_person == 1,
@@ -143,7 +143,7 @@ class PersonFiles(TwoFiles):
 class BundledData(BundledSection, PublicSection):
     """A bundled set by name, of which a share is the validation set; the training records are public."""
 
-    foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS, BUNDLED_ALONE)
+    foreign: ClassVar[tuple[Refusal, ...]] = (PUBLIC_FACTS_REFUSAL, BUNDLED_REFUSAL)
 
 
 class PredictionTable(DataSection):
@@ -191,9 +191,9 @@ class PredictionTable(DataSection):
 
     def check_study(self, study: "StudySpec") -> None:
         """Refuse a study whose estimator, candidates' names or labels do not fit the table."""
-        what, cause, remedy = NO_PREDICTIONS
+        what, cause, remedy = PREDICTIONS_REFUSAL
         require(not study.model.trained, what, cause=cause, remedy=remedy)
-        axis = study.space.get(CANDIDATE)
+        axis = study.space.get(CANDIDATE_AXIS)
         names = axis.values if axis is not None and len(study.space) == 1 and axis.when is None else None
         require(
             names is not None
@@ -201,7 +201,7 @@ class PredictionTable(DataSection):
             and len(set(names)) == len(names),
             "[space] of a table of predictions names its candidates, and this one does not",
             cause="its one axis is `candidate`, whose values are the candidates' names, each once",
-            remedy=f'write {CANDIDATE} = {{ values = ["small", "large"] }}',
+            remedy=f'write {CANDIDATE_AXIS} = {{ values = ["small", "large"] }}',
         )
         require(
             study.model.regression == (self.labels is None),

@@ -52,16 +52,16 @@ class DataSplit(Protocol):
     """Where a study's two halves come from: files, or tables in memory."""
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half for the problem: the preprocessing fitted, and a trainer of models."""
+        """Return the public half for the problem: the preprocessing fitted, and a trainer of models."""
 
     def sources(self) -> tuple[Source, ...]:
-        """The files or tables that the study is charged for or reads as public, as the ledger knows them."""
+        """Return the files or tables that the study is charged for or reads as public, as the ledger knows them."""
 
     def check(self, public: PublicHalf) -> None:
         """Refuse what can be refused by headers, sizes and names, without a record's content."""
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """A sealed scorer of the sensitive records. Call it only after the charge."""
+        """Return a sealed scorer of the sensitive records. Call it only after the charge."""
 
 
 class TableSplit(DataSplit, Protocol):
@@ -71,7 +71,7 @@ class TableSplit(DataSplit, Protocol):
         """The public records in one table, with raw cells wherever the sensitive cells are read as they are."""
 
     def hints(self) -> Mapping[str, Any] | None:
-        """The library's type of each column of a public data frame, empty for an array; None for a file."""
+        """Return the library's type of each column of a public data frame, empty for an array; None for a file."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class OwnParts:
 def fitted_half(
     spec: StudySpec, problem: Problem, table: Table, fitted: Preprocessing, own: OwnParts
 ) -> PublicHalf:
-    """The public half of a study: its public `table`, the preprocessing `fitted` to it, and a trainer that has
-    trained nothing yet.
+    """Return the public half of a study: its public `table`, the preprocessing `fitted` to it, and a trainer that
+    has trained nothing yet.
 
     Args:
         spec: the study.
@@ -152,23 +152,23 @@ def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float6
     """The problem, and each PUBLIC record's weight in the baseline: equal, or shared by a person's records."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
-        from dpbo_core.data.people import person_of
+        from dpbo_core.data.people import person_identifier
 
-        weights = person_weights([person_of(cell) for cell in table.cells_of(name)])
+        weights = person_weights([person_identifier(cell) for cell in table.cells_of(name)])
     if weights is None:
         return problem, np.ones(table.n_records)
     return replace(problem, baseline_by="persons"), weights
 
 
 def named_map(spec: StudySpec, table: Table, target: str, hints: Mapping[str, Any] | None = None) -> Preprocessing:
-    """The preprocessing for an estimator that takes the public `table`'s own columns as a data frame."""
+    """Return the preprocessing for an estimator that takes the public `table`'s own columns as a data frame."""
     columns = table.without(left_out(spec))
     named = Preprocessing.named(columns, target, regression=spec.model.regression, hints=hints)
     return replace(named, ignored=left_out(spec))
 
 
 def fitted_map(spec: StudySpec, table: "Table | TableParts", target: str) -> Preprocessing:
-    """The study's preprocessing into features, fitted to a public `table`."""
+    """Return the study's preprocessing into features, fitted to a public `table`."""
     model = spec.model
     fitted = Preprocessing.fit(
         table.without(left_out(spec)),
@@ -197,8 +197,8 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None", public: PublicHalf) -> Scorer:
-    """A sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's records
-    beyond the limit score a constant or, if the study says so, each person counts once.
+    """Return a sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's
+    records beyond the limit score a constant or, if the study says so, each person counts once.
     """
     n_persons = spec.data.person_count
     if n_persons is not None:
@@ -213,16 +213,16 @@ def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None"
 
 
 def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | None") -> Table:
-    """The validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody are
-    marked broken.
+    """Return the validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody
+    are marked broken.
     """
     check_n_validation(spec, table.n_records)
     if people is None:
         return table
-    from dpbo_core.data.people import uncounted
+    from dpbo_core.data.people import surplus_mask
 
     data.check_record_count(len(people), table.n_records)
-    return table.with_broken(uncounted(people, spec.privacy.max_records_per_person))
+    return table.with_broken(surplus_mask(people, spec.privacy.max_records_per_person))
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target: str) -> PublicHalf:

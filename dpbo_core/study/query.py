@@ -23,7 +23,7 @@ from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.reservation import Check, Reservation
-from dpbo_core.mechanisms.noise import Mechanism, Noise, standing_of, try_out
+from dpbo_core.mechanisms.noise import Mechanism, Noise, rehearse_draws, standing_of
 from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.named_parts import library_version
@@ -87,7 +87,7 @@ class Charged(Opaque):
         return self._reservation.warm_start
 
     def recorded(self, what: str) -> Mapping[str, Any] | None:
-        """The outcome of the noise draw named `what`; None if the ledger has none."""
+        """Return the outcome of the noise draw named `what`; None if the ledger has none."""
         return self._reservation.recorded(what)
 
     def open(self) -> None:
@@ -142,7 +142,7 @@ class Charged(Opaque):
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """The release, recorded now if `check` does not raise, or read back as it was recorded first.
+        """Return the release, recorded now if `check` does not raise, or read back as it was recorded first.
 
         `check` sees, in that transaction, what the query recorded, and refuses by raising.
 
@@ -155,13 +155,13 @@ class Charged(Opaque):
 
 
 def fingerprint_of(facts: Any) -> str:
-    """The SHA-256 in hex of public facts in plain JSON, as a query's fingerprint."""
+    """Return the SHA-256 in hex of public facts in plain JSON, as a query's fingerprint."""
     text = json.dumps(facts, sort_keys=True, ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def replay(key: QueryKey, context: QueryContext) -> Release | None:
-    """The recorded release of the query with this key; None if there is none. Nothing is spent."""
+    """Return the recorded release of the query with this key; None if there is none. Nothing is spent."""
     return context.ledger.release_of(key.fingerprint)
 
 
@@ -180,7 +180,7 @@ def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuer
     """
     for one in (query, *follow_ups):
         _check_guarantee(one)
-        try_out(one.draws)
+        rehearse_draws(one.draws)
     library_version()  # read here: a release states it, and after the reservation nothing public is looked up
     if context.ledger.reserved(query.key.fingerprint) is None:
         context.if_useless.check(together(query, *follow_ups))

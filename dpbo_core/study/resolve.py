@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.addresses import FolderAddress, is_address, place_of
+from dpbo_core.data.addresses import FolderAddress, is_address, parse_place
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
@@ -93,7 +93,7 @@ class ResolvedStudy:
         return self.method.n_steps(self.problem)
 
     def key(self, training: str) -> QueryKey:
-        """What the ledger knows the study by: its fingerprint and names, never sensitive data.
+        """Return what the ledger knows the study by: its fingerprint and names, never sensitive data.
 
         What "auto" became is named beside it and is no part of it: a later version that
         advises otherwise still gives the same study its release.
@@ -107,7 +107,7 @@ class ResolvedStudy:
 
 
 def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
-    """A study with its problem and method, where "auto" is replaced by the advised one; opens no data.
+    """Return a study with its problem and method, where "auto" is replaced by the advised one; opens no data.
 
     Args:
         spec: as written.
@@ -125,7 +125,9 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
     section = spec.data
     if not method.hides_evaluations or section.divided is None:
         return
-    if is_address(section.validation_file) and isinstance(place_of(Path(), section.validation_file), FolderAddress):
+    if is_address(section.validation_file) and isinstance(
+        parse_place(Path(), section.validation_file), FolderAddress
+    ):
         raise StudyInvalid(
             f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
             cause="each scoring asks the store for every part, and whoever runs the store could count",
@@ -134,7 +136,7 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """The study's problem as its price needs it. `unlisted`: the part of the estimator that is not on the
+    """Return the study's problem as its price needs it. `unlisted`: the part of the estimator that is not on the
     allowlist, "" for none; None looks it up.
     """
     if unlisted is None and spec.model.names_object:
@@ -144,7 +146,7 @@ def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str
 
 
 def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
-    """The noise draws and the guarantee that a study pays for. Opens no data file.
+    """Return the noise draws and the guarantee that a study pays for. Opens no data file.
 
     Example:
         >>> from dpbo_core import StudySpec, plan_study
@@ -172,12 +174,12 @@ def advise_study(
     baseline: float | None = None,
     n_public: int | None = None,
 ) -> Advice:
-    """Every method's price and expected error on this study, and which to choose. Opens no data file.
+    """Return every method's price and expected error on this study, and which to choose. Opens no data file.
 
     Args:
         spec: the study.
         folder: of the study file.
-        positives: PUBLIC share of the second class, for a score that counts pairs; None where it is not known.
+        positives: PUBLIC share of the second class, for a score that counts pairs; None if it is not known.
         baseline: what the same answer for every record scores on the PUBLIC training set, in [0, G]; likewise.
         n_public: records of the PUBLIC training set; likewise.
 
@@ -210,7 +212,7 @@ def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Proble
 
 
 def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.int64]:
-    """An empty array, once an estimator with the point's hyperparameters could be built in this process."""
+    """Return an empty array, once an estimator with the point's hyperparameters could be built in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)
 
@@ -234,11 +236,11 @@ def problem_of(
     trainer: Trainer | None = None,
     unlisted: str | None = None,
 ) -> Problem:
-    """The problem (model, score, candidates, sizes) that a study poses; it opens no file.
+    """Return the problem (model, score, candidates, sizes) that a study poses; it opens no file.
 
     Args:
         spec: the study.
-        n_validation: m; None where the study says its number of persons.
+        n_validation: m; None if the study says its number of persons.
         trainer: the public training set; without one the problem serves for planning.
         unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
     """
@@ -259,6 +261,7 @@ def problem_of(
         max_records_per_person=spec.privacy.max_records_per_person,
         person=spec.privacy.person,
         n_persons=spec.data.person_count,
+        neighbours=spec.privacy.relation,
         training=spec.data.facts,
         editions=(spec.budget and spec.budget.editions) or 1,
         study=spec.name,

@@ -47,7 +47,7 @@ class Run(Opaque):
 
     @classmethod
     def of(cls, spec: StudySpec, context: QueryContext, *beside: Source) -> Self:
-        """The run of a study on the files it names, refused where the owner's policy says no; opens no data.
+        """Return the run of a study on the files it names, refused where the owner's policy says no; opens no data.
 
         Args:
             spec: as written.
@@ -122,7 +122,7 @@ class Run(Opaque):
         return self._useless
 
     def recorded(self) -> Release | None:
-        """The release that the ledger has of exactly this study; None if there is none.
+        """Return the release that the ledger has of exactly this study; None if there is none.
 
         The public training data are read only where the ledger has a release under the study's name and edition.
 

@@ -11,18 +11,18 @@ from pathlib import Path
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Filter, compose
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
 from dpbo_core.ledger.name_patterns import fields_of, is_pattern
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import plan_study
 
-MOST = 1_000  # editions that are counted, for which any method says "many"
+MAX_COUNTED_EDITIONS = 1_000  # editions that are counted, for which any method says "many"
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset of its
-    own; as it is if they are stated already or it has no cap.
+    """Return the study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset
+    of its own; as it is if they are stated already or it has no cap.
 
     Args:
         spec: as it is written for a schedule, with its fields.
@@ -37,7 +37,7 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
         return spec.replace(budget=cap.replace(editions=1))
     editions = 1
     with suppress(DpboError):  # whoever runs the study says so
-        many = spec.replace(budget=cap.replace(editions=MOST))
+        many = spec.replace(budget=cap.replace(editions=MAX_COUNTED_EDITIONS))
         editions = editions_held(
             PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
         )
@@ -45,18 +45,18 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
 
 
 def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """The study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
+    """Return the study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
     names = (spec.edition, spec.privacy.dataset)
     return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
 
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
-    """How many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MOST`)."""
+    """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MAX_COUNTED_EDITIONS`)."""
     price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
     filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
-    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], NOTHING
+    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], ZERO_TOTAL
     each = filtered.after(draws, price).units
-    while editions < MOST:
+    while editions < MAX_COUNTED_EDITIONS:
         total, filtered = total + price, replace(filtered, units=filtered.units + each)
         if not budget.admits(total, unit, filtered):
             break

@@ -12,15 +12,24 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+)
 
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.privacy.amounts import is_unicode
 from dpbo_core.search.search_space import Value
 
-LARGEST_NUMBER = int(sys.float_info.max)
+MAX_NUMBER = int(sys.float_info.max)
 MAX_SHOWN = 60  # characters of a value in a message
-FINITE = "give a finite number"
+FINITE_REMEDY = "give a finite number"
 T = TypeVar("T")
 
 
@@ -44,7 +53,7 @@ class Section(BaseModel):
 
     @classmethod
     def read(cls, table: Any) -> Self:
-        """The section that a table of a study states; a section as it is.
+        """Return the section that a table of a study states; a section as it is.
 
         Raises:
             StudyInvalid: a key is unknown or missing, or a value does not fit.
@@ -58,26 +67,26 @@ class Section(BaseModel):
         """Refuse fields that do not fit one another; a section without such fields has nothing to refuse."""
 
     def replace(self, **changes: Any) -> Self:
-        """The section with other values of some fields, checked as a new one is."""
+        """Return the section with other values of some fields, checked as a new one is."""
         return type(self)(**dict(self) | changes)
 
     __replace__ = replace
 
     def to_table(self) -> dict[str, Any]:
-        """The section as a plain table, without what is None."""
+        """Return the section as a plain table, without what is None."""
         return {key: _listed(value) for key, value in self if value is not None}
 
 
-def limited(remedy: str = FINITE, **bounds: Any) -> Any:
+def limited(remedy: str = FINITE_REMEDY, **bounds: Any) -> Any:
     """The limits of a field as Pydantic takes them (gt, ge, lt, le, allow_inf_nan), and what to do beyond them."""
     return Field(json_schema_extra={"remedy": remedy}, **bounds)
 
 
 def checked(check: Callable[[T], None]) -> AfterValidator:
-    """A validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
+    """Return a validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
 
     def validated(value: T) -> T:
-        """The value, once it was checked."""
+        """Return the value, once it was checked."""
         if value is not None:
             check(value)
         return value
@@ -90,7 +99,7 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
     kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
 
     def validated(values: Any) -> Any:
-        """The list as a tuple; the table with its lists as tuples."""
+        """Return the list as a tuple; the table with its lists as tuples."""
         if values is None:
             return None
         require(isinstance(values, kinds), f"{{where}} is not {named} of plain values")
@@ -119,27 +128,29 @@ def _is_plain(value: Any, *, nested: bool) -> bool:
 
 
 Name = Annotated[str, checked(lambda name: check_name("{key}", name))]
-PlainList = Annotated[tuple[Value, ...], _values()]
-PlainTable = Annotated[Mapping[str, Value], _values(table=True)]
-StatedList = Annotated[tuple[Any, ...], _values(nested=True)]
-StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True)]
-LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+# Pydantic's own serializer would warn of every list that it writes as JSON.
+JSON_VALUE = PlainSerializer(lambda value: value, return_type=Any, when_used="json")
+PlainList = Annotated[tuple[Value, ...], _values(), JSON_VALUE]
+PlainTable = Annotated[Mapping[str, Value], _values(table=True), JSON_VALUE]
+StatedList = Annotated[tuple[Any, ...], _values(nested=True), JSON_VALUE]
+StatedTable = Annotated[Mapping[str, Any], _values(table=True, nested=True), JSON_VALUE]
+TUPLE_VALIDATOR = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 
 
 def _listed(value: Any) -> Any:
-    """A value with tuples replaced by lists, as TOML and JSON have them."""
+    """Return a value with tuples replaced by lists, as TOML and JSON have them."""
     if isinstance(value, Mapping):
         return {key: _listed(item) for key, item in value.items()}
     return list(map(_listed, value)) if isinstance(value, list | tuple) else value
 
 
-_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
-_TYPES = ("string_type", "bool_type", "int_type", "float_type", "tuple_type")
+_TYPE_WORDS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+_TYPE_ERRORS = ("string_type", "bool_type", "int_type", "float_type", "tuple_type")
 
 
 def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     """Our message for what Pydantic refused in a section: an unknown key first, then a type, then the rest."""
-    order = {"extra_forbidden": 0, **dict.fromkeys(_TYPES, 1), "missing": 2}
+    order = {"extra_forbidden": 0, **dict.fromkeys(_TYPE_ERRORS, 1), "missing": 2}
     first = min(errors, key=lambda one: order.get(one["type"], 3))
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
@@ -149,7 +160,7 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     key, where, field = f"{section.heading}.{name}", f"[{section.heading}] {name}", section.model_fields[name]
     parts = (*_parts(field.annotation), field)
     kinds = [part for part in parts if isinstance(part, type)]
-    beyond = next((one for one in errors if one["loc"][0] == name and one["type"] not in _TYPES), None)
+    beyond = next((one for one in errors if one["loc"][0] == name and one["type"] not in _TYPE_ERRORS), None)
     refused = (beyond or first).get("ctx", {}).get("error")
     if isinstance(refused, StudyInvalid):
         what = refused.what.replace("{key}", key).replace("{where}", where)
@@ -158,22 +169,22 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     if names and isinstance(value, str):
         return unknown_name(key, value, names)
     if beyond is None or beyond["type"] == "literal_error":
-        wanted = " or ".join(word for kind, word in _WORDS.items() if kind in (*kinds, *map(type, names)))
+        wanted = " or ".join(word for kind, word in _TYPE_WORDS.items() if kind in (*kinds, *map(type, names)))
         wanted = "a list of texts" if tuple in kinds else wanted
         shown = str(value)[:MAX_SHOWN]
         return StudyInvalid(f"{where} = {shown!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}")
-    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE)
+    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE_REMEDY)
     text = repr(float(value) if float in kinds and type(value) is int else value)
     return StudyInvalid(f"{key} = {text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}…'}", remedy=remedy)
 
 
 def _has_remedy(part: Any) -> bool:
-    """Whether a part of a field's annotation is `limited`."""
+    """Return whether a part of a field's annotation is `limited`."""
     return isinstance(getattr(part, "json_schema_extra", None), dict)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
-    """The types, literal values and metadata that a field's annotation is made of."""
+    """Yield the types, literal values and metadata that a field's annotation is made of."""
     if get_origin(annotation) in (None, tuple):
         yield get_origin(annotation) or annotation
     else:
@@ -194,7 +205,7 @@ def one_of(key: str, value: str, valid: tuple[str, ...]) -> None:
 
 
 def unknown_name(key: str, value: str, valid: tuple[str, ...]) -> StudyInvalid:
-    """The error for a `value` of `key` that is not one of `valid`."""
+    """Return the error for a `value` of `key` that is not one of `valid`."""
     return StudyInvalid(
         f"{key} = {value!r} is not known{suggestion(value, valid)}",
         cause="a misspelt name",
@@ -211,7 +222,7 @@ def check_name(key: str, value: str) -> None:
 
 
 def no_number(key: str) -> StudyInvalid:
-    """The error for a value of `key` that cannot be computed with, which the message does not repeat."""
+    """Return the error for a value of `key` that cannot be computed with, which the message does not repeat."""
     return StudyInvalid(
         f"{key} is no number that can be computed with",
         cause="a text, a fraction where a whole number is due, or a number of hundreds of digits",
@@ -222,7 +233,7 @@ def no_number(key: str) -> StudyInvalid:
 def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
     """Refuse, at any depth of a study's tables, numbers that no double reaches, and texts that are no UTF-8."""
     for place, item in _plain_values(value, where):
-        if type(item) is int and not -LARGEST_NUMBER <= item <= LARGEST_NUMBER:
+        if type(item) is int and not -MAX_NUMBER <= item <= MAX_NUMBER:
             raise no_number(place)
         if texts and isinstance(item, str) and not item.isascii() and not is_unicode(item):
             raise StudyInvalid(
@@ -233,7 +244,7 @@ def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
 
 
 def _plain_values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
-    """Every key and value in tables and lists, at any depth, with the place of each."""
+    """Yield every key and value in tables and lists, at any depth, with the place of each."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield where, key
@@ -253,7 +264,7 @@ def refuse_unknown(table: Mapping[str, Any], keys: tuple[str, ...], where: str) 
 
 
 def unknown_key(key: str, keys: tuple[str, ...], where: str) -> StudyInvalid:
-    """The error for a `key` of the table `where` that is not in `keys`."""
+    """Return the error for a `key` of the table `where` that is not in `keys`."""
     return StudyInvalid(
         f"{where} has an unknown key {str(key)[:60]!r}{suggestion(str(key), keys)}",
         cause="a misspelt key, or one that belongs to another table",

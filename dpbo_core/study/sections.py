@@ -5,11 +5,14 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import AfterValidator
+
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import filled_at
-from dpbo_core.search import USUAL_STEPS
+from dpbo_core.privacy.guarantee import NeighboringRelation
+from dpbo_core.search import DEFAULT_N_STEPS
 from dpbo_core.study.section import (
-    LISTED,
+    TUPLE_VALIDATOR,
     Name,
     PlainList,
     Section,
@@ -46,14 +49,20 @@ def _check_delta(delta: float) -> None:
         0.0 <= delta < 1.0,
         f"{{key}} = {delta} is no privacy level",
         cause="δ is a probability, at least 0 and below 1",
-        remedy=SMALL_DELTA,
+        remedy=DELTA_REMEDY,
     )
 
 
-SMALL_DELTA = "choose one far below 1/(number of records), 1e-6 say"
-START = limited("start with 1.0; smaller protects more")
-Epsilon = Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
-Delta = Annotated[float, limited(SMALL_DELTA), checked(_check_delta)]
+DELTA_REMEDY = "choose one far below 1/(number of records), 1e-6 say"
+EPSILON_LIMITS = limited("start with 1.0; smaller protects more")
+Epsilon = Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
+Delta = Annotated[float, limited(DELTA_REMEDY), checked(_check_delta)]
+
+
+Neighbours = Annotated[
+    Literal["replace_one", "add_or_remove", "zero_out"],
+    AfterValidator(lambda name: None if name == "replace_one" else name),  # the default, however it is written
+]
 
 
 class PrivacySection(Section):
@@ -61,8 +70,9 @@ class PrivacySection(Section):
 
     Without `person` k is the owner's word, and the unit is one record. With it k is enforced from that column of
     the validation file: whatever a person has beyond k records scores a constant, and the unit is the person. Where
-    [data] says `n_persons`, each person's mean counts once, and there is no k. `anyway`: what the plan calls
-    useless is charged without a question; no part of what makes a study another.
+    [data] says `n_persons`, each person's mean counts once, and there is no k. `neighbours`: which data sets are
+    neighbours, "replace_one" unless it says another; the number of records is then public as stated. `anyway`: what
+    the plan calls useless is charged without a question; no part of what makes a study another.
     """
 
     heading: ClassVar[str] = "privacy"
@@ -73,7 +83,13 @@ class PrivacySection(Section):
         int, limited("give the largest number of validation records one person may own, at least 1", ge=1)
     ] = 1
     person: Name | None = None
+    neighbours: Neighbours | None = None
     anyway: bool | None = None
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """The relation of neighbouring data sets that [privacy] names, for records."""
+        return NeighboringRelation(self.neighbours or "replace_one")
 
     def check(self) -> None:
         """Refuse a dataset's name that is a word of the command line."""
@@ -92,7 +108,7 @@ class BudgetSection(Section):
     """
 
     heading: ClassVar[str] = "budget"
-    epsilon: Annotated[float, START, checked(lambda epsilon: check_epsilon("{key}", epsilon, MAX_CAP))]
+    epsilon: Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon, MAX_CAP))]
     delta: Delta = 0.0
     editions: Annotated[
         int | None, limited("give the number of releases that the cap is planned for, at least 1", ge=1)
@@ -131,19 +147,19 @@ class AxisSection(Section):
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The least and largest value of a numeric axis; None where the axis lists its values."""
+        """The least and largest value of a numeric axis; None if the axis lists its values."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def condition(self) -> tuple[str, tuple[Any, ...]] | None:
-        """The axis this one depends on and the values at which it exists; None where it always does."""
+        """The axis this one depends on and the values at which it exists; None if it always does."""
         if self.when is None:
             return None
         ((parent, values),) = self.when.items()
         return parent, values if isinstance(values, tuple) else (values,)
 
 
-MOST_STEPS = 100_000
+MAX_STEPS = 100_000
 
 
 class SearchSection(Section):
@@ -156,9 +172,9 @@ class SearchSection(Section):
     """
 
     heading: ClassVar[str] = "search"
-    steps: Annotated[
-        int | None, limited(f"ask for 1 to {MOST_STEPS:,} steps; 20 is usual", ge=1, le=MOST_STEPS)
-    ] = None
+    steps: Annotated[int | None, limited(f"ask for 1 to {MAX_STEPS:,} steps; 20 is usual", ge=1, le=MAX_STEPS)] = (
+        None
+    )
     acquisition: Literal["ucb", "ei"] = "ucb"
     beta: Annotated[
         float | None, limited("give a number of at least 0, or leave it out for the theoretical one", ge=0)
@@ -177,17 +193,17 @@ class SearchSection(Section):
     @property
     def n_steps(self) -> int:
         """The number of steps of the search as [search] states it, else 20, whatever the method."""
-        return self.steps or USUAL_STEPS
+        return self.steps or DEFAULT_N_STEPS
 
 
 MOST_BINS, MOST_GROUPS, MOST_SCORES, MOST_POOLED = 256, 50, 100_000, 366
 Cost = Annotated[float, limited("give two positive numbers, in one unit", gt=0)]
-THRESHOLD = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
+THRESHOLD_PATTERN = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?\.\d+)")
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
     """("cost", 10.0) for "cost=10:1", a miss as ten false alarms; ("recall", 0.9) for "recall=0.9"."""
-    stated = THRESHOLD.fullmatch(text)
+    stated = THRESHOLD_PATTERN.fullmatch(text)
     cost, other, recall = (float(number or 1.0) for number in stated.groups()) if stated else (0.0, 0.0, 0.0)
     if min(cost, other, recall) <= 0.0:
         raise StudyInvalid(
@@ -212,9 +228,9 @@ class EvaluationSection(Section):
         false_positive_cost: of flagging a negative.
         false_negative_cost: of missing a positive.
         prevalence: share of positives where the model will be used; that of the records where None.
-        repair: true to mend the model's probabilities and threshold from the report, at no price.
+        repair: true to mend the model's probabilities and threshold from the report, at no cost.
         threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
-        against: the champion to compare the model with, in the place of a report: the folder of a saved model, an
+        against: the champion to compare the model with, instead of a report: the folder of a saved model, an
             address in MLflow ("models:/readmission@champion"), or "column:NAME" of the validation file, which
             holds another model's predictions.
         margin: how much worse than the champion still counts as not worse, in units of the score.
@@ -237,7 +253,7 @@ class EvaluationSection(Section):
     threshold: str | None = None
     against: str | None = None
     margin: Cost | None = None
-    accepts: Annotated[tuple[str, ...], LISTED] = ()
+    accepts: Annotated[tuple[str, ...], TUPLE_VALIDATOR] = ()
 
     @property
     def champion_folder(self) -> str | None:
@@ -317,7 +333,7 @@ class WatchSection(Section):
 
 
 class ObjectiveSection(Section):
-    """[objective]: the study's whole (ε, δ) is for these scores, in the place of a search of ours.
+    """[objective]: the study's whole (ε, δ) is for these scores, instead of a search of ours.
 
     Attributes:
         scores: n, how many different questions are answered.
@@ -334,7 +350,7 @@ class ObjectiveSection(Section):
 
 
 def no_epsilon() -> StudyInvalid:
-    """The error for an evaluation whose price ε is not stated."""
+    """Return the error for an evaluation whose price ε is not stated."""
     return StudyInvalid(
         "no ε is stated for the evaluation",
         cause="a report is a spend of its own, on top of [privacy]",

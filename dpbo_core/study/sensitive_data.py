@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from dpbo_core.study.data_section import (
-    BUNDLED_ALONE,
-    FILES_NEEDED,
+    BUNDLED_REFUSAL,
+    FILES_NEEDED_MESSAGE,
     MAX_RECORDS,
     Bounds,
     BundledSection,
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from dpbo_core.methods.problem import TrainingFacts
     from dpbo_core.study.spec import StudySpec
 
-ONE_RECORD = "private training protects one record of the training set and one of the validation set"
-SIZE = "give the number of records of the training file, at least 1"
-FOREIGN = (
+ONE_RECORD_MESSAGE = "private training protects one record of the training set and one of the validation set"
+SIZE_REMEDY = "give the number of records of the training file, at least 1"
+FOREIGN_KEYS = (
     Refusal(
         ("n_persons",),
         "[data] gives n_persons for a sensitive training set",
-        ONE_RECORD,
+        ONE_RECORD_MESSAGE,
         "leave one record a person in each file, and leave n_persons out",
     ),
     Refusal(
@@ -42,9 +42,13 @@ FOREIGN = (
         "they are of validation records in a folder of files, and private training keeps its in memory",
     ),
 )
-OWN_SIZE = Refusal(("n_training",), "data.n_training is given for a bundled set", "a bundled set has its own")
+OWN_SIZE_REFUSAL = Refusal(
+    ("n_training",), "data.n_training is given for a bundled set", "a bundled set has its own"
+)
 REQUIRED_KEYS = (
-    Refusal(("n_training",), "data.n_training is missing", "how many records are trained on is public", SIZE),
+    Refusal(
+        ("n_training",), "data.n_training is missing", "how many records are trained on is public", SIZE_REMEDY
+    ),
     Refusal(
         ("labels", "bounds"),
         "[data] lacks labels or bounds",
@@ -63,7 +67,7 @@ class SensitiveTrainingSet(DataSection):
         bounds: [low, high] of each column, "*" for all others; a bundled set's own where None.
     """
 
-    foreign: ClassVar[tuple[Refusal, ...]] = FOREIGN
+    foreign: ClassVar[tuple[Refusal, ...]] = FOREIGN_KEYS
     sensitive_training: ClassVar[bool] = True
     names_people: ClassVar[bool] = False
 
@@ -78,7 +82,7 @@ class SensitiveTrainingSet(DataSection):
         from dpbo_core.methods.problem import TrainingFacts
 
         classes = self.labels or bundled.public_facts(self.bundled_name)[0]
-        names = bundled.FEATURES.get(self.bundled_name, ())
+        names = bundled.FEATURE_COLUMNS.get(self.bundled_name, ())
         return TrainingFacts(self.n_trained or 0, classes, names, scored=not self.has_validation)
 
     def check_study(self, study: "StudySpec") -> None:
@@ -99,13 +103,13 @@ class SensitiveTrainingSet(DataSection):
         require(
             privacy.person is None,
             f"privacy.person = {privacy.person!r} with a sensitive training set",
-            cause=ONE_RECORD,
+            cause=ONE_RECORD_MESSAGE,
             remedy="leave person out, and leave one record a person in each file",
         )
         require(
             privacy.max_records_per_person == 1,
             f"privacy.max_records_per_person = {privacy.max_records_per_person} with a sensitive training set",
-            cause=ONE_RECORD,
+            cause=ONE_RECORD_MESSAGE,
             remedy="leave one record a person in each file, and leave the key out",
         )
 
@@ -122,7 +126,7 @@ class SensitiveSection(SensitiveTrainingSet):
 
     training: Place
     target: str
-    n_training: Annotated[int, limited(SIZE, ge=1, le=MAX_RECORDS)]
+    n_training: Annotated[int, limited(SIZE_REMEDY, ge=1, le=MAX_RECORDS)]
     labels: Labels
     bounds: Bounds
     validation_share: float = 0.5
@@ -139,7 +143,7 @@ class SensitiveFiles(SensitiveSection):
     marks: ClassVar[tuple[str, ...]] = ("validation", "n_validation")
     needed: ClassVar[tuple[Refusal, ...]] = (
         *REQUIRED_KEYS,
-        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED),
+        Refusal(("training", "validation", "n_validation", "target"), *FILES_NEEDED_MESSAGE),
     )
 
     validation: Place
@@ -149,7 +153,7 @@ class SensitiveFiles(SensitiveSection):
 class SensitiveTraining(SensitiveSection):
     """One sensitive file: models are trained on its records and scored on them."""
 
-    needed: ClassVar[tuple[Refusal, ...]] = (*REQUIRED_KEYS, Refusal(("training", "target"), *FILES_NEEDED))
+    needed: ClassVar[tuple[Refusal, ...]] = (*REQUIRED_KEYS, Refusal(("training", "target"), *FILES_NEEDED_MESSAGE))
     size_key: ClassVar[str] = "n_training"
     has_validation: ClassVar[bool] = False
 
@@ -157,7 +161,7 @@ class SensitiveTraining(SensitiveSection):
 class SensitiveBundled(BundledSection, SensitiveTrainingSet):
     """A bundled set whose training records are taken for sensitive too."""
 
-    foreign: ClassVar[tuple[Refusal, ...]] = (*FOREIGN, OWN_SIZE, BUNDLED_ALONE)
+    foreign: ClassVar[tuple[Refusal, ...]] = (*FOREIGN_KEYS, OWN_SIZE_REFUSAL, BUNDLED_REFUSAL)
 
     @property
     def public_bounds(self) -> Mapping[str, tuple[float, ...]]:

@@ -20,7 +20,7 @@ class SensitiveHalves(Halves):
     """The halves of one sensitive file, of two, or of a bundled set that is taken for sensitive."""
 
     def public(self, problem: Problem) -> PublicHalf:
-        """What the study declares, with the columns of the training file's header."""
+        """Return what the study declares, with the columns of the training file's header."""
         section, facts = self.spec.data, self._facts
         tables = section.tables()
         columns = tuple(self._header().columns if tables is None else tables[0].columns)
@@ -71,6 +71,6 @@ class SensitiveHalves(Halves):
         return facts
 
     def _header(self) -> data.Header:
-        """The header of the sensitive training file."""
+        """Return the header of the sensitive training file."""
         shown = self.spec.data.training_file
         return data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)

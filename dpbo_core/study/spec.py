@@ -23,7 +23,7 @@ from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import ModelSection, read_model
 from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study.section import (
-    LISTED,
+    TUPLE_VALIDATOR,
     Name,
     Section,
     check_writable,
@@ -46,29 +46,30 @@ from dpbo_core.study.sensitive_data import (
     SensitiveTraining,
 )
 
-SENSITIVE = ("validation", "training")
-KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do not
+SENSITIVE_SETS = ("validation", "training")
+DATA_KINDS: tuple[type[DataSection], ...] = (  # each claims what those before it do not
     PredictionTable, SensitiveBundled, SensitiveFiles, SensitiveTraining, PersonFiles, BundledData, PublicFiles
 )  # fmt: skip
+AnyData: Any = Union[DATA_KINDS]  # noqa: UP007
 
 
 def read_data(table: Any) -> DataSection:
-    """The [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on."""
+    """Return the [data] section of a study, keys and types checked, as its kind: files, bundled set, and so on."""
     if isinstance(table, DataSection):
         return table
     require(isinstance(table, Mapping), "[data] is not a table")
-    keys = dict.fromkeys(key for kind in reversed(KINDS) for key in kind.model_fields)
+    keys = dict.fromkeys(key for kind in reversed(DATA_KINDS) for key in kind.model_fields)
     refuse_unknown(table, tuple(keys), "[data]")
     settings = {key: value for key, value in table.items() if value is not None}
     if "predictions" not in settings:
         require("public" not in settings, "[data] gives public without predictions", remedy="remove it")
         if isinstance(settings.get("sensitive"), str):
-            one_of("data.sensitive", settings["sensitive"], SENSITIVE)
-    return next(kind for kind in KINDS if kind.claims(settings)).read(settings)
+            one_of("data.sensitive", settings["sensitive"], SENSITIVE_SETS)
+    return next(kind for kind in DATA_KINDS if kind.claims(settings)).read(settings)
 
 
-def _read_axes(axes: Any) -> dict[str, AxisSection]:
-    """The axes of [space] by name, each of which is named by its error."""
+def read_axes(axes: Any) -> dict[str, AxisSection]:
+    """Return the axes of [space] by name, each of which is named by its error."""
     require(isinstance(axes, Mapping), "[space] is not a table")
     read = {}
     for name, axis in axes.items():
@@ -87,16 +88,16 @@ class StudyHead(Section):
     name: Name
     edition: Name = "1"
     method: str
-    accepts: Annotated[tuple[str, ...], LISTED] = ()
+    accepts: Annotated[tuple[str, ...], TUPLE_VALIDATOR] = ()
 
 
 class StudySpec(StudyHead):
     """A whole study. `space` maps an axis name to its section; `options` are those of the chosen method."""
 
     privacy: Annotated[PrivacySection, BeforeValidator(PrivacySection.read)]
-    data: Annotated[SerializeAsAny[DataSection], PlainValidator(read_data, json_schema_input_type=Union[KINDS])]  # noqa: UP007
+    data: Annotated[SerializeAsAny[DataSection], PlainValidator(read_data, json_schema_input_type=AnyData)]
     model: Annotated[ModelSection, BeforeValidator(read_model)]
-    space: Annotated[dict[str, AxisSection], BeforeValidator(_read_axes)]
+    space: Annotated[dict[str, AxisSection], BeforeValidator(read_axes)]
     budget: Annotated[BudgetSection, BeforeValidator(BudgetSection.read)] | None = None
     search: Annotated[SearchSection, BeforeValidator(SearchSection.read)] = Field(default_factory=SearchSection)
     options: dict[str, Any] = Field(default_factory=dict)
@@ -118,6 +119,12 @@ class StudySpec(StudyHead):
         if self.model.linear:
             self._require_lambda_axis()
         person = self.privacy.person
+        require(
+            self.privacy.neighbours is None or self.data.person_count is None,
+            f'privacy.neighbours = "{self.privacy.neighbours}" with data.n_persons',
+            cause="where each person counts once, neighbours differ in all records of one person",
+            remedy="leave neighbours out",
+        )
         require(
             person is None or (self.data.names_people and person != self.data.target_column),
             f"privacy.person = {person!r} is the target, or there is no such column",
@@ -144,10 +151,10 @@ class StudySpec(StudyHead):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as plain tables, as in a study file; None is left out."""
+        """Return the study as plain tables, as in a study file; None is left out."""
         study = {"name": self.name, "edition": self.edition, "method": self.method, "accepts": list(self.accepts)}
         tables: dict[str, Any] = {"study": study}
-        for name in TABLES:
+        for name in SECTION_NAMES:
             section = getattr(self, name)
             if isinstance(section, Section):
                 tables[name] = section.to_table()
@@ -175,8 +182,8 @@ class StudySpec(StudyHead):
 
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
-        """The study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
-        refuse_unknown(tables, ("study", *TABLES, "method"), "the study")
+        """Return the study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
+        refuse_unknown(tables, ("study", *SECTION_NAMES, "method"), "the study")
         check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
@@ -188,12 +195,12 @@ class StudySpec(StudyHead):
         return cls(**dict(StudyHead.read(tables["study"])), **sections, options=dict(tables.get("method", {})))
 
 
-TABLES = ("privacy", "budget", "data", "model", "space", "search", "evaluation", "watch", "objective")
-DEFAULT_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
+SECTION_NAMES = ("privacy", "budget", "data", "model", "space", "search", "evaluation", "watch", "objective")
+DEFAULT_GRID_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
 
 
 def space_of(spec: StudySpec) -> SearchSpace:
-    """The search space that the study's [space] states: one axis for each hyperparameter."""
+    """Return the search space that the study's [space] states: one axis for each hyperparameter."""
     conditions = {name: axis.condition for name, axis in spec.space.items() if axis.condition is not None}
     return SearchSpace({name: _axis(axis) for name, axis in spec.space.items()}, conditions)
 
@@ -204,13 +211,13 @@ def candidates_of(spec: StudySpec) -> CandidateSet:
     if spec.search.candidates == "sobol" and spec.space:
         return sobol(space, spec.search.n_candidates, seed=spec.search.seed)
     numeric = sum(axis.values is None for axis in spec.space.values())
-    default = DEFAULT_POINTS.get(numeric, 4)
+    default = DEFAULT_GRID_POINTS.get(numeric, 4)
     points = {name: default if axis.points is None else axis.points for name, axis in spec.space.items()}
     return grid(space, points)
 
 
 def _axis(section: AxisSection) -> Axis:
-    """The axis that a section of [space] states: of its listed values, or else from low to high."""
+    """Return the axis that a section of [space] states: of its listed values, or else from low to high."""
     if section.ends is None:
         return Categorical(section.values or ())
     low, high = section.ends
@@ -218,16 +225,16 @@ def _axis(section: AxisSection) -> Axis:
 
 
 def relation_of(spec: StudySpec) -> NeighboringRelation:
-    """Which data sets are neighbours: with one person replaced where n_persons is stated; else one `unit`."""
+    """Return which data sets are neighbours: with one person replaced with n_persons; else as [privacy] says."""
     averages_persons = spec.data.person_count is not None
-    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else NeighboringRelation.REPLACE_ONE
+    return NeighboringRelation.REPLACE_ONE_PERSON if averages_persons else spec.privacy.relation
 
 
 LARGEST_STUDY, LONGEST_LINE = 2**16, 2**12  # bytes
 
 
 def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
-    """The study in a TOML file, checked; with `frozen`, the file's SHA-256, a changed one is refused.
+    """Return the study in a TOML file, checked; with `frozen`, the file's SHA-256, a changed one is refused.
 
     Args:
         path: of the file.
@@ -237,12 +244,17 @@ def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
         StudyInvalid: a missing or unreadable file, or anything in it that a study cannot hold.
         PolicyRefused: the file is not as it was approved.
     """
+    return StudySpec.from_dict(study_tables(path, frozen=frozen))
+
+
+def study_tables(path: str | Path, *, frozen: str | None = None) -> dict[str, Any]:
+    """Return the tables of a study file as they are written; raises as `read_study`."""
     shown = str(path)
     try:
         text = _study_text(Path(path))
         if frozen is not None and hashlib.sha256(text.encode()).hexdigest() != frozen:
             raise changed_study(shown)
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except OSError as error:
         problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
     except UnicodeDecodeError:
@@ -251,8 +263,6 @@ def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
         problem = f"the study file {shown!r} is not valid TOML: {error}"
     except (ValueError, RecursionError):  # a null byte in the path, a number of thousands of digits, deep nesting
         problem = f"the study file {shown!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
-    else:
-        return StudySpec.from_dict(tables)
     raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
 
 
@@ -263,7 +273,7 @@ def study_digest(path: str | Path) -> str:
 
 
 def changed_study(shown: str) -> PolicyRefused:
-    """The error for a study file that was changed since its schedule was served."""
+    """Return the error for a study file that was changed since its schedule was served."""
     return PolicyRefused(
         f"the study file {shown!r} is not the one that was served",
         cause="it was changed after dpbo serve started, or the run names another file",

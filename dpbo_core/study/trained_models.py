@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dpbo_core.data.content import key_of
+from dpbo_core.data.content import content_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem, Trainer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class TrainedModels:
     """Models as they were trained, before any of them scored a record, by point: each is trained once.
 
-    Bytes are kept, and each call opens them anew. Which are kept follows from the order of the trainings and from
+    Bytes are kept, and each call opens them again. Which are kept follows from the order of the trainings and from
     their sizes, all of it public; beyond the limit a model is trained again.
     """
 
@@ -43,7 +43,7 @@ class TrainedModels:
                 self._pickled[name] = pickled
 
     def get(self, name: str) -> "Model | None":
-        """A copy of the model of a point's `name`; None where it is not kept."""
+        """Return a copy of the model of a point's `name`; None if it is not kept."""
         if name not in self._pickled:
             return None
         model: Model = pickle.loads(self._pickled[name])  # noqa: S301  pickled above, and held in memory since
@@ -51,7 +51,7 @@ class TrainedModels:
 
 
 def memory_limit(spec: StudySpec) -> int:
-    """The bytes that each of encoded records, public rows and models may take in memory."""
+    """Return the bytes that each of encoded records, public rows and models may take in memory."""
     files = spec.data.divided
     stated = None if files is None else files.memory_limit
     return int((CACHE_GIGABYTES if stated is None else stated) * 1e9)
@@ -92,7 +92,7 @@ def check_trainable(method: Method, problem: Problem, trainer: Trainer | None) -
 
 
 def uncharged(work: Callable[[], T]) -> T:
-    """The result of public work before the charge; an error of it says that nothing was charged."""
+    """Return the result of public work before the charge; an error of it says that nothing was charged."""
     try:
         return work()
     except StudyInvalid as error:
@@ -106,12 +106,14 @@ def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
 
 
 def _structure(point: Mapping[str, Any]) -> str:
-    """The key of a point's structure: of a number its type alone."""
-    return repr([(name, type(v).__name__ if type(v) in (int, float) else key_of(v)) for name, v in point.items()])
+    """Return the key of a point's structure: of a number its type alone."""
+    return repr(
+        [(name, type(v).__name__ if type(v) in (int, float) else content_key(v)) for name, v in point.items()]
+    )
 
 
 def _spread(indices: Sequence[int]) -> tuple[int, ...]:
-    """The indices, or where there are too many as many as are looked at, evenly spread."""
+    """Return the indices, or where there are too many as many as are looked at, evenly spread."""
     if len(indices) <= MAX_CHECKED:
         return tuple(indices)
     return tuple(indices[int(place)] for place in np.linspace(0, len(indices) - 1, MAX_CHECKED))

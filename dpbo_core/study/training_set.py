@@ -49,7 +49,7 @@ def training_table(
 
 
 def labelled(section: DataSection, table: Table) -> Table:
-    """The PUBLIC training records in `table`, without those that have no label where the study says so."""
+    """Return the PUBLIC training records in `table`, without those that have no label where the study says so."""
     dropped = section.drops_unlabelled and section.target_column in table.columns
     return table.having(section.target_column) if dropped else table
 
@@ -63,13 +63,13 @@ class TrainingReading:
         self._inodes = inodes
 
     def peek(self, spec: StudySpec, folder: str | Path) -> Table:
-        """The table, read unless it was, and kept."""
+        """Return the table, read unless it was, and kept."""
         if self._read is None:
             self._read = training_table(spec, folder, inodes=self._inodes)
         return self._read[0]
 
     def take(self, spec: StudySpec, folder: str | Path) -> tuple[Table, str]:
-        """The table and the target's name, read unless it was, and kept no longer."""
+        """Return the table and the target's name, read unless it was, and kept no longer."""
         read, self._read = self._read or training_table(spec, folder, inodes=self._inodes), None
         return read
 
@@ -97,7 +97,7 @@ def fingerprint_with(table: str, prototype: "Prototype | None") -> str:
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:
-    """The ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest.
+    """Return the ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest.
 
     An infinite number is written as Infinity, which no text is: that stands in quotes.
     """
@@ -106,7 +106,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
-    """The estimator that a study names as an object, imported; None where it names a class or a model of dpbo."""
+    """The estimator that a study names as an object, imported; None if it names a class or a model of dpbo."""
     if not spec.model.names_object:
         return None
     from dpbo_core.models.estimators import cloned

@@ -16,7 +16,7 @@ from typing import ClassVar
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.takeover import MARKS
+from dpbo_core.ledger.takeover import MARKS_OPENING
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
 from dpbo_core.methods.problem import Problem
@@ -28,15 +28,15 @@ from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
 from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources, is_partitioned
-from dpbo_core.study.learning import check_learns, earlier_editions, learns, to_learn_from
+from dpbo_core.study.learning import check_learns, earlier_editions, editions_to_learn_from, learns
 from dpbo_core.study.precomputed import (
+    CachedTrainer,
     Chunks,
     Precomputed,
-    Remembering,
-    anew,
     chunks,
     publishing,
     remembering,
+    retrained_each_step,
     trained_first,
 )
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
@@ -46,7 +46,7 @@ from dpbo_core.study.resolve import check_one_pass
 from dpbo_core.study.run import Run
 from dpbo_core.study.trained_models import TrainedModels, check_trainable, memory_limit, uncharged
 
-MOST_UNTRAINED = 20  # candidates that a release names
+MAX_UNTRAINED_NAMED = 20  # candidates that a release names
 
 OnStep = Callable[[int, Released | None], None]
 
@@ -66,12 +66,12 @@ class ReplayedStudy:
     n_steps: ClassVar[int] = 0
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
-        """The recorded result; no step is made, and `on_step` is not called."""
+        """Return the recorded result; no step is made, and `on_step` is not called."""
         del on_step
         return self.finish()
 
     def finish(self) -> StudyResult:
-        """The recorded result, at no further cost."""
+        """Return the recorded result, at no further cost."""
         return StudyResult(self.release, replayed=True)
 
 
@@ -87,7 +87,7 @@ class StudyRun(Opaque):
         charge: Charged,
         search: Search,
         objective: Scorer,
-        remembering: Remembering | None = None,
+        remembering: CachedTrainer | None = None,
     ) -> None:
         self._remembering = remembering
         self._run, self._public = run, public
@@ -179,7 +179,7 @@ class StudyRun(Opaque):
         points = trainer.could_not_train([step["hyperparameters"] for step in release.value.get("trajectory", ())])
         if not points:
             return release
-        listed = [dict(point) for point in points[:MOST_UNTRAINED]]
+        listed = [dict(point) for point in points[:MAX_UNTRAINED_NAMED]]
         return replace(release, facts={**release.facts, "untrained": len(points), "untrained_candidates": listed})
 
     @property
@@ -217,7 +217,7 @@ def check_first(run: Run) -> None:
 
 
 def was_charged(run: Run) -> bool:
-    """Whether the ledger has a charge under the study's name and edition, this study's or another's."""
+    """Return whether the ledger has a charge under the study's name and edition, this study's or another's."""
     return bool(run.ledger.editions(run.spec.name, edition=run.spec.edition))
 
 
@@ -269,7 +269,7 @@ class ReadyStudy(Opaque):
         message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
         sealed(charge.open, message=messages(StudyInvalid, LedgerDamaged, DpboError))
         objective = sealed(lambda: run.data.sensitive(run.public), message=message)
-        trainer = problem.trainer if isinstance(problem.trainer, Remembering) else None
+        trainer = problem.trainer if isinstance(problem.trainer, CachedTrainer) else None
         if trainer is not None:
             trainer.charged = True
         return StudyRun(run, self._published, charge, search, objective, trainer)
@@ -303,7 +303,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     if reserved is None and not done.tried and problem.training is None and not trained_first(method, problem):
         check_trainable(method, problem, public.problem.trainer)  # what cannot be trained costs nothing
     if method.trains_in_steps:
-        problem = anew(problem, public.problem.trainer)
+        problem = retrained_each_step(problem, public.problem.trainer)
     run.data.check(public)
     draws = method.draws(problem)
     problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
@@ -316,7 +316,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
         opening_cap(spec),
         spec.privacy.max_records_per_person,
         warm_start,
-        {**run.study.to_json(), MARKS: True},
+        {**run.study.to_json(), MARKS_OPENING: True},
         draws,
         "" if reserved is not None else run.useless,
     )
@@ -381,7 +381,7 @@ def _new_warm_start(run: Run) -> WarmStart | None:
     check_lengthscale(method, run.problem)
     check_learns(spec, method)
     check_one_pass(spec, method)
-    return to_learn_from(spec, run.ledger) if learns(spec, method, run.context) else None
+    return editions_to_learn_from(spec, run.ledger) if learns(spec, method, run.context) else None
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:

@@ -15,7 +15,7 @@ _HALVINGS = 200
 
 
 def theorem_8_delta(*, sigma: float, epsilon: float, sensitivity: float) -> float:
-    """The least δ of Gaussian noise: Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ), exactly.
+    """Return the least δ of Gaussian noise: Φ(Δ/2σ − εσ/Δ) − e^ε·Φ(−Δ/2σ − εσ/Δ), exactly.
 
     Holds when: the noise is continuous. Neighbours: any relation under which Δ bounds the query. Source: Theorem 8.
     """
@@ -24,7 +24,7 @@ def theorem_8_delta(*, sigma: float, epsilon: float, sensitivity: float) -> floa
 
 
 def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float) -> float:
-    """The least σ at which continuous Gaussian noise is (ε, δ)-private, rounded up.
+    """Return the least σ at which continuous Gaussian noise is (ε, δ)-private, rounded up.
 
     Holds when: as for `theorem_8_delta`. Source: Algorithm 1, by halving instead of two searches.
     """

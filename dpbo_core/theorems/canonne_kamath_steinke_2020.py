@@ -19,7 +19,7 @@ _ROUNDING = 1e-12  # far above the error of a dozen double operations; always ap
 
 
 def proposition_12_epsilon(*, rho: float, delta: float) -> float:
-    """The smallest ε for which ρ-zCDP implies (ε, δ)-DP by Proposition 12, rounded up; ∞ at δ = 0 < ρ.
+    """Return the smallest ε for which ρ-zCDP implies (ε, δ)-DP by Proposition 12, rounded up; ∞ at δ = 0 < ρ.
 
     ε = inf_{α>1} αρ + log(1 − 1/α) − log(αδ)/(α − 1), at least 0.
 
@@ -55,19 +55,19 @@ def proposition_12_cost(*, alpha: float, epsilon: float, delta: float) -> float:
 
 
 def proposition_12_worth(*, alpha: float, cost: float, delta: float) -> float:
-    """The ε at δ of a Rényi cost at the one order α, by Proposition 12, rounded up; at least 0."""
+    """Return the ε at δ of a Rényi cost at the one order α, by Proposition 12, rounded up; at least 0."""
     epsilon = _converted(alpha - 1.0, cost, delta)
     return max(0.0, epsilon + _ROUNDING * (1.0 + abs(cost) + abs(epsilon)))
 
 
 def _converted(excess: float, cost: float, delta: float) -> float:
-    """The ε of a Rényi `cost` at order α = 1 + `excess`: cost + log(1 − 1/α) − log(αδ)/(α − 1)."""
+    """Return the ε of a Rényi `cost` at order α = 1 + `excess`: cost + log(1 − 1/α) − log(αδ)/(α − 1)."""
     alpha = 1.0 + excess
     return cost + math.log(excess / alpha) - math.log(alpha * delta) / excess
 
 
 def proposition_12_rho(*, epsilon: float, delta: float) -> float:
-    """The largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down; 0 at δ = 0 or ε = 0.
+    """Return the largest ρ whose `proposition_12_epsilon` at δ is at most ε, rounded down; 0 at δ = 0 or ε = 0.
 
     Source: the inverse of Proposition 12, by bisection. The returned ρ always satisfies
     proposition_12_epsilon(rho=ρ, delta=δ) ≤ ε.
@@ -88,7 +88,7 @@ def proposition_12_rho(*, epsilon: float, delta: float) -> float:
 
 
 def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
-    """The σ = Δ/√(2ρ), rounded up, at which adding N_ℤ(0, σ²) to an integer query is ρ-zCDP.
+    """Return the σ = Δ/√(2ρ), rounded up, at which adding N_ℤ(0, σ²) to an integer query is ρ-zCDP.
 
     Source: Theorem 14 (multivariate; here one coordinate, Theorem 4).
     """
@@ -96,7 +96,7 @@ def theorem_14_sigma(*, rho: float, sensitivity: float) -> float:
 
 
 def _golden_section_minimum(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Where a unimodal function on [low, high] is least, and its value there, as (place, value)."""
+    """Return where a unimodal function on [low, high] is least, and its value there, as (place, value)."""
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     fa, fb = function(a), function(b)

@@ -26,7 +26,7 @@ def corollary_8_sensitivity(*, n_records: int, regularization: float, solver_tol
 
 
 def theorem_9_jacobian(*, n_records: int, regularization: float, curvature: float) -> float:
-    """The part log(1 + κ/(nλ)) of ε that the change of variables from noise to weights costs, rounded up.
+    """Return the part log(1 + κ/(nλ)) of ε that the change of variables from noise to weights costs, rounded up.
 
     Source: Theorem 9, tightened as above.
     """

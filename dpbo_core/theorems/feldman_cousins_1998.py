@@ -10,12 +10,12 @@
 
 import math
 
-LEVEL = 0.9
+CONFIDENCE_LEVEL = 0.9
 _HALVINGS = 60
 
 
 def bounded_interval(observed: float, deviation: float, top: float) -> tuple[float, float]:
-    """The 90% interval of f in [0, G] from y ~ N(f, σ²): those f under which y is among the likeliest 90%.
+    """Return the 90% interval of f in [0, G] from y ~ N(f, σ²): those f under which y is among the likeliest 90%.
 
     Likeliest by the ratio of y's density under f to that under the best f in [0, G].
     Source: Feldman and Cousins (1998), section IV.B, with a bound on both sides.
@@ -23,13 +23,13 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
     best = min(max(observed, 0.0), top)
 
     def end(bound: float) -> float:
-        """The end of the interval towards `bound`, found by halving, or `bound` where it is inside."""
-        if _probability_of_likelier(bound, observed, deviation, top) <= LEVEL:
+        """Return the end of the interval towards `bound`, found by halving, or `bound` where it is inside."""
+        if _probability_of_likelier(bound, observed, deviation, top) <= CONFIDENCE_LEVEL:
             return bound
         inside, outside = best, bound
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2.0
-            if _probability_of_likelier(middle, observed, deviation, top) <= LEVEL:
+            if _probability_of_likelier(middle, observed, deviation, top) <= CONFIDENCE_LEVEL:
                 inside = middle
             else:
                 outside = middle
@@ -39,7 +39,7 @@ def bounded_interval(observed: float, deviation: float, top: float) -> tuple[flo
 
 
 def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple[float, float]:
-    """The 90% interval of f in [0, G] from y ~ Laplace(f, b): y ± b·log 10 inside, y ± b·log 5 near a bound.
+    """Return the 90% interval of f in [0, G] from y ~ Laplace(f, b): y ± b·log 10 inside, y ± b·log 5 near a bound.
 
     By the ratio above all y beyond a bound would belong to an interval or none would: up to 95%. So f within
     b·log 10 of its nearer bound is in the interval iff y is at most b·log 5 from f on its other side, any other f
@@ -48,14 +48,14 @@ def bounded_laplace_interval(observed: float, scale: float, top: float) -> tuple
     both, one, at = scale * math.log(10.0), scale * math.log(5.0), min(max(observed, 0.0), top)
 
     def lower(value: float) -> float:
-        """The lower end of the interval, or by symmetry the distance of its upper end from G."""
+        """Return the lower end of the interval, or by symmetry the distance of its upper end from G."""
         return max(0.0, min(value - one, max(min(both, top / 2.0), value - both)))
 
     return lower(at), top - lower(top - at)
 
 
 def _probability_of_likelier(f: float, observed: float, deviation: float, top: float) -> float:
-    """The probability under N(f, σ²) of values whose likelihood ratio is above that of `observed`."""
+    """Return the probability under N(f, σ²) of values whose likelihood ratio is above that of `observed`."""
     best = min(max(observed, 0.0), top)
     fall = (observed - f) ** 2 - (observed - best) ** 2  # −2σ² times the logarithm of y's ratio
     return _normal_cdf(_reach(top - f, fall) / deviation) - _normal_cdf(-_reach(f, fall) / deviation)
@@ -70,5 +70,5 @@ def _reach(room: float, fall: float) -> float:
 
 
 def _normal_cdf(x: float) -> float:
-    """The probability Φ(x) that a standard normal variable is at most x."""
+    """Return the probability Φ(x) that a standard normal variable is at most x."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))

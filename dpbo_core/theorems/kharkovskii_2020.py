@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 
 def singular_value_floor(*, epsilon: float, delta: float, projection_dim: int) -> float:
-    """The floor for singular values that the published transform needs: ω = 16 √(r log(2/δ)) ε⁻¹ log(16r/δ).
+    """Return the floor for singular values that the published transform needs: ω = 16 √(r log(2/δ)) ε⁻¹ log(16r/δ).
 
     Holds when: never as a privacy statement; see the erratum above. Neighbours: one row moves by at most 1.
     Source: Algorithm 1, line 5. Erratum: the text at hand has √r log(2/δ); its numbers support √(r log(2/δ)).
@@ -48,7 +48,7 @@ def largest_projection_dim(*, epsilon: float, delta: float, singular_value: floa
     """
 
     def passes(r: int) -> bool:
-        """Whether the floor ω for r columns is at most the table's smallest singular value."""
+        """Return whether the floor ω for r columns is at most the table's smallest singular value."""
         return singular_value_floor(epsilon=epsilon, delta=delta, projection_dim=r) <= singular_value
 
     low, high = 0, 1  # low passes, high does not: ω grows with r
@@ -74,7 +74,7 @@ def lemma_1_projection_dim(*, n_rows: int, failure_probability: float, distortio
 
 
 def lemma_1_distortion(*, n_rows: int, failure_probability: float, projection_dim: int) -> float:
-    """The least distortion ν that r columns give by Lemma 1; ∞ where it says nothing of so few columns.
+    """Return the least distortion ν that r columns give by Lemma 1; ∞ where it says nothing of so few columns.
 
     Source: Lemma 1, solved for ν.
     """
@@ -94,7 +94,7 @@ def theorem_2_distance_bounds(*, distortion: float, singular_value: float, floor
 
 
 def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer_bound: float) -> float:
-    """The distortion that Theorem 3 asks of the projection: ν = min(ε_ucb/(2√3 d² L), 2/d², ½).
+    """Return the distortion that Theorem 3 asks of the projection: ν = min(ε_ucb/(2√3 d² L), 2/d², ½).
 
     Source: Theorem 3. A distortion of exactly ½ is outside Lemma 1; the smaller of this and just below ½ serves.
     """
@@ -105,14 +105,14 @@ def theorem_3_distortion(*, approximation: float, scaled_diameter: float, answer
 def remark_2_approximation(
     *, distortion: float, singular_value: float, floor: float, scaled_diameter: float, answer_bound: float
 ) -> float:
-    """The regret that no step removes, where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
+    """Return the regret that no step removes, where σ_min < ω: 2√3 L max(d²ν, 1 − exp(−(d²/2)((1 + ν)C′ − 1))).
 
     Theorem 3's ε_ucb is 2√3 L times d²ν, a bound on the relative change of every covariance of the squared
     exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it
     further, to e^{−a(1+ν)C′}; at C′ = 1 this is ε_ucb again, and it is never above 2√3 L unless d²ν > 1.
 
     Source: Remark 2 says that there is such a constant, its appendix (B.5, Remark 6) which; that is not in the
-    proceedings, so the constant here is derived anew, by the same bound.
+    proceedings, so the constant here is derived again, by the same bound.
     """
     d2 = scaled_diameter**2
     _, farthest = theorem_2_distance_bounds(distortion=distortion, singular_value=singular_value, floor=floor)
@@ -121,7 +121,7 @@ def remark_2_approximation(
 
 
 def definition_3_diagonally_dominant(gram: NDArray[np.float64]) -> bool:
-    """Whether k_xx ≥ (√(t − 1) + 1) Σ_{x′ ≠ x} k_xx′ for every row of a covariance, as Theorem 3 assumes.
+    """Return whether k_xx ≥ (√(t − 1) + 1) Σ_{x′ ≠ x} k_xx′ for every row of a covariance, as Theorem 3 assumes.
 
     Args:
         gram: K, (t, t), of the rows asked about. A row asked about twice breaks it.

@@ -41,7 +41,7 @@ from dpbo_core.theorems import srinivas_2010
 
 Calibration = Literal["published", "corrected"]
 _SUMMED = 2_000  # times whose tails are summed one by one
-_UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensitivity is never rounded down
+_ROUND_UP = 1.0 + 2.0**-44  # past the rounding of the sums and roots below: a sensitivity is never rounded down
 
 
 def similarity_bound(
@@ -54,7 +54,7 @@ def similarity_bound(
     Holds when: Assumption 1 with known k₁ (taken on by the caller); `score_change` holds without it.
     Source: the proof of Theorem 1, equation (4); Algorithm 1, line 9.
     """
-    return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _UP, score_change)
+    return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _ROUND_UP, score_change)
 
 
 def theorem_1_sensitivity(
@@ -90,14 +90,16 @@ def theorem_1_sensitivity(
         ),
     )
     if calibration == "published":
-        return (2.0 * math.sqrt(srinivas_2010.beta(n_candidates=N, step=n_steps + 1, delta=delta / 2.0)) + c) * _UP
-    return (2.0 * math.sqrt(2.0 * math.log(3.0 * N / delta)) + c) * _UP
+        return (
+            2.0 * math.sqrt(srinivas_2010.beta(n_candidates=N, step=n_steps + 1, delta=delta / 2.0)) + c
+        ) * _ROUND_UP
+    return (2.0 * math.sqrt(2.0 * math.log(3.0 * N / delta)) + c) * _ROUND_UP
 
 
 def corollary_1_weights(
     *, utilities: NDArray[np.float64], sensitivity: float, epsilon: float
 ) -> NDArray[np.float64]:
-    """The probabilities of an (ε, δ)-private choice, Pr[λ̃ = λ] ∝ exp(ε μ_T(λ)/(2Δ)), shape (N,).
+    """Return the probabilities of an (ε, δ)-private choice, Pr[λ̃ = λ] ∝ exp(ε μ_T(λ)/(2Δ)), shape (N,).
 
     Holds when: `sensitivity` bounds every utility's move, as Theorem 1 does. Source: Corollary 1, Algorithm 1, line
     12.
@@ -161,7 +163,7 @@ def theorem_3_sensitivity(
         score_change=math.inf if calibration == "published" else score_change,
     )
     q = noise_bound(n_steps=n_steps, delta=delta, noise_variance=noise_variance, calibration=calibration)
-    return (omega_over_t + c + q) * _UP
+    return (omega_over_t + c + q) * _ROUND_UP
 
 
 def theorem_3_longest_search(*, n_candidates: int, delta: float) -> int:
@@ -199,7 +201,7 @@ def _printed_beta(n_candidates: int, step: int, delta: float) -> float:
 
 
 def theorem_3_beta(*, n_candidates: int, step: int, delta: float, calibration: Calibration) -> float:
-    """The weight β_t of Algorithm 1's UCB: 2 log(N t² π²/(3δ)) as published, 2 log(5N t² π²/(6δ)) corrected.
+    """Return the weight β_t of Algorithm 1's UCB: 2 log(N t² π²/(3δ)) as published, 2 log(5N t² π²/(6δ)) corrected.
 
     Source: Algorithm 1, line 4: Srinivas et al. (2010) at δ/2, and at δ/5 for each of five events.
     """
@@ -216,7 +218,7 @@ def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibratio
     """
     sigma = math.sqrt(noise_variance)
     if calibration == "published":
-        return sigma * math.sqrt(8.0 * math.log(3.0 / delta)) * _UP
+        return sigma * math.sqrt(8.0 * math.log(3.0 / delta)) * _ROUND_UP
     from scipy.special import ndtri
 
     return -math.sqrt(2.0) * sigma * float(ndtri(delta / (5.0 * n_steps))) * (1.0 + 1e-12)
@@ -264,7 +266,7 @@ def theorem_4_noise_bound(*, n_steps: int, delta: float, noise_variance: float, 
 
 
 def theorem_4_error_bound(*, noise: float, regret: float, scale: float, failure_probability: float) -> float:
-    """The error |ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε, but for a chance δ + e^{−a}; e^{−a} = `failure_probability`.
+    """Return the error |ṽ − f(λ*)| ≤ q₁ + Ω/T + a·Δ/ε, but for a chance δ + e^{−a}; e^{−a} = `failure_probability`.
 
     Holds when: Assumption 1 (taken on by the caller); `noise` is q₁ (`theorem_4_noise_bound`), `regret` is Ω/T
         (`average_regret`) and `scale` is Δ/ε (`corollary_2_scale`), of one δ. Not a privacy statement.
@@ -310,11 +312,11 @@ def theorem_5_sensitivity(
     c = similarity_bound(
         n_events=2.0 * n_candidates, delta=delta, dataset_similarity=dataset_similarity, score_change=score_change
     )
-    return (rate + c) * _UP
+    return (rate + c) * _ROUND_UP
 
 
 def corollary_3_scale(*, sensitivity: float, epsilon: float) -> float:
-    """The Laplace scale b = Δ/ε at which f̃ = f_V(λ_T) + Lap(b) is (ε, δ)-private.
+    """Return the Laplace scale b = Δ/ε at which f̃ = f_V(λ_T) + Lap(b) is (ε, δ)-private.
 
     Holds when: `sensitivity` bounds the query, as Theorem 5 does. Source: Corollary 3 and Algorithm 2.
     """
@@ -322,7 +324,7 @@ def corollary_3_scale(*, sensitivity: float, epsilon: float) -> float:
 
 
 def theorem_6_error_bound(*, rate: float, sensitivity: float, epsilon: float, failure_probability: float) -> float:
-    """The released score's error: |f̃ − f(λ*)| ≤ Ω + a·Δ/ε, Ω = `rate`, with probability 1 − (δ + e^{−a}).
+    """Return the released score's error: |f̃ − f(λ*)| ≤ Ω + a·Δ/ε, Ω = `rate`, with probability 1 − (δ + e^{−a}).
 
     Holds when: as for Theorem 5. Not a privacy statement. Source: Theorem 6, Δ = Ω + c.
     """
@@ -372,7 +374,7 @@ def theorem_7_sensitivity(
 
 
 def record_range(*, score_range: float, lipschitz: float, weight_norm: float, range_at_zero: float) -> float:
-    """How far apart two records' scores can be at a model of norm ‖w‖ at most: R = min(g*, r₀ + 2L‖w‖).
+    """Return how far apart two records' scores can be at a model of norm ‖w‖ at most: R = min(g*, r₀ + 2L‖w‖).
 
     Holds when: g is L-Lipschitz in w, and r₀ bounds the range of g(0; ·). Source: the triangle inequality through
     w = 0, which the proof of Theorem 7 leaves out.
@@ -381,7 +383,7 @@ def record_range(*, score_range: float, lipschitz: float, weight_norm: float, ra
 
 
 def weight_norm_bound(*, lambda_min: float, initial_loss: float) -> float:
-    """A bound on trained models' norms, B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for λ ≥ λ_min, rounded up.
+    """Return a bound on trained models' norms, B = min(1/λ_min, √(2ℓ₀/λ_min)) ≥ ‖w_λ‖ for λ ≥ λ_min, rounded up.
 
     Holds when: the loss is nonnegative and 1-Lipschitz in w. Source: λ‖w_λ‖ ≤ 1 from the gradient at the optimum;
     (λ/2)‖w_λ‖² ≤ O_λ(0) = ℓ₀ from its value.
@@ -441,7 +443,7 @@ def theorem_7_fixed_set_integer_sensitivity(
 
 
 def corollary_4_scale(*, sensitivity: float, epsilon: float) -> float:
-    """The Laplace scale b = Δ/ε at which f̃_L = f_BO + Lap(b) is ε-differentially private.
+    """Return the Laplace scale b = Δ/ε at which f̃_L = f_BO + Lap(b) is ε-differentially private.
 
     Holds when: `sensitivity` bounds the query, as Theorem 7 does. Neighbours: those of Theorem 7.
     Source: Corollary 4 and Algorithm 3, line 5.

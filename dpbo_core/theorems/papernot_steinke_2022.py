@@ -29,7 +29,7 @@ def negative_binomial_mean(*, shape: float, gamma: float) -> float:
 
 
 def negative_binomial_gamma(*, shape: float, mean: float) -> float:
-    """The γ at which the truncated negative binomial law has the mean `mean`; ValueError where none does.
+    """Return the γ at which the truncated negative binomial law has the mean `mean`; ValueError where none does.
 
     Raises:
         ValueError: η ≤ −1, a mean of 1 or less, or one that no γ above 1e-300 reaches (η near −1).
@@ -49,7 +49,7 @@ def negative_binomial_gamma(*, shape: float, mean: float) -> float:
 
 
 def negative_binomial_log_tail(k: int, *, shape: float, gamma: float) -> float:
-    """The log of a bound on the probability of more than k trials, rounded up; 0 if it says nothing.
+    """Return the log of a bound on the probability of more than k trials, rounded up; 0 if it says nothing.
 
     Pr[K > k] ≤ Pr[K = k+1]/(1 − r), r = (1−γ)·max(1, (k+1+η)/(k+2)) the largest ratio of two masses from there on.
     Source: Definition 1.
@@ -72,22 +72,13 @@ def negative_binomial_log_tail(k: int, *, shape: float, gamma: float) -> float:
 
 
 def with_default(renyi: float, *, alpha: float, mean: float) -> float:
-    """The Rényi cost once the default outcome of K = 0 is counted: log(e^{−μ} + e^{(α−1)ε′})/(α−1)."""
+    """Return the Rényi cost once the default outcome of K = 0 is counted: log(e^{−μ} + e^{(α−1)ε′})/(α−1)."""
     larger = max(-mean, (alpha - 1.0) * renyi)
     return (larger + math.log1p(math.exp(min(-mean, (alpha - 1.0) * renyi) - larger))) / (alpha - 1.0)
 
 
-def capped_delta(*, epsilon: float, tail: float) -> float:
-    """What a cap on trials adds to δ: (1 + e^ε)·Pr[K > cap], with `tail` that probability; 1 for an infinite ε.
-
-    Both runs are within `tail` of their uncapped forms in total variation: P(E) ≤ P̃(E) + tail ≤ e^ε P̃′(E) + tail
-    ≤ e^ε (P′(E) + tail) + tail.
-    """
-    return min(1.0, (1.0 + math.exp(epsilon)) * tail) if epsilon < 700.0 else 1.0
-
-
 def _is_logarithmic(shape: float, gamma: float) -> bool:
-    """Whether η is taken for 0, the logarithmic law; ValueError for an impossible η or γ."""
+    """Return whether η is taken for 0, the logarithmic law; ValueError for an impossible η or γ."""
     _check_shape(shape)
     if not 0.0 < gamma < 1.0:
         raise ValueError("γ lies between 0 and 1")

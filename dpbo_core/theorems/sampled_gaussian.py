@@ -23,14 +23,14 @@ import math
 
 import numpy as np
 
-_REACH = 12.0  # R: deviations beyond the last point where the integrand can still rise
+_REACH_DEVIATIONS = 12.0  # R: deviations beyond the last point where the integrand can still rise
 _DECAY = 38.0  # 2πa/h: the trapezoidal rule is off by e^−38 relative
-_POINTS = 300_000
-_UP = 2.0**-50
+_MAX_POINTS = 300_000
+_ROUND_UP = 2.0**-50
 
 
 def replace_one_renyi(*, alpha: float, rate: float, noise_multiplier: float) -> float:
-    """The Rényi cost D_α(P‖Q) = D_α(Q‖P) of one DP-SGD step with the CONTINUOUS Gaussian, rounded up.
+    """Return the Rényi cost D_α(P‖Q) = D_α(Q‖P) of one DP-SGD step with the CONTINUOUS Gaussian, rounded up.
 
     By the trapezoidal rule on f = P^α Q^{1−α}, in units of σ, s = 1/σ. In the strip |Im x| ≤ a, as ≤ α^−½, a ≤ 1,
     |1 − q + qe^{w+iθ}| is at most its value at θ = 0 and at least cos(θ/2) of it, so the rule is off by at most
@@ -43,18 +43,18 @@ def replace_one_renyi(*, alpha: float, rate: float, noise_multiplier: float) -> 
     whole = 2.0 * alpha * s * s * (1.0 + 1e-12)
     if rate == 0.0:
         return 0.0
-    end = (2.0 * alpha - 1.0) * s + _REACH
+    end = (2.0 * alpha - 1.0) * s + _REACH_DEVIATIONS
     h = 2.0 * math.pi * min(1.0, 1.0 / (s * math.sqrt(alpha))) / _DECAY
-    if rate == 1.0 or (end + _REACH) / h > _POINTS:
+    if rate == 1.0 or (end + _REACH_DEVIATIONS) / h > _MAX_POINTS:
         return whole
-    x = np.arange(-_REACH, end + h, h)
+    x = np.arange(-_REACH_DEVIATIONS, end + h, h)
     absent, joined = math.log1p(-rate), math.log(rate) - 0.5 * s * s
     log_P, log_Q = np.logaddexp(absent, joined + s * x), np.logaddexp(absent, joined - s * x)
     log_f = alpha * log_P + (1.0 - alpha) * log_Q - 0.5 * x * x
     largest = float(log_f.max())
     f = np.exp(log_f - largest)
-    total = (float(f.sum()) * h + float(f[0] + f[-1]) / _REACH) * (1.0 + 8.0 * math.exp(-_DECAY))
-    rounding = _UP * (2.0 * alpha * (1.0 + s * end - math.log(rate) + s * s) + end * end)
+    total = (float(f.sum()) * h + float(f[0] + f[-1]) / _REACH_DEVIATIONS) * (1.0 + 8.0 * math.exp(-_DECAY))
+    rounding = _ROUND_UP * (2.0 * alpha * (1.0 + s * end - math.log(rate) + s * s) + end * end)
     log_integral = math.log(total / math.sqrt(2.0 * math.pi)) + largest + rounding
     return min(whole, max(0.0, log_integral) / (alpha - 1.0))
 

@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 Column = Callable[[int], NDArray[np.float64]]
 Gram = NDArray[np.float64] | Column
 
-_CLOSE = 1.28  # times greedy's gain, which is below γ_T: near enough where going on costs more than the search
-_CLOSER, _SMALL = 1.04, 4096  # and on so few candidates, where it costs milliseconds
-_SHARES = (0.5, 0.25)  # of an observation, that greedy may place at once
-_BEYOND = 1.5  # times T, where the second bound has passed its least value
-_HOPELESS = 3.0  # times the first bound: a second one this far above it is left alone
-_LARGEST = 2**26  # entries of V, half a gigabyte
+_CLOSE_RATIO = (
+    1.28  # times greedy's gain, which is below γ_T: near enough where going on costs more than the search
+)
+_CLOSER_RATIO, _MAX_GREEDY_CANDIDATES = 1.04, 4096  # and on so few candidates, where it costs milliseconds
+_PLACEMENT_SHARES = (0.5, 0.25)  # of an observation, that greedy may place at once
+_BEYOND_RATIO = 1.5  # times T, where the second bound has passed its least value
+_HOPELESS_RATIO = 3.0  # times the first bound: a second one this far above it is left alone
+_MAX_ENTRIES = 2**26  # entries of V, half a gigabyte
 
 
 def beta(*, n_candidates: int, step: int, delta: float) -> float:
@@ -43,7 +45,7 @@ def beta(*, n_candidates: int, step: int, delta: float) -> float:
 
 
 def regret_constant(*, noise_variance: float) -> float:
-    """The constant C₁ = 8/log(1 + σ⁻²) of the regret bound R_T ≤ √(C₁ T β_T γ_T), with probability 1 − δ.
+    """Return the constant C₁ = 8/log(1 + σ⁻²) of the regret bound R_T ≤ √(C₁ T β_T γ_T), with probability 1 − δ.
 
     Holds when: as for `beta`, k(λ, λ) ≤ 1, and the acquisition is UCB with that β_t (verified by code).
     Neighbours: none; not a privacy statement. Source: Theorem 1. Erratum: none.
@@ -91,11 +93,11 @@ def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -
         submodular, F = F + T * gain, F + gain
         dual = F + (T * largest - explained) / (2.0 * noise_variance)
         best = min(best, submodular, dual)
-    enough = F * (_CLOSER if len(prior) <= _SMALL else _CLOSE)
-    hopeless = dual > _HOPELESS * best
-    for share in _SHARES:
-        picks = math.ceil(_BEYOND * T / share)
-        if hopeless or picks * len(prior) > _LARGEST:
+    enough = F * (_CLOSER_RATIO if len(prior) <= _MAX_GREEDY_CANDIDATES else _CLOSE_RATIO)
+    hopeless = dual > _HOPELESS_RATIO * best
+    for share in _PLACEMENT_SHARES:
+        picks = math.ceil(_BEYOND_RATIO * T / share)
+        if hopeless or picks * len(prior) > _MAX_ENTRIES:
             break
         F = 0.0
         for gain, largest, explained in _greedy(prior, column, picks, noise_variance, share=share):

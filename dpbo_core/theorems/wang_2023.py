@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from dpbo_core.theorems.papernot_steinke_2022 import negative_binomial_mean, with_default
+from dpbo_core.theorems.papernot_steinke_2022 import negative_binomial_mean
 
 Calibration = Literal["published", "corrected"]
 
@@ -45,7 +45,7 @@ def theorem_1_renyi(
     upper: float,
     calibration: Calibration,
 ) -> float:
-    """The Rényi cost ε′ at α of adaptive selection among K ~ NegBin(θ, γ) trials, as published or tightened.
+    """Return the Rényi cost ε′ at α of adaptive selection among K ~ NegBin(θ, γ) trials, as published or tightened.
 
     Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
     Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
@@ -105,34 +105,6 @@ def theorem_2_epsilon(*, base_epsilon: float, shape: float, lower: float, upper:
     """The pure ε of the whole selection when every trial is ε-DP: ε′ = (2+θ)(ε + log(C/c)). Source: Theorem 2."""
     _check_bounds(lower, upper)
     return (2.0 + shape) * (base_epsilon + math.log(upper / lower))
-
-
-def poisson_renyi(
-    *, alpha: float, base_epsilon: float, base_delta_hat: float, mean: float, lower: float, upper: float
-) -> float:
-    """The Rényi cost at α of adaptive selection among K ~ Poisson(μ) trials, ∞ for large α; K = 0: a fixed default.
-
-    B = ε + α/(α−1) log C + log(1/c) + μCδ̂ + log μ/(α−1), and ε′ = log(e^{−μ} + e^{(α−1)B})/(α−1).
-
-    Holds when: every M_λ is (α, ε)-RDP and (ε̂, δ̂)-DP at `poisson_epsilon_hat`, and α ≤ C/(C−c).
-    Derivation: f′(x) = μe^{−μ(1−x)}, so f′(X)^α f′(X′)^{1−α} ≤ μ exp(μ(α−1)C(r′ − e^{ε̂} r)) in the file's terms.
-    """
-    _check_bounds(lower, upper)
-    if alpha * (upper - lower) > upper:
-        return math.inf
-    B = terms_in_alpha(
-        alpha=alpha,
-        base_epsilon=base_epsilon + mean * upper * base_delta_hat,
-        log_mean=math.log(mean),
-        bounds=(lower, upper),
-        calibration="corrected",
-    )
-    return with_default(B, alpha=alpha, mean=mean)
-
-
-def poisson_epsilon_hat(*, alpha: float, lower: float, upper: float) -> float:
-    """The ε̂ = log(αc/((α−1)C)) at which `poisson_renyi` needs a trial's δ̂; negative where α > C/(C−c)."""
-    return math.log(alpha * lower / ((alpha - 1.0) * upper))
 
 
 def best_epsilon(renyi: Callable[[float], float], orders: Iterable[float], *, delta: float) -> float:

@@ -21,11 +21,11 @@ def check_enforceable() -> None:
     Raises:
         StudyInvalid: it cannot be had here.
     """
-    from dpbo.features.isolation.engine import not_to_be_had
+    from dpbo.features.isolation.engine import unavailable_modules
 
     why = _obstacle(os.getpid())
     if why:
-        raise not_to_be_had(why)
+        raise unavailable_modules(why)
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +33,7 @@ def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks
     """Why no child process can be confined on this machine, tried once in each `process`; "" if one can."""
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no seccomp"
-    from dpbo.features.isolation.child import ATTEMPTS, Probe, Record, model_bytes
+    from dpbo.features.isolation.child import FORBIDDEN_CALLS, Probe, Record, model_bytes
     from dpbo.features.isolation.engine import Engine
     from dpbo.features.isolation.limits import Limits
 
@@ -46,7 +46,7 @@ def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks
         return "no process could be started"
     try:
         truth = np.ones(1, dtype=np.int64)
-        results = [engine.trial(model, Record(np.array([float(i)]), truth))[0] for i in range(len(ATTEMPTS))]
+        results = [engine.trial(model, Record(np.array([float(i)]), truth))[0] for i in range(len(FORBIDDEN_CALLS))]
     except DpboError:
         return "a process for one record could not be started"
     finally:
@@ -57,7 +57,7 @@ def _obstacle(process: int) -> str:  # noqa: ARG001  a copy of this process asks
 
 
 def seconds_expected(n_records: int, n_models: int) -> float:
-    """The estimated seconds of scoring each record in its own process on this machine, from counts alone."""
+    """Return the estimated seconds of scoring each record in its own process on this machine, from counts alone."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return n_records * n_models * MS_PER_RECORD / 1000.0 / cores
 

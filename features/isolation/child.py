@@ -37,8 +37,10 @@ class Probe:
     """Predicts 1 where nothing prevented it."""
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Try what a child must not do, the `ATTEMPTS` entry that the row names; then the label 1, shape (1,)."""
-        ATTEMPTS[int(rows[0, 0])]()
+        """Try what a child must not do, the `FORBIDDEN_CALLS` entry that the row names; then the label 1, shape
+        (1,).
+        """
+        FORBIDDEN_CALLS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 
 
@@ -48,7 +50,7 @@ def _read_clock() -> None:
         raise ValueError
 
 
-ATTEMPTS: tuple[Callable[[], Any], ...] = (
+FORBIDDEN_CALLS: tuple[Callable[[], Any], ...] = (
     lambda: None,
     lambda: time.sleep(0.001),
     _read_clock,
@@ -62,8 +64,8 @@ ATTEMPTS: tuple[Callable[[], Any], ...] = (
 
 
 _HEAD = struct.Struct("<qq8s")  # features, whether the target is a number, the class index or target
-_CELLS = 2  # in the place of that: bytes of pickled cells, and the number's flag beside it
-REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
+_CELLS = 2  # instead of that: bytes of pickled cells, and the number's flag beside it
+N_REHEARSALS = 30  # CPython adapts its instructions within the first dozens of calls
 _RESULT = struct.Struct("<q")
 _LENGTH = struct.Struct("<q")
 
@@ -76,7 +78,7 @@ class Record:
     truth: NDArray[Any]
 
     def to_bytes(self) -> bytes:
-        """The record as bytes for a child process; numbers take a length that d alone decides."""
+        """Return the record as bytes for a child process; numbers take a length that d alone decides."""
         number = self.truth.dtype.kind == "f"
         if (
             self.x.dtype == object
@@ -87,7 +89,7 @@ class Record:
 
     @classmethod
     def of_file(cls, fd: int) -> "Record":
-        """The record that another process wrote to the pipe `fd`."""
+        """Return the record that another process wrote to the pipe `fd`."""
         d, number, truth = _HEAD.unpack(_read_exactly(fd, _HEAD.size))
         if number & _CELLS:
             x = as_cells(pickle.loads(_read_exactly(fd, d)))  # noqa: S301  pickled by the curator
@@ -97,12 +99,12 @@ class Record:
 
 
 def model_bytes(estimator: bytes, score: bytes) -> bytes:
-    """The pickles of an estimator and a score as one file's content."""
+    """Return the pickles of an estimator and a score as one file's content."""
     return _LENGTH.pack(len(estimator)) + estimator + score
 
 
 def read_model(fd: int) -> tuple[bytes, bytes]:
-    """The pickles of the estimator and the score in the file `fd`, read without moving the shared offset."""
+    """Return the pickles of the estimator and the score in the file `fd`, read without moving the shared offset."""
     size, parts, at = os.fstat(fd).st_size, [], 0
     while at < size:
         parts.append(os.pread(fd, size - at, at))
@@ -113,7 +115,7 @@ def read_model(fd: int) -> tuple[bytes, bytes]:
 
 
 def result_of(answer: bytes, most: int) -> int | None:
-    """The integer score in what a child wrote; None for anything but one number from 0 to `most`."""
+    """Return the integer score in what a child wrote; None for anything but one number from 0 to `most`."""
     if len(answer) != _RESULT.size:
         return None
     steps: int = _RESULT.unpack(answer)[0]
@@ -147,7 +149,7 @@ def rehearse() -> None:
     """Score a row of zeros with a probe, so that children need not fill the caches again."""
     model = pickle.dumps(Probe()), pickle.dumps(Correct())
     row = Record(np.zeros(1), np.zeros(1, dtype=np.int64)).to_bytes()
-    for _ in range(REHEARSALS):
+    for _ in range(N_REHEARSALS):
         source, sink = os.pipe()
         os.write(sink, row)
         os.close(sink)
@@ -162,7 +164,7 @@ def sequential() -> Any:
 
 
 def _read_exactly(fd: int, n_bytes: int) -> bytes:
-    """The next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
+    """Return the next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
     parts = []
     while n_bytes:
         part = os.read(fd, n_bytes)

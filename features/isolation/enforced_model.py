@@ -1,6 +1,6 @@
 """A fitted estimator that scores every record alone, and what is checked of it on public rows beforehand.
 
-It is pickled once, before anything is charged; a child unpickles it anew for its one record, so what predicting
+It is pickled once, before anything is charged; a child unpickles it again for its one record, so what predicting
 changes in it, in its modules or in the interpreter ends with that record.
 """
 
@@ -22,12 +22,12 @@ from dpbo_core.models.record_isolation import ModulesNeeded
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.record import RecordScore
 
-ROWS_TRIED = 5
+N_ROWS_TRIED = 5
 SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where caches would decide
 
 
 @dataclass(frozen=True, repr=False)
-class Alone:
+class EnforcedModel:
     """Scores records one by one, each in a process of its own. It holds public things only.
 
     Attributes:
@@ -43,7 +43,7 @@ class Alone:
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
+        """Return each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
         starts.
 
         Args:
@@ -68,8 +68,8 @@ def alone(
     *,
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
-) -> Alone:
-    """The estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
+) -> EnforcedModel:
+    """Return the estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
     `needed_by`.
 
     Args:
@@ -87,7 +87,7 @@ def alone(
     pickled, how = pickled_form(estimator, "the fitted estimator"), pickled_form(score, "the score function")
     named = tuple(sorted(modules_of(estimator) | modules_of(score)))
     check_importable(set(named))
-    model, tried = model_bytes(pickled, how), min(ROWS_TRIED, len(rows))
+    model, tried = model_bytes(pickled, how), min(N_ROWS_TRIED, len(rows))
     records = [Record(np.ascontiguousarray(rows[i]), _as_numbers(truth[i : i + 1])) for i in range(tried)]
     why = "there are no public rows"
     for attempt in range(2):  # what one model imports when it predicts, another of its class may not
@@ -95,7 +95,7 @@ def alone(
         if attempt or named not in needed_by:
             hidden = () if attempt else hidden_beside(named)
             needed_by[named], failure = scouted(model, records[0], hidden)
-        enforced = Alone(pickled, named, needed_by[named], limits)
+        enforced = EnforcedModel(pickled, named, needed_by[named], limits)
         images = engine(enforced.modules, named, limits, os.getpid())
         endings = [images.trial(model, record) for record in records]
         if any(steps is not None for steps, _, _ in endings):
@@ -115,7 +115,7 @@ def alone(
 
 
 def _exit_in_words(code: int) -> str:
-    """Why a child ended, in words, from its exit code."""
+    """Why a child ended, as text, from its exit code."""
     if code in (signal.SIGSYS, -signal.SIGSYS):
         return "it waits, communicates or calls what it may not"
     if code == -signal.SIGKILL:
@@ -128,5 +128,5 @@ def _exit_in_words(code: int) -> str:
 
 
 def _as_numbers(truth: NDArray[Any]) -> NDArray[Any]:
-    """The truth as 64-bit floats or integers, of the kind that it is."""
+    """Return the truth as 64-bit floats or integers, of the kind that it is."""
     return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | x, y | `rows`, `truth` | records | (m, d), (m,) |
-| — | result of `steps` | round(2²⁴ g/G) of each record, 0 where its process gave nothing | (m,) integers |
+| — | result of `steps` | round(2²⁴ g/G) of each record, 0 if its process gave nothing | (m,) integers |
 
 Which image scores a record, and in which order, is a function of m alone. One child lives at a time in an image;
 its result comes through a pipe of its own, to this process alone.
@@ -28,7 +28,7 @@ from dpbo.features.isolation.limits import Limits
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.grid import GRID
 
-BASE = ("dpbo_core.models.scores.accuracy",)
+BASE_MODULES = ("dpbo_core.models.scores.accuracy",)
 
 
 class Engine:
@@ -42,16 +42,16 @@ class Engine:
         """
         self._lock, self._handles = threading.Lock(), [Handle(cpu) for cpu in cores()]
         self._finalizer = weakref.finalize(self, _close_in_owner, self._handles, os.getpid())
-        modules, needed = [*BASE, *modules], [*needed]
+        modules, needed = [*BASE_MODULES, *modules], [*needed]
         with ThreadPoolExecutor(len(self._handles)) as pool:
             messages = list(pool.map(lambda handle: handle.load(modules, needed, limits), self._handles))
         if any(messages):
             self.close()
-            raise not_to_be_had(next(message for message in messages if message))
+            raise unavailable_modules(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if none
-        starts.
+        """Return each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if
+        none starts.
 
         Raises:
             Sealed: an image is gone, for lack of memory say.
@@ -109,7 +109,7 @@ def engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, pr
 
 @lru_cache(maxsize=2)
 def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, process: int) -> Engine:  # noqa: ARG001
-    """The engine first started with these arguments, cached, which may have been closed since."""
+    """Return the engine first started with these arguments, cached, which may have been closed since."""
     return Engine(modules, needed, limits)
 
 
@@ -125,12 +125,12 @@ def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[
 
 
 def cores() -> list[int]:
-    """The processor cores that this process may use."""
+    """Return the processor cores that this process may use."""
     return sorted(os.sched_getaffinity(0))
 
 
-def not_to_be_had(why: str) -> StudyInvalid:
-    """The error to raise where records cannot be scored in processes of their own, and `why`."""
+def unavailable_modules(why: str) -> StudyInvalid:
+    """Return the error to raise where records cannot be scored in processes of their own, and `why`."""
     return StudyInvalid(
         'rowwise = "enforced" is not to be had here',
         cause=why,

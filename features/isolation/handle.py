@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from dpbo.features.isolation.child import Record
-from dpbo.features.isolation.image import LARGEST_MESSAGE
+from dpbo.features.isolation.image import MAX_MESSAGE_BYTES
 from dpbo.features.isolation.limits import Limits
 from dpbo.features.isolation.seccomp import RESULT_BYTES
 from dpbo_core.errors import Sealed
 
-WAITING = 4  # records that wait in their pipes while one is predicted
-PUBLIC_SECONDS = 300  # for importing, and for what is tried on public records: no score waits for a clock
-_BOOT = (
+MAX_WAITING_RECORDS = 4  # records that wait in their pipes while one is predicted
+PUBLIC_TIMEOUT_S = 300  # for importing, and for what is tried on public records: no score waits for a clock
+_BOOT_CODE = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from dpbo.features.isolation.image import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
 )
@@ -45,7 +45,7 @@ _INHERITED = ("LD_LIBRARY_PATH", "SYSTEMROOT", "PATH")
 
 
 def hidden_beside(modules: Collection[str]) -> list[str]:
-    """The large optional packages (pandas, say) not of `modules`: image processes do not import them."""
+    """Return the large optional packages (pandas, say) not of `modules`: image processes do not import them."""
     wanted = {name.partition(".")[0] for name in modules}
     return [name for name in _OPTIONAL if name not in wanted]
 
@@ -59,7 +59,7 @@ class Handle:
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603  this interpreter
-                [sys.executable, "-s", "-P", "-c", _BOOT, str(theirs.fileno()), str(cpu), *path],
+                [sys.executable, "-s", "-P", "-c", _BOOT_CODE, str(theirs.fileno()), str(cpu), *path],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -76,15 +76,15 @@ class Handle:
         message = {"modules": [*modules], "needed": [*needed], "hidden": hidden, **vars(limits)}
         try:
             self._control.send(json.dumps(message).encode())
-            self._control.settimeout(PUBLIC_SECONDS)
-            answer = self._control.recv(LARGEST_MESSAGE)
+            self._control.settimeout(PUBLIC_TIMEOUT_S)
+            answer = self._control.recv(MAX_MESSAGE_BYTES)
         except OSError:
             return "the process for it ended, or took minutes, while its modules were imported"
         self._control.settimeout(None)
         return answer.decode() if self.process.poll() is None else "the process for it ended"
 
     def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
-        """What the child of each record wrote, as bytes in the records' order; `model` is an open file.
+        """Yield what the child of each record wrote, as bytes in the records' order; `model` is an open file.
 
         The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
         waiting for this process to wake, when the child before it is dead.
@@ -100,7 +100,7 @@ class Handle:
         try:
             for record in records:
                 under_way.append(self._begin(b"record", model, record))
-                if len(under_way) > WAITING:
+                if len(under_way) > MAX_WAITING_RECORDS:
                     yield self._end(under_way.popleft())
             while under_way:
                 yield self._end(under_way.popleft())
@@ -122,7 +122,7 @@ class Handle:
         os.close(result[1])
         text = b""
         with os.fdopen(result[0], "rb", buffering=0) as report:
-            while select.select([report], [], [], PUBLIC_SECONDS)[0] and (part := report.read(2**16)):
+            while select.select([report], [], [], PUBLIC_TIMEOUT_S)[0] and (part := report.read(2**16)):
                 text += part
         try:
             modules_and_failure: dict[str, Any] = json.loads(text)
@@ -163,7 +163,7 @@ class Handle:
         """Wait for a child's end: what it wrote to `result`, now closed, and the image's report; b"" for none."""
         try:
             try:
-                ending = self._control.recv(LARGEST_MESSAGE)
+                ending = self._control.recv(MAX_MESSAGE_BYTES)
             except OSError:
                 ending = b""
             try:

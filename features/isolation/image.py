@@ -21,10 +21,10 @@ from typing import Any, NoReturn
 
 from dpbo.features.isolation import child, limits, seccomp
 
-LARGEST_MESSAGE = 2**20
-_FILES = 3
-_CONTROL = 3  # the lowest file that is free, so that whatever a module opens is above it
-_SCOUT = limits.Limits(cpu_seconds=120, memory=2**32)
+MAX_MESSAGE_BYTES = 2**20
+_N_FILES = 3
+_CONTROL_FD = 3  # the lowest file that is free, so that whatever a module opens is above it
+_SCOUT_LIMITS = limits.Limits(cpu_seconds=120, memory=2**32)
 
 
 class _Hidden:
@@ -59,7 +59,7 @@ class Image:
         It never looks up in between: that it had waited long would be seen in its memory by the copies to come.
         """
         while True:
-            message, files, _, _ = socket.recv_fds(self._control, LARGEST_MESSAGE, _FILES)
+            message, files, _, _ = socket.recv_fds(self._control, MAX_MESSAGE_BYTES, _N_FILES)
             if not message:
                 return
             if message == b"record":
@@ -88,7 +88,7 @@ class Image:
     def _prepare_to_fork(self, memory: int) -> str:
         """Silence and limit this process and take its clocks, so that copies are confined; "" or why not."""
         limits.silence(self._libc)
-        limits.close_files(above=_CONTROL)
+        limits.close_files(above=_CONTROL_FD)
         if limits.threads() != 1:
             return "a module starts threads when it is imported"
         if limits.shared_memory():
@@ -146,8 +146,8 @@ class Image:
     def _scout(self, hidden: list[str], record: int, model: int, report: int) -> None:
         """Predict a PUBLIC record in this very process, not used again, and report what that imported."""
         sys.meta_path.insert(0, _Hidden(hidden))
-        limits.bound_memory(_SCOUT.memory)
-        limits.bound_time(_SCOUT.cpu_seconds, self._libc)
+        limits.bound_memory(_SCOUT_LIMITS.memory)
+        limits.bound_time(_SCOUT_LIMITS.cpu_seconds, self._libc)
         try:
             child.steps(child.Record.of_file(record), *child.read_model(model))
             failure = ""
@@ -165,6 +165,6 @@ class Image:
 def serve(fd: int, cpu: int) -> None:
     """Run the process that children are forked from, on an inherited socket, until that is closed."""
     limits.stop_the_clocks()
-    os.dup2(fd, _CONTROL)
-    with socket.socket(fileno=_CONTROL) as control:
+    os.dup2(fd, _CONTROL_FD)
+    with socket.socket(fileno=_CONTROL_FD) as control:
         Image(control, cpu).serve()

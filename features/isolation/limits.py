@@ -18,7 +18,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_TSC, _PR_TSC_SIGSEGV = 1, 4, 26, 2
 _MADV_WIPEONFORK = 18
-_FATAL = (
+_FATAL_SIGNALS = (
     signal.SIGSYS,
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -30,9 +30,9 @@ _FATAL = (
 _CLOCK_PAGES = "[vvar"
 _MAP_FIXED = 0x10
 _ZEROS_AT = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-_SECONDS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-_KILL = int(signal.SIGKILL)
-_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLOCK_FUNCTIONS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_KILL_SIGNAL = int(signal.SIGKILL)
+_CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Limits:
 
 def stop_the_clocks() -> None:
     """Replace this process's functions of `time` by ones that return 0, for later imports too."""
-    for name in _SECONDS:
+    for name in _CLOCK_FUNCTIONS:
         setattr(time, name, lambda: 0.0)
         setattr(time, f"{name}_ns", lambda: 0)
 
@@ -69,7 +69,7 @@ def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
 
 
 def shared_memory() -> bool:
-    """Whether a copy of this process would share writable memory with it; True where that cannot be read."""
+    """Return whether a copy of this process would share writable memory with it; True if that cannot be read."""
     lines = Path("/proc/self/smaps").read_text().splitlines()
     flags = [set(line.split()[1:]) for line in lines if line.startswith("VmFlags:")]
     return not flags or any({"sh", "mw"} <= flag for flag in flags)  # shared, may be written to
@@ -84,12 +84,12 @@ def close_files(above: int) -> None:
 
 
 def threads() -> int:
-    """How many threads this process has."""
+    """Return how many threads this process has."""
     return len(list(Path("/proc/self/task").iterdir()))
 
 
 def _memory_mappings() -> list[tuple[int, int, str]]:
-    """The (start, end, name) of every range of memory that this process maps."""
+    """Return the (start, end, name) of every range of memory that this process maps."""
     mappings = []
     for line in Path("/proc/self/maps").read_text().splitlines():
         ends, *rest = line.split()
@@ -98,7 +98,7 @@ def _memory_mappings() -> list[tuple[int, int, str]]:
     return mappings
 
 
-class _Nothing:
+class _NullStream:
     """A stream that drops what it is given."""
 
     encoding, errors, closed = "utf-8", "replace", False
@@ -123,9 +123,9 @@ def silence(libc: ctypes.PyDLL) -> None:
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     handler = ctypes.cast(libc._exit, ctypes.c_void_p)  # libc's name for it
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
-    for number in _FATAL:
+    for number in _FATAL_SIGNALS:
         libc.signal(number, handler)
-    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = _Nothing()  # type: ignore[misc, assignment]
+    sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = _NullStream()  # type: ignore[misc, assignment]
 
 
 def bound(memory: int) -> None:
@@ -143,14 +143,14 @@ def bound_memory(memory: int) -> None:
 
 def bound_time(seconds: int, libc: ctypes.PyDLL) -> None:
     """Limit this child to so many CPU seconds, and have it end when its parent ends."""
-    libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, _KILL_SIGNAL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 class Copier:
     """Copies this process, by the bare system call.
 
-    Nothing runs in the copy (no hook that seeds a generator anew), and neither process keeps the copy's number,
+    Nothing runs in the copy (no hook that seeds a generator again), and neither process keeps the copy's number,
     which would say how many processes were started meanwhile: a page that is wiped in copies tells them apart.
     """
 
@@ -158,7 +158,7 @@ class Copier:
         self._page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._page.madvise(_MADV_WIPEONFORK)
         self._page[0] = 1
-        self._arguments = (_CLONE[machine], int(signal.SIGCHLD), 0, 0, 0, 0)
+        self._arguments = (_CLONE_NUMBERS[machine], int(signal.SIGCHLD), 0, 0, 0, 0)
         self._call = libc.syscall
         self._call.argtypes, self._call.restype = [ctypes.c_long] * 6, None
 

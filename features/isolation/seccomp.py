@@ -21,17 +21,17 @@ _ALLOW, _TRAP, _ERRNO = 0x7FFF0000, 0x00030000, 0x00050000
 _LOAD, _AND, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_SHARED, _LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
-_DROPPABLE = 0x8  # mmap: pages that vanish when memory runs short, which other records may bring about
-_EXECUTABLE = 0x4  # mmap, mprotect: instructions of one's own, such as those that feel another core at work
+_SHARED, _MAP_LOCKED, _HUGE = 0x1, 0x2000, 0x40000  # mmap: what other processes could notice
+_MAP_DROPPABLE = 0x8  # mmap: pages that vanish when memory runs short, which other records may bring about
+_PROT_EXEC = 0x4  # mmap, mprotect: instructions supplied by the user, such as those that feel another core at work
 _WAKE, _FUTEX_COMMAND = 1, 0x7F
-_ADVICE = (0, 1, 2, 3, 4, 14, 15)  # of one's own pages: NORMAL … DONTNEED, HUGEPAGE, NOHUGEPAGE
+_ADVICE = (0, 1, 2, 3, 4, 14, 15)  # supplied by the user pages: NORMAL … DONTNEED, HUGEPAGE, NOHUGEPAGE
 _ADVICE_FREE = 8  # such pages vanish too: it is answered, and they stay
 _NR_SECCOMP_MODE_FILTER, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 2, 22, 38
 
-_BOTH = ("x86_64", "aarch64")
+_ARCHITECTURE_NAMES = ("x86_64", "aarch64")
 _NUMBERS = {  # name: its number on each
-    name: dict(zip(_BOTH, numbers, strict=True))
+    name: dict(zip(_ARCHITECTURE_NAMES, numbers, strict=True))
     for name, numbers in {
         "write": (1, 64),
         "mmap": (9, 222),
@@ -98,17 +98,17 @@ _NUMBERS = {  # name: its number on each
         "membarrier": (324, 283),
     }.items()
 }
-_FREE = (
+_ALLOWED_CALLS = (
     *("munmap", "brk", "mremap", "rt_sigreturn", "exit", "exit_group"),
-    "getrandom",  # coins of one's own: independent of every other record
+    "getrandom",  # coins supplied by the user: independent of every other record
 )
-_ANSWERED_BY_ZERO = (
+_ZERO_CALLS = (
     *("sched_yield", "rt_sigaction", "rt_sigprocmask", "sigaltstack", "close", "set_robust_list"),
     *("getpid", "gettid", "getppid", "getuid", "geteuid", "getgid", "getegid"),
 )
-_CLOCKS = ("clock_gettime", "clock_getres", "gettimeofday", "time", "sysinfo", "times")
-_REFUSED = (
-    *_CLOCKS,
+_CLOCK_CALLS = ("clock_gettime", "clock_getres", "gettimeofday", "time", "sysinfo", "times")
+_REFUSED_CALLS = (
+    *_CLOCK_CALLS,
     *("clone", "clone3", "fork", "vfork"),  # harmless code that wants a thread hears that there is none
     *("open", "stat", "lstat", "access", "readlink", "openat", "openat2", "newfstatat", "fstat", "statx"),
     *("faccessat", "faccessat2", "readlinkat", "getcwd", "getdents64", "ioctl", "fcntl", "lseek", "uname"),
@@ -118,7 +118,7 @@ _REFUSED = (
 
 
 def supported() -> bool:
-    """Whether the system call numbers in this file are this machine's."""
+    """Return whether the system call numbers in this file are this machine's."""
     return platform.machine() in _ARCHITECTURES and struct.calcsize("P") == 8
 
 
@@ -144,7 +144,7 @@ class Filter:
 def no_clocks(machine: str) -> bytes:
     """The seccomp filter of the process that children are forked from: it refuses clocks, and allows all else."""
     lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
-    for number in _call_numbers(_CLOCKS, machine):
+    for number in _call_numbers(_CLOCK_CALLS, machine):
         lines += _if(number, [_return(_ERRNO | errno.EACCES)])
     return b"".join([*lines, _return(_ALLOW)])
 
@@ -152,7 +152,7 @@ def no_clocks(machine: str) -> bytes:
 def program(machine: str) -> bytes:
     """The seccomp filter of a child that scores one record, as BPF for "x86_64" or "aarch64", 8 bytes each."""
     lines = [*_load_at(_ARCHITECTURE), *_unless(_ARCHITECTURES[machine], [_return(_TRAP)]), *_load_at(_NUMBER)]
-    for names, answer in ((_FREE, _ALLOW), (_ANSWERED_BY_ZERO, _ERRNO), (_REFUSED, _ERRNO | errno.EACCES)):
+    for names, answer in ((_ALLOWED_CALLS, _ALLOW), (_ZERO_CALLS, _ERRNO), (_REFUSED_CALLS, _ERRNO | errno.EACCES)):
         for number in _call_numbers(names, machine):
             lines += _if(number, [_return(answer)])
     for name, body in _checked().items():
@@ -162,7 +162,7 @@ def program(machine: str) -> bytes:
 
 
 def _checked() -> dict[str, list[bytes]]:
-    """The system calls allowed with some arguments only, each with the BPF instructions that check these."""
+    """Return the system calls allowed with some arguments only, each with the BPF instructions that check these."""
     fd, n_bytes = _argument(0), _argument(2)
     write = [
         *fd,
@@ -173,11 +173,11 @@ def _checked() -> dict[str, list[bytes]]:
     ]
     refused = _return(_ERRNO | errno.ENOMEM)
     denied = _return(_ERRNO | errno.EACCES)
-    code = [*_argument(2), _instruction(_ANY_BIT, _EXECUTABLE, 0, 1), denied]
+    code = [*_argument(2), _instruction(_ANY_BIT, _PROT_EXEC, 0, 1), denied]
     mmap = [
         *code,
         *_argument(3),
-        _instruction(_ANY_BIT, _SHARED | _DROPPABLE | _LOCKED | _HUGE, 0, 1),
+        _instruction(_ANY_BIT, _SHARED | _MAP_DROPPABLE | _MAP_LOCKED | _HUGE, 0, 1),
         refused,
         *_argument(4),
         *_unless(0xFFFFFFFF, [refused]),
@@ -192,17 +192,17 @@ def _checked() -> dict[str, list[bytes]]:
 
 
 def _call_numbers(names: Iterable[str], machine: str) -> list[int]:
-    """The numbers of these system calls on this machine, without those that it does not have."""
+    """Return the numbers of these system calls on this machine, without those that it does not have."""
     return [number for name in names if (number := _NUMBERS[name][machine]) is not None]
 
 
 def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
-    """One BPF instruction, 8 bytes; a test skips `jump` instructions if true, `otherwise` if false."""
+    """Return one BPF instruction, 8 bytes; a test skips `jump` instructions if true, `otherwise` if false."""
     return struct.pack("HBBI", code, jump, otherwise, k)
 
 
 def _load_at(offset: int) -> list[bytes]:
-    """The BPF instruction that loads the word at `offset` of a system call's data."""
+    """Return the BPF instruction that loads the word at `offset` of a system call's data."""
     return [_instruction(_LOAD, offset)]
 
 
@@ -212,7 +212,7 @@ def _argument(index: int) -> list[bytes]:
 
 
 def _return(answer: int) -> bytes:
-    """The BPF instruction that ends the filter with this answer."""
+    """Return the BPF instruction that ends the filter with this answer."""
     return _instruction(_RETURN, answer)
 
 

@@ -10,12 +10,12 @@ from dpbo.features.objective import KIND
 from dpbo.features.objective.price import ObjectivePrice, Score
 from dpbo.features.objective.score_session import OpenObjective, ScoreSession
 from dpbo.features.objective.submission import (
-    SUBMITTED,
+    SUBMISSION_ASSUMPTIONS,
     Submission,
+    build_silenced,
     digest_of,
     prediction_columns,
     predictions_in_memory,
-    quietly,
     submitted_model,
     submitted_predictions,
 )
@@ -39,7 +39,7 @@ from dpbo_core.study.training_set import study_fingerprint
 
 
 def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:
-    """A study's [objective], checked and ready for private scores; nothing is charged.
+    """Return a study's [objective], checked and ready for private scores; nothing is charged.
 
     Args:
         spec: the study, on files.
@@ -81,7 +81,7 @@ def open_objective(
     """
     check_public_sources(split.sources(), run.ledger)
     public = split.public(problem)
-    submitted = tuple(name for name in SUBMITTED if name in spec.accepts)
+    submitted = tuple(name for name in SUBMISSION_ASSUMPTIONS if name in spec.accepts)
     price = ObjectivePrice(public.problem, section.scores, section.choice_share, submitted)
     check_accepted(spec, price.plan(), public.problem.unlisted)
     split.check(public)
@@ -107,7 +107,7 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """The private score at `params`; larger is better. NaN where `ask` says None.
+        """Return the private score at `params`; larger is better. NaN if `ask` says None.
 
         Raises: as `ask`.
         """
@@ -128,7 +128,7 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def submit(self, model: Any) -> Score:
-        """The private score of your fitted model, using up one score; the same model again: the same, at no price.
+        """The private score of your fitted model, using up one score; the same model again: the same, at no cost.
 
         Args:
             model: a fitted estimator, of the columns' own values, or a `FinalModel`. Made of public data alone,
@@ -143,15 +143,15 @@ class ObjectiveHandle(ABC):
         opened = self._session.opened
 
         def made() -> Submission:
-            """The model, tried on the public rows."""
+            """Return the model, tried on the public rows."""
             return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
 
-        return self._session.submit(quietly(made, model, scored=self._session.scored))
+        return self._session.submit(build_silenced(made, model, scored=self._session.scored))
 
     @without_frames
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
-        """The private score of predictions made elsewhere, using up one score; under the same name again: the same,
-        at no price.
+        """Return the private score of predictions made elsewhere, using up one score; under the same name again:
+        the same, at no cost.
 
         Args:
             predictions: for each validation record in their order its class, its number, or probabilities: (m,), or
@@ -171,8 +171,8 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by one
-        private draw that the scores' price holds, made at the first call and repeated.
+        """Return the best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by
+        one private draw that the scores' price holds, made at the first call and repeated.
         """
         return self._session.best()
 
@@ -223,7 +223,7 @@ class StudyObjective(ObjectiveHandle):
         return f"StudyObjective({self.path!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The file's path and the ledger's URL: no record, no session."""
+        """Return the file's path and the ledger's URL: no record, no session."""
         return {"path": self.path, "ledger": self.ledger, "_opened": None}
 
     def __deepcopy__(self, memo: object) -> "StudyObjective":

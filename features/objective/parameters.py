@@ -12,11 +12,11 @@ from dpbo_core.search.search_space import Axis, Categorical, Integer, SearchSpac
 
 Scalar = bool | int | float | str | None
 Parameters = Mapping[str, Scalar]
-LONGEST = 4096  # characters of hyperparameters, which the ledger keeps
+MAX_TEXT_LENGTH = 4096  # characters of hyperparameters, which the ledger keeps
 
 
 def parameters_of(values: Any) -> dict[str, Scalar]:
-    """The hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
+    """Return the hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
 
     Raises:
         StudyInvalid: it is no such dict.
@@ -26,26 +26,27 @@ def parameters_of(values: Any) -> dict[str, Scalar]:
             f"the hyperparameters are a {type(values).__name__}", remedy='ask with a dict, {"C": 1.0} say'
         )
     parameters = {str(name): _checked_scalar(str(name), value) for name, value in values.items()}
-    if len(canonical_text(parameters)) > LONGEST:
+    if len(canonical_text(parameters)) > MAX_TEXT_LENGTH:
         raise StudyInvalid(
-            f"the hyperparameters have more than {LONGEST:,} characters", remedy="ask with fewer or shorter values"
+            f"the hyperparameters have more than {MAX_TEXT_LENGTH:,} characters",
+            remedy="ask with fewer or shorter values",
         )
     return parameters
 
 
 def canonical_text(parameters: Parameters) -> str:
-    """The canonical text of hyperparameters: names sorted, the integer 1 distinct from 1.0."""
+    """Return the canonical text of hyperparameters: names sorted, the integer 1 distinct from 1.0."""
     return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def read_parameters(text: str) -> dict[str, Scalar]:
-    """The hyperparameters that `canonical_text` wrote as this text."""
+    """Return the hyperparameters that `canonical_text` wrote as this text."""
     parameters: dict[str, Scalar] = json.loads(text)
     return parameters
 
 
 def _checked_scalar(name: str, value: Any) -> Scalar:
-    """A hyperparameter's value as a plain Python one; refused unless number, text, truth value or None."""
+    """Return a hyperparameter's value as a plain Python one; refused unless number, text, truth value or None."""
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) in (bool, int, str, type(None)) or (type(value) is float and math.isfinite(value)):
         return value  # type: ignore[no-any-return]
@@ -81,7 +82,7 @@ def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
 
 
 def _on_axis(value: Scalar, axis: Axis) -> bool:
-    """Whether a hyperparameter's value is one of an axis's values, or within its range."""
+    """Return whether a hyperparameter's value is one of an axis's values, or within its range."""
     if isinstance(axis, Categorical):
         return axis.has(value)
     kinds = (int,) if isinstance(axis, Integer) else (int, float)

@@ -45,7 +45,7 @@ from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, E
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, PrivacyPlan, Release, Spend
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
-CHOICE = "choice among what was asked"
+CHOICE_DRAW = "choice among what was asked"
 EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; whoever asks post-processes",
@@ -69,7 +69,7 @@ class ObjectivePrice:
     submitted: tuple[str, ...] = ()
 
     def scores(self) -> tuple[DiscreteGaussian, ...]:
-        """The noise mechanism of each of the n scores, in the order in which they are drawn.
+        """Return the noise mechanism of each of the n scores, in the order in which they are drawn.
 
         Raises:
             StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
@@ -85,7 +85,7 @@ class ObjectivePrice:
         return tuple(self._gaussian(rho) for rho in parts)
 
     def number(self) -> DiscreteGaussian | None:
-        """The noise mechanism of the number of pairs; None where the score is a mean.
+        """Return the noise mechanism of the number of pairs; None if the score is a mean.
 
         Raises:
             StudyInvalid: as `scores`.
@@ -93,7 +93,7 @@ class ObjectivePrice:
         return None if in_pairs(self.problem) is None else self._gaussian(self._rho_of_number(self._total_rho()))
 
     def choice(self) -> PrivateSelection | None:
-        """The mechanism that draws the best hyperparameters at the end; None where the released scores choose."""
+        """The mechanism that draws the best hyperparameters at the end; None if the released scores choose."""
         if self.choice_share == 0.0:
             return None
         return selection(self.problem, self._rho_of_choice(self._total_rho()))
@@ -105,7 +105,7 @@ class ObjectivePrice:
         if number is not None:
             drawn.append((number.spend(ALL_PAIRS), number))
         drawn += [(mechanism.spend(score_name(t)), mechanism) for t, mechanism in enumerate(self.scores(), 1)]
-        return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE), choice))
+        return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE_DRAW), choice))
 
     def plan(self) -> PrivacyPlan:
         """The price of all n scores and the choice, if requests depend on releases and public facts alone."""
@@ -121,7 +121,7 @@ class ObjectivePrice:
 
     @property
     def useless(self) -> str:
-        """Why the scores would be mere noise, in words from public facts alone; "" where they would not."""
+        """Why the scores would be mere noise, as text from public facts alone; "" where they would not."""
         scale, spread = self.scores()[0].spend(score_name(1)).noise_scale, self.problem.aggregate.spread
         pairs, number = in_pairs(self.problem), self.number()
         if pairs is not None and number is not None and chance_of_score(pairs, number) < 0.5:
@@ -133,14 +133,14 @@ class ObjectivePrice:
         )
 
     def _total_rho(self) -> int:
-        """The zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer units;
-        refused where δ = 0.
+        """Return the zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer
+        units; refused if δ = 0.
         """
         if self.problem.delta == 0.0:
             raise StudyInvalid(
                 "scores for a search of your own need δ > 0, and delta = 0",
                 cause="their noise is Gaussian, which has no pure ε",
-                remedy="say delta = 1e-6",
+                remedy="set delta = 1e-6",
             )
         return largest_rho(self.problem.epsilon, self.problem.delta)
 
@@ -151,22 +151,22 @@ class ObjectivePrice:
         return DiscreteGaussian(self.problem.record_steps, rho, self.problem.score_per_step)
 
     def _rho_of_number(self, total: int) -> int:
-        """The part of `total` ρ, in integer units, that the number of pairs costs; 0 where the score is a mean."""
+        """The part of `total` ρ, in integer units, that the number of pairs costs; 0 if the score is a mean."""
         left = total - self._rho_of_choice(total)
         return 0 if in_pairs(self.problem) is None else math.floor(left * SHARE_OF_PAIRS_RHO)
 
     def _rho_of_choice(self, total: int) -> int:
-        """The part of `total` ρ, in integer units, that the final choice costs."""
+        """Return the part of `total` ρ, in integer units, that the final choice costs."""
         return math.floor(total * self.choice_share)
 
 
 def score_name(number: int) -> str:
-    """The name in the ledger of score `number`, 1 … n."""
+    """Return the name in the ledger of score `number`, 1 … n."""
     return f"score {number}"
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a private objective (its draws); raises if the release shows more.
+    """Return what a certificate must state of a private objective (its draws); raises if the release shows more.
 
     Raises:
         KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
@@ -181,7 +181,7 @@ def objective_shown(release: Release) -> CertificateRules:
             raise ValueError(ALL_PAIRS)
         draws[ALL_PAIRS] = tuple(DiscreteGaussian.WORTH)
     if release.facts["choice_share"] != 0.0:
-        draws[CHOICE] = (PERMUTE_AND_FLIP,)
+        draws[CHOICE_DRAW] = (PERMUTE_AND_FLIP,)
     return CertificateRules(
         draws, one_unit_moves(release), assumptions=(PUBLIC_QUESTIONS.name,), relations=relations_of(release)
     )
@@ -195,7 +195,7 @@ class Score:
     """A released score.
 
     Attributes:
-        value: as it was drawn; larger is better. Not clamped. None where the records have too few of one class for
+        value: as it was drawn; larger is better. Not clamped. None if the records have too few of one class for
             an AUC at this ε, as the noised number of pairs has it.
         noise: standard deviation of the noise in it; None likewise.
         interval: of the exact score on these records, 90%: the noise is all that it allows for; None likewise.
@@ -207,7 +207,7 @@ class Score:
 
 
 def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> Score:
-    """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+    """Return the score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
     if not unit.stated:
         return Score(None, None, None)
     mechanism = price.scores()[number - 1]
@@ -220,7 +220,7 @@ def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> 
 def best_caption(
     price: ObjectivePrice, unit: Unit, draw: int, score: float, interval: tuple[float, float], n_draws: int
 ) -> dict[str, Any]:
-    """What a release says of the best candidate: score, interval and metric; of pairs also their number.
+    """Return what a release says of the best candidate: score, interval and metric; of pairs also their number.
 
     Args:
         price: the objective's.

@@ -29,7 +29,7 @@ class PrivateObjective(ObjectiveHandle):
     """The private score of hyperparameters, as a function: for a search that is not ours.
 
     Models are trained on the public X and y alone, and scored on the SENSITIVE validation set. A question is a dict
-    of numbers, texts, truth values or None. Its score is drawn once: asked again it is the same, at no price.
+    of numbers, texts, truth values or None. Its score is drawn once: asked again it is the same, at no cost.
 
     Args:
         estimator: any scikit-learn classifier or regressor; a question sets parameters of a clone.
@@ -132,7 +132,7 @@ class PrivateObjective(ObjectiveHandle):
 
     @classmethod
     def from_study(cls, path: str | Path, ledger: str | None = None) -> StudyObjective:
-        """The private objective of a study file with [objective]; several processes may ask through it.
+        """Return the private objective of a study file with [objective]; several processes may ask through it.
 
         Args:
             path: the study file.
@@ -147,11 +147,11 @@ class PrivateObjective(ObjectiveHandle):
         return self
 
     def __deepcopy__(self, memo: object) -> Self:
-        """The object itself: a copy of the records would be another session's."""
+        """Return the object itself: a copy of the records would be another session's."""
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """The settings alone: no record, no score, no session leaves the process."""
+        """Return the settings alone: no record, no score, no session leaves the process."""
         return {name: value for name, value in self.__dict__.items() if name != "session_"}
 
     @property

@@ -26,7 +26,7 @@ from dpbo.features.objective.parameters import (
     read_parameters,
 )
 from dpbo.features.objective.price import (
-    CHOICE,
+    CHOICE_DRAW,
     ObjectivePrice,
     Score,
     best_caption,
@@ -40,7 +40,7 @@ from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
-from dpbo_core.methods.pair_draws import USUAL, Unit, in_pairs, on_grid, unit_drawn, unit_of
+from dpbo_core.methods.pair_draws import DEFAULT_PUBLIC_SCORE, Unit, in_pairs, on_grid, unit_drawn, unit_of
 from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scorable import ScorableModel
@@ -165,7 +165,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise _nothing_scored()
+            raise _no_scores_error()
         choice, made = self.opened.price.choice(), self._choice_made()
         if choice is not None and made is None:
             made = self._choose(choice, points)
@@ -228,7 +228,7 @@ class ScoreSession(Opaque):
         return replay(self.opened.key, self._run) or self._release()
 
     def _recorded(self) -> Mapping[str, Any]:
-        """Every noise draw of the session in the ledger, by name, as its outcome and its time."""
+        """Return every noise draw of the session in the ledger, by name, as its outcome and its time."""
         return self._run.ledger.drawn(self.opened.key.fingerprint)
 
     def _draws(self) -> dict[str, tuple[int, int]]:
@@ -252,7 +252,7 @@ class ScoreSession(Opaque):
             )
 
     def _train(self, parameters: Parameters) -> ScorableModel:
-        """The model at `parameters`: a function of them, the public training set and the seed.
+        """Return the model at `parameters`: a function of them, the public training set and the seed.
 
         Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
         """
@@ -263,7 +263,7 @@ class ScoreSession(Opaque):
             return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
-        """All scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
+        """Return all scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
         charge, records = self._charged()
         pairs = self.opened.price.number()
         if pairs is not None:
@@ -271,10 +271,12 @@ class ScoreSession(Opaque):
         sums: list[Sensitive[int]] = []
 
         def exact() -> Sensitive[int]:
-            """The exact integer of the model, worked out at the first call and kept."""
+            """Return the exact integer of the model, worked out at the first call and kept."""
             if not sums:
                 total = scored(records)
-                sums.append(shifted(total, records.pairs(), on_grid(USUAL)) if self._counts else total)
+                sums.append(
+                    shifted(total, records.pairs(), on_grid(DEFAULT_PUBLIC_SCORE)) if self._counts else total
+                )
             return sums[0]
 
         draws = self._draws()
@@ -303,7 +305,7 @@ class ScoreSession(Opaque):
 
     def _choice_made(self) -> int | None:
         """The index, in the order of drawing, of the score that the final choice drew; None if it drew none."""
-        drawn = self._recorded().get(CHOICE)
+        drawn = self._recorded().get(CHOICE_DRAW)
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
@@ -312,13 +314,13 @@ class ScoreSession(Opaque):
         charge, records = self._charged()
 
         def exact() -> Sensitive[NDArray[np.int64]]:
-            """The exact scores of all points, sealed."""
+            """Return the exact scores of all points, sealed."""
             return evaluate_all(records, models).vector
 
-        return int(charge.draw(self._spends[CHOICE], choice, exact)["draw"])
+        return int(charge.draw(self._spends[CHOICE_DRAW], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
-        """The Gaussian process posterior of the scores at these points."""
+        """Return the Gaussian process posterior of the scores at these points."""
         unit = self._unit()
         return smoothed(
             points,
@@ -334,7 +336,7 @@ class ScoreSession(Opaque):
         if pairs is None or number is None:
             return unit_of(problem)
         drawn = self._recorded().get(ALL_PAIRS)
-        return unit_drawn(pairs, 0 if drawn is None else drawn[0]["draw"], number, on_grid(USUAL))
+        return unit_drawn(pairs, 0 if drawn is None else drawn[0]["draw"], number, on_grid(DEFAULT_PUBLIC_SCORE))
 
     @property
     def _counts(self) -> bool:
@@ -342,7 +344,7 @@ class ScoreSession(Opaque):
         return in_pairs(self.opened.price.problem) is not None
 
     def _score_of_draw(self, number: int, draw: int) -> Score:
-        """The score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+        """Return the score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
         return score_of_draw(self.opened.price, self._unit(), number, draw)
 
     def _release(self) -> Release:
@@ -355,7 +357,7 @@ class ScoreSession(Opaque):
         draws = self._draws()
         points = [read_parameters(text) for text in draws]
         if not points:
-            raise _nothing_scored()
+            raise _no_scores_error()
         posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
@@ -385,13 +387,13 @@ class ScoreSession(Opaque):
         )
 
 
-def _nothing_scored() -> StudyInvalid:
-    """The error to raise where a best point or a release is asked for before any score was drawn."""
+def _no_scores_error() -> StudyInvalid:
+    """Return the error to raise where a best point or a release is requested before any score was drawn."""
     return StudyInvalid("no score was asked for yet", remedy="ask for some first")
 
 
 def _untrained() -> StudyInvalid:
-    """The error to raise where a training on public data failed, without the estimator's own message."""
+    """Return the error to raise where a training on public data failed, without the estimator's own message."""
     return StudyInvalid(
         "a model could not be trained on the public rows",
         cause="the estimator refuses these hyperparameters; it is not scikit-learn's own, so its words stay here",

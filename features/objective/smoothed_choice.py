@@ -23,8 +23,10 @@ from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.mixture import average
 from dpbo_core.search.score_map import CENTRE, NORMAL_90, SPREAD
 
-LOGARITHMIC = 20.0  # a positive axis whose largest value is so many times its smallest is taken by its logarithm
-AVERAGED = 200  # different points up to which all kernels are averaged over; with more the most probable one serves
+LOG_AXIS_RATIO = 20.0  # a positive axis whose largest value is so many times its smallest is taken by its logarithm
+MAX_AVERAGED_POINTS = (
+    200  # different points up to which all kernels are averaged over; with more the most probable one serves
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Smoothed:
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
 ) -> Smoothed:
-    """A Gaussian process's posterior mean and deviation of the score at every scored point, in their order;
+    """Return a Gaussian process's posterior mean and deviation of the score at every scored point, in their order;
     `deviation`: of the noise in each of `scores`.
 
     Args:
@@ -64,9 +66,9 @@ def smoothed(
     values = np.bincount(index, weights=(np.array(scores) - CENTRE * score_range) / scale) / times
     noise = np.maximum((deviation / scale) ** 2 / times, 1e-10)
     prior = prior_of(kernel="matern52", lengthscale="fit", dimensions=max(1, places.shape[1]), guessed=False)
-    some = np.unique(np.linspace(0, len(places) - 1, min(len(places), AVERAGED)).round().astype(int))
+    some = np.unique(np.linspace(0, len(places) - 1, min(len(places), MAX_AVERAGED_POINTS)).round().astype(int))
     mixture = average(places[some], values[some], noise[some], np.zeros(len(some)), prior)
-    if len(places) <= AVERAGED:
+    if len(places) <= MAX_AVERAGED_POINTS:
         means, deviations = mixture.moments(places, np.zeros(len(places)))
         mean = mixture.weights @ means
         variance = mixture.weights @ (deviations**2 + means**2) - mean**2
@@ -80,15 +82,15 @@ def smoothed(
 
 
 def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:
-    """The points in the unit cube: a numeric axis scaled from its least to its largest value, by logarithm if they
-    are far apart, others one-hot.
+    """Return the points in the unit cube: a numeric axis scaled from its least to its largest value, by logarithm
+    if they are far apart, others one-hot.
     """
     columns: list[NDArray[np.float64]] = []
     for name in sorted({name for point in points for name in point}):
         values: list[Any] = [point.get(name) for point in points]
         if all(type(value) in (int, float) for value in values):
             axis = np.array(values, dtype=np.float64)
-            if axis.min() > 0.0 and axis.max() >= LOGARITHMIC * axis.min():
+            if axis.min() > 0.0 and axis.max() >= LOG_AXIS_RATIO * axis.min():
                 axis = np.log(axis)
             if np.ptp(axis) > 0.0:
                 columns.append((axis - axis.min()) / np.ptp(axis))

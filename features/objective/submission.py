@@ -1,4 +1,4 @@
-"""Models and predictions made elsewhere, as what a private objective scores in the place of hyperparameters.
+"""Models and predictions made elsewhere, as what a private objective scores instead of hyperparameters.
 
 | of | what the ledger knows it by | what its guarantee assumes |
 |---|---|---|
@@ -45,10 +45,10 @@ from dpbo_core.study.headers import check_n_validation, left_out
 from dpbo_core.study.prediction_half import candidate_columns, names_classes
 from dpbo_core.study.public_half import PublicHalf, TableSplit
 
-MODEL, TABLE = "submitted model", "submitted predictions"  # in the place of hyperparameters
-COLUMN = "prediction"
-POINT = {"candidate": COLUMN}
-SUBMITTED = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
+MODEL, TABLE = "submitted model", "submitted predictions"  # instead of hyperparameters
+PREDICTION_COLUMN = "prediction"
+PREDICTION_POINT = {"candidate": PREDICTION_COLUMN}
+SUBMISSION_ASSUMPTIONS = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class Submission:
     """A model and the records as it takes them: everything of it that is public is done.
 
     Attributes:
-        text: what the ledger knows it by, in the place of hyperparameters.
+        text: what the ledger knows it by, instead of hyperparameters.
         assumptions: what it needs the guarantee to state.
         model: held to predicting row by row.
         records: after the charge, from the session's own scorer to the one that the model is asked about.
@@ -85,7 +85,7 @@ class Submission:
 def submitted_model(
     spec: StudySpec, split: TableSplit, public: PublicHalf, model: FinalModel | Any, digest: str
 ) -> Submission:
-    """A fitted model, tried on the public rows and made ready for scoring; the ledger knows it by `digest`.
+    """Return a fitted model, tried on the public rows and made ready for scoring; the ledger knows it by `digest`.
 
     Args:
         spec: the study.
@@ -115,9 +115,9 @@ def submitted_model(
     return Submission(canonical_text({MODEL: digest}), needs, trained, lambda _: split.sensitive(half))
 
 
-def quietly(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
-    """What `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it raises
-    told, unless all of it is on the list.
+def build_silenced(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
+    """Return what `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it
+    raises told, unless all of it is on the list.
 
     Raises:
         StudyInvalid: `made` failed.
@@ -148,7 +148,7 @@ def submitted_predictions(
         raise StudyInvalid("the predictions have no name", remedy="name them, as a team and a number say")
     regression, width = public.problem.model.regression, len(columns.feature_names)
     trainer = PredictionsTrainer(
-        {COLUMN: tuple(range(width))},
+        {PREDICTION_COLUMN: tuple(range(width))},
         width,
         _score_of_predictions(public),
         regression,
@@ -157,13 +157,13 @@ def submitted_predictions(
     )
 
     def joined(records: Scorer) -> Scorer:
-        """The scorer of the same records, with their predictions in the place of their rows."""
+        """Return the scorer of the same records, with their predictions instead of their rows."""
         if not isinstance(records, Objective):
             raise TypeError("predictions are of records in one table")
         return records.with_rows(Sensitive(columns.rows(table())))
 
     text = canonical_text(parameters_of({TABLE: name}))
-    return Submission(text, (ROWWISE_PREDICTIONS.name,), trainer.train(POINT), joined)
+    return Submission(text, (ROWWISE_PREDICTIONS.name,), trainer.train(PREDICTION_POINT), joined)
 
 
 def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -> PredictionColumns:
@@ -185,12 +185,12 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
             "predictions are handed in for records of one file, and here they are the parts of a folder",
             remedy="hand in the model, which is taken from part to part",
         )
-    names = candidate_columns((COLUMN,), classes, score)[COLUMN]
+    names = candidate_columns((PREDICTION_COLUMN,), classes, score)[PREDICTION_COLUMN]
     return PredictionColumns.of(names, public.target, classes, of_classes=names_classes(classes, score))
 
 
 def predictions_in_memory(spec: StudySpec, predictions: Any, columns: PredictionColumns) -> Callable[[], Table]:
-    """A function that makes a table of SENSITIVE predictions; their number and shape are checked now.
+    """Return a function that makes a table of SENSITIVE predictions; their number and shape are checked now.
 
     Raises:
         StudyInvalid: they are another number, or have another shape.
@@ -213,7 +213,7 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
 
 
 def digest_of(estimator: Any) -> str:
-    """A digest of a fitted estimator in memory, the same in every process.
+    """Return a digest of a fitted estimator in memory, the same in every process.
 
     Raises:
         StudyInvalid: it cannot be pickled.
@@ -247,7 +247,7 @@ def _scorable(
 
 
 def _untried() -> StudyInvalid:
-    """The error to raise where a model failed on public rows, without its own message."""
+    """Return the error to raise where a model failed on public rows, without its own message."""
     return StudyInvalid(
         "the model cannot be tried on the public rows",
         cause="it fails there, or knows other classes; it is not on the list, so its own words stay here",
@@ -271,8 +271,8 @@ def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
 
 
 def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator: Any, table: Table) -> FinalModel:
-    """A copy of a fitted estimator as a final model that answers in the study's classes, with the columns that it
-    was fitted on.
+    """Return a copy of a fitted estimator as a final model that answers in the study's classes, with the columns
+    that it was fitted on.
 
     Raises:
         StudyInvalid: it cannot be copied, or knows other classes than the study.
@@ -323,7 +323,7 @@ class _InStudysClasses:
         return positions(value_column(list(getattr(self.estimator, "classes_", ()))), self.classes)
 
     def _own_columns(self, rows: Any) -> Any:
-        """The columns of a data frame that it was fitted on, in their order; an array as it is."""
+        """Return the columns of a data frame that it was fitted on, in their order; an array as it is."""
         return rows[list(self.estimator.feature_names_in_)] if hasattr(rows, "columns") else rows
 
     def predict(self, rows: Any) -> NDArray[Any]:

@@ -20,5 +20,5 @@ name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without 
 so in a copy.
 """
 
-CURATE = (f"{__name__}.command:curate_app", "The curator: publish a private table.")
-MODEL = (f"{__name__}.command:model_app", "The modeller: search a published table.")
+CURATE = (f"{__name__}.command:curate_app", "For the curator: publish a private table.")
+MODEL = (f"{__name__}.command:model_app", "For the modeller: search a published table.")

@@ -1,4 +1,4 @@
-"""The curator's second part: one answer a row, the same one whenever it is asked for again.
+"""The curator's second part: one answer a row, the same one whenever it is requested again.
 
 Private answers are reserved as a whole before the first is drawn, and each is a draw of its own in the ledger, so
 no row is noised twice. Answers without noise are given only under `answers_public`, by name. Which of the two a
@@ -59,8 +59,8 @@ class Curator:
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
     ) -> Answer:
-        """The answer, recorded first: as before if asked before; exact if `private` is None (`accepts` must say
-        so), else charged and noised.
+        """Return the answer, recorded first: as before if asked before; exact if `private` is None (`accepts` must
+        say so), else charged and noised.
 
         Args:
             query: as the modeller wrote it.
@@ -130,8 +130,8 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """The noisy answer of row `place` of the curator's own file, charged and drawn, or read back from the
-        ledger; and the scale of its noise.
+        """Return the noisy answer of row `place` of the curator's own file, charged and drawn, or read back from
+        the ledger; and the scale of its noise.
         """
         rows = table.value["rows"]
         _check_size(answers, rows)
@@ -168,7 +168,7 @@ class Curator:
         """The exact (public) answer of the row at `place` of the curator's file; refused if not measured yet.
 
         Raises:
-            StudyInvalid: it has not been measured; may say which row of the curator's own file is asked for.
+            StudyInvalid: it has not been measured; may say which row of the curator's own file is requested.
         """
         _check_size(answers, n_rows)
         value: float = _answers_column(answers)[place]
@@ -197,12 +197,12 @@ def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) 
 
 
 def _terms(private: PrivateAnswers | None) -> dict[str, Any]:
-    """How rows are answered, as JSON for the ledger: the noise's parameters, or that answers are public."""
+    """Return how rows are answered, as JSON for the ledger: the noise's parameters, or that answers are public."""
     return {"public": True} if private is None else asdict(private)
 
 
 def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
-    """The recorded answer to this query; None if it is the next one; refused out of turn or for another row.
+    """Return the recorded answer to this query; None if it is the next one; refused out of turn or for another row.
 
     Raises:
         StudyInvalid: the step was answered for another row, or steps before it were never asked.
@@ -242,7 +242,7 @@ def _check_size(answers: Path, n_rows: int) -> None:
 
 
 def _answers_column(answers: Path) -> Any:
-    """The SENSITIVE answers of a file of one column, as a list; NaN where a record is broken."""
+    """Return the SENSITIVE answers of a file of one column, as a list; NaN if a record is broken."""
     table = read_table(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()

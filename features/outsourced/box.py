@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from dpbo.features.outsourced.geometry import REFUTED, AnyRow, Geometry, NearRow, Neighbours
+from dpbo.features.outsourced.geometry import REFUTED_EVIDENCE, AnyRow, Geometry, NearRow, Neighbours
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
@@ -34,14 +34,14 @@ from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGu
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.theorems.kharkovskii_2020 import singular_value_floor
 
-TABLE = "published table"
+TABLE_DRAW = "published table"
 EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian on every entry of a public linear image of each row (Canonne, Kamath, Steinke 2020, Theorem "
     "14); what the modeller does with it is post-processing",
 )
-STEPS = 2**24  # grid steps between a and b
-ANSWERS = "one answer a row"
+GRID_STEPS = 2**24  # grid steps between a and b
+ANSWERS_DRAW = "one answer a row"
 ANSWERS_EVIDENCE = Evidence(
     Standing.STANDARD,
     "discrete Gaussian on each row's own answer, drawn once (Canonne, Kamath, Steinke 2020); neighbours differ in "
@@ -122,7 +122,7 @@ class Outsourced:
         return requested if self.transform == "published" else min(requested, n_columns)
 
     def floor(self, n_columns: int) -> float:
-        """The floor ω that the published transform raises singular values to."""
+        """Return the floor ω that the published transform raises singular values to."""
         return singular_value_floor(epsilon=self.epsilon, delta=self.delta, projection_dim=self.width(n_columns))
 
     def geometry(self, n_columns: int) -> Geometry:
@@ -132,7 +132,7 @@ class Outsourced:
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
-        """The noise of the gaussian transform on the published rows."""
+        """Return the noise of the gaussian transform on the published rows."""
         geometry = self.geometry(n_columns)
         return GaussianRows(
             geometry.sensitivity, _rho(self.epsilon, self.delta), geometry.step, (n_rows, geometry.width)
@@ -141,18 +141,18 @@ class Outsourced:
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: one draw, of the table or of all answers about it, for candidate rows."""
-        made = {TABLE: (*GaussianRows.WORTH, *RandomProjection.WORTH)}
+        made = {TABLE_DRAW: (*GaussianRows.WORTH, *RandomProjection.WORTH)}
         if "publication" in release.value:
-            made = {ANSWERS: tuple(DiscreteGaussian.WORTH)}
+            made = {ANSWERS_DRAW: tuple(DiscreteGaussian.WORTH)}
         return CertificateRules(made, 0.0, (), (PrivacyUnit.CANDIDATE_ROW,), (BY_ONE, REPLACE))
 
     def spend(self, n_rows: int, n_columns: int) -> Spend:
-        """The price of the one noise draw, which makes the published table."""
+        """Return the price of the one noise draw, which makes the published table."""
         if self.transform == "gaussian":
-            return self.mechanism(n_rows, n_columns).spend(TABLE)
+            return self.mechanism(n_rows, n_columns).spend(TABLE_DRAW)
         claimed = spent_units(self.epsilon)
         return Spend(
-            what=TABLE,
+            what=TABLE_DRAW,
             mechanism=next(iter(RandomProjection.WORTH)),
             epsilon_units=claimed,
             delta_units=spent_units(self.delta),
@@ -172,7 +172,7 @@ class Outsourced:
             unit=PrivacyUnit.CANDIDATE_ROW,
             relation=self.neighbours.relation,
             assumptions=(),
-            evidence=REFUTED if published else EVIDENCE,
+            evidence=REFUTED_EVIDENCE if published else EVIDENCE,
         )
         return PrivacyPlan(guarantee, (self.spend(n_rows, n_columns),))
 
@@ -187,7 +187,7 @@ def _check_guarantee(epsilon: float, delta: float) -> None:
 
 
 def _rho(epsilon: float, delta: float) -> int:
-    """The largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²; refused if that is 0."""
+    """Return the largest zCDP price ρ whose guarantee is within (ε, δ), in 10⁻¹²; refused if that is 0."""
     rho = largest_rho(epsilon, delta)
     if rho < 1:
         raise StudyInvalid(
@@ -218,19 +218,19 @@ class PrivateAnswers:
     @property
     def mechanism(self) -> DiscreteGaussian:
         """The noise on one answer, in grid steps of (high − low)/2²⁴."""
-        return DiscreteGaussian(STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / STEPS)
+        return DiscreteGaussian(GRID_STEPS, _rho(self.epsilon, self.delta), (self.high - self.low) / GRID_STEPS)
 
     def plan(self, table: PrivacyGuarantee) -> PrivacyPlan:
         """The price and guarantee of all answers together, for the unit and relation of the guarantee `table`."""
         guarantee = PrivacyGuarantee(self.epsilon, self.delta, table.unit, table.relation, (), ANSWERS_EVIDENCE)
-        return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS),))
+        return PrivacyPlan(guarantee, (self.mechanism.spend(ANSWERS_DRAW),))
 
     def steps(self, answer: float) -> int:
         """The answer clipped to [low, high], in grid steps above low; what is not finite counts as the middle."""
         if not math.isfinite(answer):
-            return STEPS // 2
+            return GRID_STEPS // 2
         clipped = min(max(answer, self.low), self.high)
-        return min(STEPS, max(0, round((clipped - self.low) / (self.high - self.low) * STEPS)))
+        return min(GRID_STEPS, max(0, round((clipped - self.low) / (self.high - self.low) * GRID_STEPS)))
 
     def value(self, drawn: int) -> float:
         """The answer in its own units that noised grid steps stand for; the noise may take it out of the range."""

@@ -52,7 +52,7 @@ State = Annotated[Path, typer.Option("--state", metavar="FILE", help="The search
 def publish(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The candidates: one row each, numbers only.")],
     out: Annotated[Path, typer.Option(metavar="Z.parquet", help="The table for the modeller.")],
-    dataset: Annotated[str, typer.Option(help="Whose budget pays.")],
+    dataset: Annotated[str, typer.Option(help="The dataset whose budget is charged.")],
     epsilon: Annotated[float, typer.Option(help="ε of the table.")],
     delta: Annotated[float, typer.Option(help="δ of the table.")],
     transform: Annotated[str, typer.Option(help="gaussian, or published: the paper's, not private.")] = "gaussian",
@@ -60,11 +60,13 @@ def publish(
         str | None,
         typer.Option(help="row_moves_by_one, the default: a row that moves by 1 at most; replace_one: any row."),
     ] = None,
-    norm_bound: Annotated[float | None, typer.Option(help="Longer rows are clipped; for replace_one.")] = None,
-    dim: Annotated[int | None, typer.Option(help="Columns published; all if not given.")] = None,
-    edition: Annotated[str, typer.Option(help="A new edition is a new table and a new spend.")] = "1",
+    norm_bound: Annotated[
+        float | None, typer.Option(help="The norm to which longer rows are clipped; for replace_one.")
+    ] = None,
+    dim: Annotated[int | None, typer.Option(help="The number of published columns; by default all.")] = None,
+    edition: Annotated[str, typer.Option(help="A new edition is a new table and spends budget again.")] = "1",
 ) -> None:
-    """Publish a noised image of the candidates' rows, in a secret order; it charges the budget."""
+    """Publish a noised projection of the candidates' rows in a secret order; charges the budget."""
     PrivacySection(dataset=dataset, epsilon=1.0)  # refuses names the ledger could not keep
     numbers = {"epsilon": epsilon, "delta": delta, "norm_bound": norm_bound, "dim": dim}
     box = _box(transform, relation, **numbers)
@@ -83,7 +85,7 @@ def plan(
         Path, typer.Argument(metavar="EXCHANGE.toml", help="Public numbers of the table: its size, ε, δ, guesses.")
     ],
 ) -> None:
-    """Say how many columns, how much noise and what regret to expect of a table; reads no row, charges nothing."""
+    """Estimate the number of columns, the noise and the regret of a table. Reads no row and charges nothing."""
     stated = _stated(exchange)
     size = _table_size(stated.pop("data", None), stated.pop("rows", None), stated.pop("columns", None))
     of_box = {name: stated.pop(name, default) for name, default in BOX_KEYS.items()}
@@ -103,7 +105,7 @@ def answer(
     delta: Annotated[float | None, typer.Option(help="δ of all private answers together.")] = None,
     accept: Annotated[list[str] | None, typer.Option(help="answers_public, for answers without noise.")] = None,
 ) -> None:
-    """Answer one query; the first private answer charges for all, and the same query gets the same answer."""
+    """Answer one query. The first private answer charges for all; the same query gets the same answer."""
     for name in accept or ():
         if name not in CALLER_ASSUMPTIONS:
             raise StudyInvalid(f"assumption {name!r} is not known{suggestion(name, CALLER_ASSUMPTIONS)}")
@@ -139,7 +141,7 @@ def suggest(
         ),
     ] = None,
 ) -> None:
-    """Choose the next row to ask about, and write the query for the curator."""
+    """Choose the next row to ask about and write the query for the curator."""
     settings = session.Settings(prior=None if prior is None else Prior(*prior))
     query = session.suggest(table, state, out, settings)
     print_result(lambda: asdict(query), lambda: typer.echo(f"step {query.step}: row {query.row} asked in {out}"))
@@ -175,7 +177,7 @@ def print_published(published: StudyResult, out: Path) -> None:
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """The method of publishing with these options; an unlisted `transform` or `relation` is refused.
+    """Return the method of publishing with these options; an unlisted `transform` or `relation` is refused.
 
     Raises:
         StudyInvalid: a word that is not known, or numbers that make no box.
@@ -196,7 +198,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _stated(file: Path) -> dict[str, Any]:
-    """The keys and values of a file for `dpbo curate plan`; refused where one is unknown or of another type.
+    """Return the keys and values of a file for `dpbo curate plan`; refused if one is unknown or of another type.
 
     Raises:
         StudyInvalid: it is no TOML, or a key or value is not of its kind.

@@ -61,7 +61,7 @@ class Vault:
         self.folder.chmod(0o700)
 
     def order(self, n_rows: int) -> NDArray[np.int64]:
-        """The secret order, (n,): entry i is the place, in the curator's file, of published row i.
+        """Return the secret order, (n,): entry i is the place, in the curator's file, of published row i.
 
         A function of the key and n alone, uniform over orders up to the strength of SHAKE-256: ties of 128 bits.
 
@@ -82,7 +82,7 @@ class Vault:
         return np.lexsort((stream[:, 1], stream[:, 0])).astype(np.int64)
 
     def answers(self) -> dict[str, Any]:
-        """The answers that were given so far, by row and by search step, as JSON; empty at first.
+        """Return the answers that were given so far, by row and by search step, as JSON; empty at first.
 
         Raises:
             DpboError: the record is damaged.
@@ -127,12 +127,12 @@ class Publication:
     edition: str = "1"
 
     def key(self, n_rows: int, n_columns: int) -> QueryKey:
-        """The publication's key in the ledger: every public choice and the two sizes, never the rows."""
+        """Return the publication's key in the ledger: every public choice and the two sizes, never the rows."""
         chosen = [asdict(self.box), self.dataset, self.edition, n_rows, n_columns]
         return QueryKey(fingerprint_of(chosen), self.dataset, f"{self.dataset}: table", self.edition, self.box.kind)
 
     def query(self, data: Path, shape: tuple[int, int]) -> PrivateQuery:
-        """The query to charge for publishing the file `data`, whose `shape` is (rows, columns).
+        """Return the query to charge for publishing the file `data`, whose `shape` is (rows, columns).
 
         Its draw is tried out on a table of one row: the price does not depend on how many there are.
         """
@@ -142,7 +142,7 @@ class Publication:
 
 
 def publish(publication: Publication, data: Path, out: Path, context: QueryContext, *, vaults: Path) -> StudyResult:
-    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no price.
+    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no cost.
 
     Args:
         publication: what to publish, at which price.
@@ -178,7 +178,7 @@ def publish(publication: Publication, data: Path, out: Path, context: QueryConte
 def _draw(
     box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
 ) -> Release:
-    """The release of the table, which is drawn, written to the vault and recorded now unless it was recorded
+    """Return the release of the table, which is drawn, written to the vault and recorded now unless it was recorded
     before.
     """
     (spend,) = query.plan.spends
@@ -213,7 +213,7 @@ def _draw(
 
 
 def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
-    """The file's rows in the published `order`, transformed and sealed: what noise is added to."""
+    """Return the file's rows in the published `order`, transformed and sealed: what noise is added to."""
     table = read_table(data, mode=SENSITIVE_FILE, shown_as=str(data))
     d = len(table.columns)
     if box.transform == "gaussian":

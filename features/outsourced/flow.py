@@ -19,11 +19,11 @@ from dpbo.features.outsourced.answers import Curator
 from dpbo.features.outsourced.box import PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query
-from dpbo.features.outsourced.session import Progress, where
+from dpbo.features.outsourced.session import Progress, progress_text
 from dpbo.flows.owner import caller, check_owner, owners_terminal
 from dpbo.flows.prefect_page import wait_until_recorded
-from dpbo.flows.prefect_runtime.liveness import alive
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings, prefect_settings, without_heartbeat
+from dpbo.flows.prefect_runtime.liveness import is_alive
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings, disable_heartbeat, prefect_settings
 from dpbo.flows.stores import Stores
 from dpbo.tasks import policies
 from dpbo.tasks.policies import private_task
@@ -33,19 +33,19 @@ from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study.context import QueryContext
 
 
-@private_task(name="publish table", **policies.SENSITIVE_TASK)
+@private_task(name="publish table", **policies.SENSITIVE_TASK_OPTIONS)
 def publish_table(publication: Publication, data: Path, out: Path, run: QueryContext, vaults: Path) -> StudyResult:
     """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one."""
     return publish(publication, data, out, run, vaults=vaults)
 
 
-@private_task(name="suggest row", **policies.SENSITIVE_TASK)
+@private_task(name="suggest row", **policies.SENSITIVE_TASK_OPTIONS)
 def suggest_row(table: Path, state: Path, out: Path) -> Query:
-    """The modeller's next query, recorded in the search's file `state` and then written to `out`."""
+    """Return the modeller's next query, recorded in the search's file `state` and then written to `out`."""
     return session.suggest(table, state, out)
 
 
-@private_task(name="answer query", **policies.SENSITIVE_TASK)
+@private_task(name="answer query", **policies.SENSITIVE_TASK_OPTIONS)
 def answer_query(
     curator: Curator,
     query: Path,
@@ -60,14 +60,14 @@ def answer_query(
     return curator.answer_file(query, answers, out, private=private, accepts=accepts)
 
 
-@private_task(name="take answer", **policies.SENSITIVE_TASK)
+@private_task(name="take answer", **policies.SENSITIVE_TASK_OPTIONS)
 def take_answer(answer: Path, state: Path) -> Progress:
     """Add an answer to the modeller's search in `state`: how many there are, and the best row so far."""
     return session.update(answer, state)
 
 
-PATIENCE = 3600.0  # seconds one party waits for a file of the other's
-STATE = "search.json"
+FILE_TIMEOUT_S = 3600.0  # seconds one party waits for a file of the other's
+STATE_FILE = "search.json"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Outsourcing:
         answers: one column, a row for each row of the data; the curator's.
         meeting: the folder that both can read and write.
         steps: rows that the modeller will ask about.
-        private: noise on the answers, or None where they are public.
+        private: noise on the answers, or None if they are public.
         accepts: assumptions taken on by name.
     """
 
@@ -93,11 +93,11 @@ class Outsourcing:
     accepts: tuple[str, ...] = ()
 
     def file(self, name: str) -> Path:
-        """The path of a file in the folder where curator and modeller exchange messages."""
+        """Return the path of a file in the folder where curator and modeller exchange messages."""
         return Path(self.meeting) / name
 
 
-@policies.private_flow(name="curate", **policies.FLOW)
+@policies.private_flow(name="curate", **policies.FLOW_OPTIONS)
 def curate(terms: Outsourcing) -> None:
     """Run the curator: charge for the noised table and publish it, then answer the modeller's queries, one a step.
 
@@ -108,7 +108,7 @@ def curate(terms: Outsourcing) -> None:
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    with alive(stores.running):
+    with is_alive(stores.running):
         ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
         run = QueryContext(ledger, caller=caller(ledger))
         publish_table(terms.publication, Path(terms.data), table, run, stores.vaults)
@@ -120,7 +120,7 @@ def curate(terms: Outsourcing) -> None:
         wait_until_recorded(1 + terms.steps)
 
 
-@policies.private_flow(name="model", **policies.FLOW)
+@policies.private_flow(name="model", **policies.FLOW_OPTIONS)
 def model(terms: Outsourcing) -> None:
     """Run the modeller: wait for the published table, then ask for one row's answer a step, and learn.
 
@@ -131,10 +131,10 @@ def model(terms: Outsourcing) -> None:
     check_prefect_settings()
     stores = Stores()
     stores.make_folder()
-    table, state = terms.file("Z.parquet"), terms.file(STATE)
-    with alive(stores.running):
+    table, state = terms.file("Z.parquet"), terms.file(STATE_FILE)
+    with is_alive(stores.running):
         wait_for(table)
-        done = where(state).steps
+        done = progress_text(state).steps
         for t in range(done + 1, terms.steps + 1):
             answer = terms.file(f"answer-{t}.json")
             suggest_row(table, state, terms.file(f"query-{t}.json"))
@@ -170,12 +170,12 @@ def outsource(terms: Outsourcing) -> Progress:
             cause="its own message is above this one",
             remedy="mend what it names and run it again; both parties go on from their files",
         )
-    return where(terms.file(STATE))
+    return progress_text(terms.file(STATE_FILE))
 
 
 def wait_for(path: Path) -> None:
     """Wait until the other party (curator or modeller) put its whole file at `path`; DpboError after an hour."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + FILE_TIMEOUT_S
     while not path.exists():
         if time.monotonic() > end:
             raise DpboError(
@@ -191,7 +191,7 @@ def _run(name: str, terms: Outsourcing, server: str | None) -> None:
     party: Callable[[Outsourcing], Any] = {"curate": curate, "model": model}[name]
     settings = temporary_settings({PREFECT_API_URL: server} if server else {})
     try:
-        with settings, owners_terminal(), without_heartbeat():
+        with settings, owners_terminal(), disable_heartbeat():
             party(terms)
     except DpboError as error:
         sys.stderr.write(f"dpbo: {error.message()}\n")

@@ -36,9 +36,11 @@ from dpbo_core.data.values import numbers
 from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, Standing
 from dpbo_core.privacy.sensitive import Sensitive
 
-CLAMP = 2.0**24  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
+MAX_COORDINATE = (
+    2.0**24
+)  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
 _GRID_BITS = 20
-REFUTED = Evidence(
+REFUTED_EVIDENCE = Evidence(
     Standing.REFUTED,
     "Kharkovskii et al. (2020), Theorem 1, is false: every published row is the same secret linear map of its own "
     "row, so whoever knows the other rows solves for the map, and for the row",
@@ -59,7 +61,7 @@ def public_projection(n_columns: int, dim: int) -> NDArray[np.float64]:
 
 
 def spectral_norm_bound(P: NDArray[np.float64]) -> float:
-    """A rigorous upper bound on ‖P‖₂ in floating point: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
+    """Return a rigorous upper bound on ‖P‖₂ in floating point: ‖P‖₂² = ‖PᵀP‖₂ ≤ ‖PᵀP‖_∞, with room for rounding."""
     gram = np.abs(P.T @ P)
     return float(np.sqrt(gram.sum(axis=1).max()) * (1.0 + 1e-12) + 1e-12)
 
@@ -113,7 +115,7 @@ class Geometry:
     def radius(self) -> float:
         """The bound R on the length of every row: the norm bound, or without one that of clamped columns."""
         bound = self.neighbours.norm_bound
-        return CLAMP * math.sqrt(self.n_columns) if bound is None else bound
+        return MAX_COORDINATE * math.sqrt(self.n_columns) if bound is None else bound
 
     @property
     def step(self) -> float:
@@ -145,7 +147,7 @@ def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
             mantissas, exponents = scaled_rows(X.T, centre, np.ones(geometry.n_columns))
             X = clipped(mantissas, exponents, radius=1.0, bound=bound).T
         case NearRow(chosen):
-            X = np.clip(X, centre - CLAMP, centre + CLAMP) - centre
+            X = np.clip(X, centre - MAX_COORDINATE, centre + MAX_COORDINATE) - centre
             if chosen is not None:
                 X = X * (chosen / np.maximum(norms(X.T), chosen))[:, None]
     if geometry.width < geometry.n_columns:
@@ -154,7 +156,7 @@ def image(table: Table, geometry: Geometry) -> Sensitive[NDArray[np.int64]]:
 
 
 def in_order(value: Sensitive[NDArray[np.int64]], order: NDArray[np.int64]) -> Sensitive[NDArray[np.int64]]:
-    """The rows in another order: row i of the result is row order[i]."""
+    """Return the rows in another order: row i of the result is row order[i]."""
     return Sensitive(np.ascontiguousarray(value.expose()[order]))
 
 

@@ -27,8 +27,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.atomically import replace_atomically
 
 MAX_MESSAGE_BYTES = 65_536  # bytes of a message; ours have about 400
-FORMAT = 1
-HUGE = 1e100  # the search squares what it is told
+FORMAT_VERSION = 1
+MAX_ANSWER = 1e100  # the search squares what it is told
 
 M = TypeVar("M", "Query", "Answer")
 
@@ -66,7 +66,7 @@ class Answer:
         row: as in the query.
         query: digest of the query that is answered.
         value: the row's answer.
-        noise_scale: standard deviation of the noise on it; 0 where it is public.
+        noise_scale: standard deviation of the noise on it; 0 if it is public.
     """
 
     kind: ClassVar[str] = "dpbo answer"
@@ -81,7 +81,9 @@ class Answer:
 
     def __post_init__(self) -> None:
         _refuse_bad_fields(self)
-        if not (_is_hex(self.query, 64) and abs(self.value) <= HUGE and 0.0 <= self.noise_scale <= HUGE):
+        if not (
+            _is_hex(self.query, 64) and abs(self.value) <= MAX_ANSWER and 0.0 <= self.noise_scale <= MAX_ANSWER
+        ):
             raise ValueError("an answer needs its query's digest and numbers that can be squared")
 
     @classmethod
@@ -124,7 +126,7 @@ def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) ->
 
 
 def read_message(kind: type[M], path: Path) -> M:
-    """The query or the answer, as `kind` says, in a file.
+    """Return the query or the answer, as `kind` says, in a file.
 
     Raises:
         StudyInvalid: it is missing, too long, damaged, of another kind, or says something impossible. The message
@@ -149,7 +151,7 @@ def read_message(kind: type[M], path: Path) -> M:
 
 
 def _parse_message(kind: type[M], text: bytes) -> M | None:
-    """The message of this kind in JSON text; None where it is none, or its digest does not fit."""
+    """Return the message of this kind in JSON text; None if it is not one, or its digest does not fit."""
     try:
         document = json.loads(text)
         types: dict[str, Any] = {item.name: item.type for item in fields(kind)}
@@ -165,13 +167,13 @@ def _parse_message(kind: type[M], text: bytes) -> M | None:
         message = kind(**values)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    expected = document["kind"] == kind.kind and document["format"] == FORMAT
+    expected = document["kind"] == kind.kind and document["format"] == FORMAT_VERSION
     return message if expected and document["digest"] == digest(message) else None
 
 
 def _message_content(message: Query | Answer) -> dict[str, Any]:
-    """A message's kind, format and fields as JSON: what its digest is of."""
-    return {"kind": message.kind, "format": FORMAT, **asdict(message)}
+    """Return a message's kind, format and fields as JSON: what its digest is of."""
+    return {"kind": message.kind, "format": FORMAT_VERSION, **asdict(message)}
 
 
 def _refuse_bad_fields(message: Query | Answer) -> None:
@@ -182,7 +184,7 @@ def _refuse_bad_fields(message: Query | Answer) -> None:
 
 
 def _is_hex(text: str, length: int) -> bool:
-    """Whether a text is exactly `length` hexadecimal digits in lower case."""
+    """Return whether a text is exactly `length` hexadecimal digits in lower case."""
     return len(text) == length and set(text) <= set("0123456789abcdef")
 
 
@@ -200,7 +202,7 @@ class PublishedTable:
 
 
 def table_bytes(table: PublishedTable) -> bytes:
-    """The published table as the bytes of its Parquet file."""
+    """Return the published table as the bytes of its Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -218,7 +220,7 @@ def content_digest(content: bytes) -> str:
 
 
 def read_published(path: Path) -> tuple[PublishedTable, str]:
-    """The published table in a Parquet file, and the file's SHA-256 digest.
+    """Return the published table in a Parquet file, and the file's SHA-256 digest.
 
     Raises:
         StudyInvalid: missing, damaged, or not a table that a curator published.
@@ -240,7 +242,7 @@ def read_published(path: Path) -> tuple[PublishedTable, str]:
 
 
 def _parse_table(content: bytes) -> PublishedTable | None:
-    """The published table in a Parquet file's bytes; None where they are damaged or hold something else."""
+    """Return the published table in a Parquet file's bytes; None if they are damaged or hold something else."""
     import pyarrow.parquet as pq
 
     try:

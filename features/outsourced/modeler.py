@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.search.acquisition import UCB, BayesianSearch
-from dpbo_core.search.kernels import TYPICAL, BlurredSquaredExponential, typical_lengthscale
+from dpbo_core.search.kernels import TYPICAL_LENGTHSCALE, BlurredSquaredExponential, typical_lengthscale
 from dpbo_core.search.likelihood import spectrum
 from dpbo_core.search.posterior import Posterior
 
-LENGTHSCALES = np.geomspace(0.03, 3.0, 24)  # times √r
-SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known
+LENGTHSCALE_GRID = np.geomspace(0.03, 3.0, 24)  # times √r
+NOISE_SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Prior:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None
 ) -> Prior:
-    """The Gaussian process prior that makes `values` at `points` most probable, each point noised by `blur`;
+    """Return the Gaussian process prior that makes `values` at `points` most probable, each point noised by `blur`;
     `noise_variance` is fitted too if it is None.
 
     Args:
@@ -61,8 +61,8 @@ def fit(
     spread = float(np.var(values)) or 1.0
     best, chosen = -math.inf, Prior(typical_lengthscale(r), spread, noise_variance or 0.0, float(np.mean(values)))
     variances = spread * np.geomspace(0.05, 20.0, 9)
-    shares = np.array(SHARES) if noise_variance is None else noise_variance / variances
-    for multiple in LENGTHSCALES:
+    shares = np.array(NOISE_SHARES) if noise_variance is None else noise_variance / variances
+    for multiple in LENGTHSCALE_GRID:
         lengthscale = float(multiple * math.sqrt(r))
         transformed = spectrum(BlurredSquaredExponential(lengthscale, 1.0, blur, r).matrix(points, points), values)
         weights = 1.0 / (transformed.omega + np.maximum(shares, 1e-10)[:, None])
@@ -70,7 +70,7 @@ def fit(
         square = (weights * transformed.residuals(means) ** 2).sum(axis=1)
         s2 = np.maximum(square / t, 1e-12 * spread) if noise_variance is None else variances
         probable = -0.5 * (square / s2 + t * np.log(s2) - np.log(weights).sum(axis=1))
-        probable -= 0.5 * math.log(multiple / TYPICAL) ** 2
+        probable -= 0.5 * math.log(multiple / TYPICAL_LENGTHSCALE) ** 2
         k = int(np.argmax(probable))
         if probable[k] > best:
             best = float(probable[k])
@@ -78,7 +78,7 @@ def fit(
     return chosen
 
 
-FIRST_FIT = 4  # answers before which there is nothing to fit
+MIN_FIT_ANSWERS = 4  # answers before which there is nothing to fit
 DELTA_UCB = 0.025  # δ′ = δ_ucb/2 with the paper's δ_ucb = 0.05
 
 
@@ -121,8 +121,8 @@ class Modeler:
         self._bo = self._new_search()
 
     def suggest(self) -> int:
-        """The next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer, or all if none is left. #
-        Alg. 2, lines 3 and 4.
+        """Return the next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer, or all if none is
+        left. # Alg. 2, lines 3 and 4.
 
         The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
         learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.
@@ -168,7 +168,7 @@ class Modeler:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
     def _mapped(self, value: float) -> float:
-        """An answer less the prior's mean, in the prior's units."""
+        """Return an answer less the prior's mean, in the prior's units."""
         return (value - self._center) / self._scale - self._fit.mean
 
     def _default_fit(self) -> Prior:
@@ -190,7 +190,7 @@ class Modeler:
         values = np.array(list(first.values()))
         self._center, self._scale = float(values.mean()), float(values.std()) or 1.0
         self._fit = self._default_fit()
-        if len(first) >= FIRST_FIT:
+        if len(first) >= MIN_FIT_ANSWERS:
             points = self._points[list(first)]
             standard = (values - self._center) / self._scale
             self._fit = fit(points, standard, self._blur, self._noise_variance())
@@ -199,12 +199,12 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))
 
     def _new_search(self) -> BayesianSearch:
-        """A search over the table's rows with the prior as fitted, and no answers yet."""
+        """Return a search over the table's rows with the prior as fitted, and no answers yet."""
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb)
 
 
 def _due(t: int) -> bool:
-    """Whether the prior is fitted anew at answer t: always up to the 12th, then at every fourth."""
+    """Return whether the prior is fitted again at answer t: always up to the 12th, then at every fourth."""
     return t <= 12 or t % 4 == 0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbo.features.outsourced.messages import (
-    HUGE,
+    MAX_ANSWER,
     Answer,
     Query,
     digest,
@@ -27,7 +27,7 @@ from dpbo.features.outsourced.messages import (
 from dpbo.features.outsourced.modeler import DELTA_UCB, Modeler, Prior, RowAnswer
 from dpbo_core.errors import StudyInvalid
 
-FORMAT = 1
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class State:
         return None if self.waiting is None else self.about(self.waiting)
 
     def about(self, row: int) -> Query:
-        """The next query to the curator, which asks for the value of table row `row`."""
+        """Return the next query to the curator, which asks for the value of table row `row`."""
         return Query(self.publication, self.session, len(self.answers) + 1, row)
 
 
@@ -84,8 +84,12 @@ class Settings:
         p = self.prior
         if p is None:
             return
-        positive = 0.0 < p.lengthscale < HUGE and 0.0 < p.variance < HUGE and 0.0 <= p.noise_variance < HUGE
-        if not (positive and abs(p.mean) < HUGE):
+        positive = (
+            0.0 < p.lengthscale < MAX_ANSWER
+            and 0.0 < p.variance < MAX_ANSWER
+            and 0.0 <= p.noise_variance < MAX_ANSWER
+        )
+        if not (positive and abs(p.mean) < MAX_ANSWER):
             raise StudyInvalid(
                 "the prior's numbers are not possible",
                 cause="a lengthscale and a variance are positive, a noise variance is at least 0",
@@ -175,9 +179,9 @@ def update(answer: Path, state: Path) -> Progress:
     return _progress_of(search)
 
 
-def where(state: Path) -> Progress:
-    """How far the search in a state file is: number of answers, row of the largest (−1: none, or no file yet), and
-    that answer.
+def progress_text(state: Path) -> Progress:
+    """Return how far the search in a state file is: number of answers, row of the largest (−1: none, or no file
+    yet), and that answer.
 
     Raises:
         StudyInvalid: an unreadable state.
@@ -186,7 +190,7 @@ def where(state: Path) -> Progress:
 
 
 def _progress_of(search: State) -> Progress:
-    """The number of answers so far, the row with the largest one (−1 before any), and that value."""
+    """Return the number of answers so far, the row with the largest one (−1 before any), and that value."""
     if not search.answers:
         return Progress(0, -1, 0.0)
     best = max(search.answers, key=lambda one: one.value)
@@ -194,7 +198,7 @@ def _progress_of(search: State) -> Progress:
 
 
 def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
-    """The error for an answer that belongs to another search or another step."""
+    """Return the error for an answer that belongs to another search or another step."""
     if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
@@ -215,7 +219,7 @@ def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
 
 
 def _read_state(path: Path, *, missing: State | None) -> State:
-    """The search in a state file; `missing` where there is no file; if that is None, an error is raised."""
+    """Return the search in a state file; `missing` where there is no file; if that is None, an error is raised."""
     try:
         text = path.read_bytes()
     except FileNotFoundError:
@@ -235,7 +239,7 @@ def _read_state(path: Path, *, missing: State | None) -> State:
 
 
 def _damaged_state(path: Path) -> StudyInvalid:
-    """The error to raise where a state file is damaged or is another file."""
+    """Return the error to raise where a state file is damaged or is another file."""
     return StudyInvalid(
         f"{str(path)!r} is not a whole search",
         cause="the file was edited, or is another file",
@@ -244,10 +248,10 @@ def _damaged_state(path: Path) -> StudyInvalid:
 
 
 def _parse_state(text: bytes) -> State | None:
-    """The search in the JSON text of a state file; None where it is damaged."""
+    """Return the search in the JSON text of a state file; None if it is damaged."""
     try:
         document = json.loads(text)
-        if document.pop("format") != FORMAT:
+        if document.pop("format") != FORMAT_VERSION:
             return None
         answers = tuple(RowAnswer(**one) for one in document.pop("answers"))
         prior = document.pop("prior")
@@ -259,7 +263,7 @@ def _parse_state(text: bytes) -> State | None:
         sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
         return (
             state
-            if sound and all(abs(one.value) <= HUGE and 0 <= one.noise_scale <= HUGE for one in answers)
+            if sound and all(abs(one.value) <= MAX_ANSWER and 0 <= one.noise_scale <= MAX_ANSWER for one in answers)
             else None
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):
@@ -268,7 +272,7 @@ def _parse_state(text: bytes) -> State | None:
 
 def _write_state(path: Path, state: State) -> None:
     """Write a search to its state file, atomically."""
-    document: dict[str, Any] = {"format": FORMAT, **asdict(state)}
+    document: dict[str, Any] = {"format": FORMAT_VERSION, **asdict(state)}
     write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 
 

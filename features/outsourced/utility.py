@@ -23,8 +23,16 @@ from dpbo.features.outsourced.box import Outsourced
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.theorems import kharkovskii_2020, srinivas_2010
 
-TRIED = (3, 6, 10, 15, 20, 30, 50)  # columns, beside those that a rule names; those of the paper's tables
-MANY_ROWS = 2048  # beyond which dominance is not looked at: K is (T, T)
+DIMENSIONS_TRIED = (
+    3,
+    6,
+    10,
+    15,
+    20,
+    30,
+    50,
+)  # columns, beside those that a rule names; those of the paper's tables
+MAX_DOMINANCE_ROWS = 2048  # beyond which dominance is not looked at: K is (T, T)
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ class ByDim:
         distances: least and most ‖z − z′‖²/‖x − x′‖² (Theorem 2), where Lemma 1 speaks.
         approximation: ε_ucb, or what takes its place (Remark 2); ∞ where neither speaks.
         regret: bound on the simple regret (Theorem 3) in units of the answers; ∞ where it says nothing.
-        raised: whether σ_min < ω, so that singular values are raised; None where σ_min is not known.
+        raised: whether σ_min < ω, so that singular values are raised; None if σ_min is not known.
     """
 
     dim: int
@@ -109,7 +117,7 @@ class Utility:
         sound_dim: the r to choose for it: all columns, since image and noise shrink alike.
         wanted_distortion: ν that Theorem 3 asks for.
         wanted_dim: r that Lemma 1 asks for at that ν.
-        largest_dim: the largest r with ω ≤ σ_min; None where σ_min is not known.
+        largest_dim: the largest r with ω ≤ σ_min; None if σ_min is not known.
         dominant: whether T rows of the table can be diagonally dominant (Definition 3), as Theorem 3 assumes.
         by_dim: the paper's transform, by r.
     """
@@ -128,8 +136,8 @@ class Utility:
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """How useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns, noise,
-    regret bound; `expected` holds public guesses.
+    """Return how useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns,
+    noise, regret bound; `expected` holds public guesses.
     """
     if n_rows < 2 or n_columns < 1:
         raise StudyInvalid("there is no table of that size", remedy="give 2 rows or more, and a column or more")
@@ -151,7 +159,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
             epsilon=box.epsilon, delta=box.delta, singular_value=expected.singular_value
         )
     dims = {
-        *TRIED,
+        *DIMENSIONS_TRIED,
         n_columns,
         *([] if not largest else [largest]),
         *([] if box.dim is None else [box.dim]),
@@ -204,13 +212,13 @@ def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: fl
 
 
 def _can_dominate(T: int, d: int, scaled: float) -> bool | None:
-    """Whether T distinct rows of d numbers, at most `scaled` lengthscales apart, can have a diagonally dominant
-    covariance, as Theorem 3 assumes; None if T is huge.
+    """Return whether T distinct rows of d numbers, at most `scaled` lengthscales apart, can have a diagonally
+    dominant covariance, as Theorem 3 assumes; None if T is huge.
 
     T balls of half the least distance s are disjoint, and lie within D + s/2 of one of the rows: T(s/2)^d ≤
     (D + s/2)^d, so two rows are within s = 2D/(T^{1/d} − 1), and their covariance alone may be too large.
     """
-    if T > MANY_ROWS:
+    if T > MAX_DOMINANCE_ROWS:
         return None
     nearest = 2.0 * scaled / (T ** (1.0 / d) - 1.0)
     gram = np.eye(T)

@@ -7,6 +7,11 @@
 | `base` | what a base algorithm is, what a trial of it costs, and what its file declares |
 | `union` | the base algorithms, in the order of preference |
 | `noisy_gradient_descent`, `dp_sgd` | training by noisy gradients; `gradients` holds what they share |
+| `private_trials` | `PrivateTrials`: the same with a trainer of one's own; `trial_plan` holds what it shows |
+| `trial_study`, `trial_flow` | the same as a study file with a [trial]: `dpbo plan` and `dpbo tune` |
+| `trial_families`, `trial_price` | what one training is declared to cost; the noise and the price of the search |
+| `trial_search`, `trial_vault` | the search under way, and its sealed trials |
+| `trial_process`, `trial_child` | one process for one training, and what it does |
 | `output_perturbation`, `objective_perturbation` | training by perturbation; `solving` holds what they share |
 
 To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that

@@ -7,11 +7,11 @@ A trial (x, q) ~ M_λ is a model, trained privately or in public, and its privat
 | x | — | the model | — |
 | q | `score` | the exact sum of the records' scores plus noise | integer |
 | s | `score_share` | share of a trial's cost that pays for q | scalar in (0, 1) |
-| ε(α) | `curve` | cost of (x, q) together: the parts add up, so a person may own a record in each set | curve |
+| — | `costs` | cost of (x, q) together: the parts compose, so a person may own a record in each set | costs |
 
 Where people are disjoint a replaced record is in one set: in the training set, q is computed from x and from
-records that did not change, and costs nothing; in the validation set x does not change. Then the curve is the
-larger of the two at each order, and each part takes the whole cost.
+records that did not change, and costs nothing; in the validation set x does not change. Then there are two costs,
+the larger price of the whole counts, and each part takes the whole cost.
 
 A base algorithm turns one number, the cost of a trial, into a calibrated trial; more of it always costs more.
 `largest` finds how much of it a study can pay.
@@ -20,6 +20,8 @@ A base algorithm turns one number, the cost of a trial, into a calibrated trial;
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any, Protocol
 
 from dpbo_core.data import Encoded
@@ -27,10 +29,12 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import TrialCost, gaussian_cost
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
-from dpbo_core.privacy.amounts import UNITS_PER_ONE, from_units
+from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units
 from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.theorems.event_price import least_noise
 
 PrivateModel = LinearModel | SoftmaxModel
 
@@ -48,8 +52,8 @@ class PrivateTraining(Protocol):
     """A private training algorithm, calibrated to its price."""
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training under replace-one, the supremum over Λ and over all neighbours."""
+    def cost(self) -> TrialCost:
+        """The cost of one training under replace-one, the supremum over Λ and over all neighbours."""
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Refuse, before the charge, a `point` at which some data set of these sizes cannot be trained on."""
@@ -100,26 +104,28 @@ def check_moderate(what: str, value: float) -> None:
 
 
 def value_of(name: str, axes: Mapping[str, Axis], point: Mapping[str, Any]) -> float:
-    """The point's value of a hyperparameter, or the hyperparameter's default."""
+    """Return the point's value of a hyperparameter, or the hyperparameter's default."""
     default = axes[name].default
     return float(point[name]) if name in point or default is None else default
 
 
 def n_columns(estimator: str, n_classes: int) -> int:
-    """The number K of weight columns: one for a logistic model, one a class for softmax."""
+    """Return the number K of weight columns: one for a logistic model, one a class for softmax."""
     return 1 if estimator == "logistic" else n_classes
-
-
-_HALVINGS = 50
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial M_λ, calibrated: its private training (None where models are public), and its quality's noise."""
+    """One trial M_λ, calibrated: its private training (None if models are public), and its quality's noise."""
 
     training: PrivateTraining | None
     score: DiscreteLaplace | DiscreteGaussian
-    curve: RenyiCurve
+    costs: tuple[TrialCost, ...]
+
+    @property
+    def curve(self) -> RenyiCurve:
+        """The Rényi cost, at each order the larger of the `costs`."""
+        return reduce(or_, (cost.curve for cost in self.costs))
 
     @property
     def described(self) -> str:
@@ -137,7 +143,7 @@ class TrialFacts:
 
     Attributes:
         estimator: the model's name.
-        n_records: of the training set; None where it is public.
+        n_records: of the training set; None if it is public.
         record_steps: most that one person moves the exact sum of scores.
         score_per_step: mean score per integer step of that sum.
         score_share: s; 1 where people are disjoint.
@@ -163,11 +169,11 @@ class TrialFacts:
         return self.score_share == 1.0
 
     def laplace(self, epsilon: float) -> DiscreteLaplace:
-        """The Laplace mechanism that makes a trial's score ε-DP."""
+        """Return the Laplace mechanism that makes a trial's score ε-DP."""
         return DiscreteLaplace(self.record_steps, _units(epsilon), self.score_per_step)
 
     def gaussian(self, rho: float) -> DiscreteGaussian:
-        """The Gaussian mechanism that makes a trial's score ρ-zCDP."""
+        """Return the Gaussian mechanism that makes a trial's score ρ-zCDP."""
         return DiscreteGaussian(self.record_steps, _units(rho), self.score_per_step)
 
 
@@ -182,30 +188,36 @@ def pure_trial(make: Callable[[float], PrivateTraining], cost: float, facts: Tri
 def with_score(
     training: PrivateTraining | None, score: DiscreteLaplace | DiscreteGaussian, facts: TrialFacts
 ) -> Trial:
-    """A trial from a training and its score's mechanism, at the sum of their costs; of disjoint sets the larger."""
+    """Return a trial from a training and its score's mechanism, which compose; disjoint sets have a cost each."""
     if isinstance(score, DiscreteLaplace):
-        cost = RenyiCurve(epsilon=from_units(score.epsilon_units))
+        cost = TrialCost(RenyiCurve(epsilon=from_units(score.epsilon_units)))
     else:
-        cost = RenyiCurve(rho=from_units(score.rho_units))
-    of_training = RenyiCurve() if training is None else training.curve
-    return Trial(training, score, cost | of_training if facts.disjoint else cost + of_training)
+        rho = from_units(score.rho_units)
+        cost = gaussian_cost(rho=rho, sensitivity=score.sensitivity, scale=score.scale)
+    if training is None:
+        return Trial(training, score, (cost,))
+    return Trial(training, score, (cost, training.cost) if facts.disjoint else (cost + training.cost,))
 
 
-def largest(affordable: Callable[[float], bool]) -> float | None:
-    """The largest cost up to 1e4 that is `affordable`, by halving its logarithm; None if not even 1e-7 is.
+def largest(price: Callable[[float], float], epsilon: float) -> float | None:
+    """Return the largest cost up to 1e4 whose `price` is at most ε, within 10⁻⁷ of it; None if not even 1e-7 is.
 
     What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
     """
-    low, high = math.log(1e-7), math.log(1e4)
-    if not affordable(math.exp(low)):
+
+    def stated(noise: float) -> float:
+        value = price(1.0 / noise)
+        return value if within(value, epsilon) else max(value, epsilon * (1.0 + 1e-12))
+
+    try:
+        return 1.0 / least_noise(stated, epsilon, lowest=1e-4, highest=1e7, precision=1e-7)
+    except ValueError:
         return None
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if affordable(math.exp(middle)):
-            low = middle
-        else:
-            high = middle
-    return math.exp(low)
+
+
+def within(price: float, epsilon: float) -> bool:
+    """Return whether a price, rounded up to the ledger's units, is at most ε."""
+    return math.isfinite(price) and spent_units(price) <= allowed_units(epsilon)
 
 
 def training_loss(trial: Trial, problem: Problem) -> float:
@@ -218,7 +230,7 @@ def training_loss(trial: Trial, problem: Problem) -> float:
     if trial.training is None or facts is None:
         return 0.0
     size = (len(facts.feature_names) or 30) * n_columns(problem.model.estimator, len(facts.classes))
-    return min(1.0, math.sqrt(4.0 * size / trial.training.curve.at(2.0)) / facts.n_records)
+    return min(1.0, math.sqrt(4.0 * size / trial.training.cost.curve.at(2.0)) / facts.n_records)
 
 
 def check_every_point(trial: Trial, problem: Problem) -> None:
@@ -257,7 +269,7 @@ class Base:
     Attributes:
         name: in a study.
         trial: its pricing: from the cost of one trial and the public facts to the trial; more always costs more.
-        axes: the hyperparameters it understands; None where only its own code can judge them.
+        axes: the hyperparameters it understands; None if only its own code can judge them.
         pure: whether all its trials are pure ε-DP.
         private: whether it is for a sensitive training set; else for a public one.
         models: the estimators it can train; empty for any.
@@ -302,7 +314,7 @@ class Base:
         return min(range(len(points)), key=lambda index: distance(points[index]))
 
     def facts(self, problem: Problem, *, score_share: float, batch_size: int) -> TrialFacts:
-        """The public numbers that the price of a trial (a training and its noisy score) depends on."""
+        """Return the public numbers that the price of a trial (a training and its noisy score) depends on."""
         points, axes = problem.candidates.points, self.axes or {}
         return TrialFacts(
             estimator=problem.model.estimator,

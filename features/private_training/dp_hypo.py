@@ -31,11 +31,11 @@ from dpbo.features.private_training.hypo_search import (
     calibrate,
     informed,
     law_of,
-    trial_cap,
 )
+from dpbo.features.private_training.trial_price import own_trainer_rules
 from dpbo.features.private_training.union import BASES, PUBLIC_TRAINING, base_named, check_base
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.noise import try_out
+from dpbo_core.mechanisms.noise import rehearse_draws
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
 from dpbo_core.methods.contract import Draws, Method, Outlook
@@ -43,33 +43,29 @@ from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_s
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
-from dpbo_core.privacy.certified import RECORDS, CertificateRules
+from dpbo_core.privacy.certified import RECORD_UNITS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Projection, Sampler, UniformSampler
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD
+from dpbo_core.theorems.selection_price import pure_selection_epsilon
+from dpbo_core.theorems.trial_counts import CappedCount
 from dpbo_core.theorems.wang_2023 import Calibration
 
-UNIFORM_EVIDENCE = Evidence(
-    Standing.STANDARD, "Papernot and Steinke 2022, Theorem 2 (Liu and Talwar 2019): K hidden, every trial alike"
-)
-ONE_EVIDENCE = Evidence(
-    Standing.STANDARD,
-    "the Rényi costs of one training and its score, converted: Canonne et al. 2020, Proposition 12",
+SELECTION_EVIDENCE = Evidence(
+    Standing.CORRECTED,
+    "Papernot and Steinke 2022, priced by the privacy profile of a trial, or exactly where it is pure",
 )
 ADAPTIVE_EVIDENCE = Evidence(
-    Standing.CORRECTED, "Wang et al. 2023, Theorems 1 and 2, with the two sides of the densities' bounds kept apart"
+    Standing.CORRECTED, "Wang et al. 2023, with bounded densities, priced by the privacy profile of a trial"
 )
-POISSON_EVIDENCE = Evidence(
-    Standing.CORRECTED,
-    "Papernot and Steinke 2022, Theorem 6, with the outcome of K = 0 counted and bounded densities",
-)
+ONE_EVIDENCE = Evidence(Standing.STANDARD, "the privacy profile of one training and its score, composed")
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Wang et al. 2023, Theorems 1 and 2")
 BOXES = (("lower", 0.75, 0.25), ("upper", 2.0, 4.0), ("inverse_temperature", 1.0, 50.0))  # white, black
 # inverse temperature below which nothing beat uniform trials in the black box: docs/evidence/dp_hypo.md
 BLACK_BETA = 10.0
-TAIL_SHARE = 0.5  # of δ, where the duration is hidden
+HIDDEN_RUNS = 1.5  # trials that always run, over their expected number, where the duration is hidden
 # of the score, by the best of 8 trials beside one where noise costs little: benchmarks.private_training
 GAIN = 0.005
 
@@ -85,14 +81,14 @@ class DpHypo(Method):
         upper: C, for the Gaussian process; the paper's 2, or 4 in the black box.
         stopping: law of K, with the study's `steps` as its mean; or "one": a single training, at the candidate
             that weighs most in `prior`, or without one is nearest to the settings that the base documents.
-        shape: η.
+        shape: η; 1 for a pure base and 2 for the others.
         exploration: τ.
         projection: of the Gaussian process's densities onto the bounds: the nearest in "euclidean" distance, or in
             Kullback-Leibler "divergence" (Appendix C.1). The price is the same.
         inverse_temperature: β; the paper's 1, or 50 in the black box.
         score_share: share of a trial's cost that pays for its quality; 0.25, or 0.1 of a single training.
         batch_size: expected batch, where the base samples its records.
-        hide_duration: always run the most trials, and pay the tail beyond in δ.
+        hide_duration: always run ⌈1.5 E[K]⌉ trials, of which min(K, ⌈1.5 E[K]⌉) count.
         prior: π₀ (Appendix D): a weight for each candidate, or tables of hyperparameters and `score` from a study
             on PUBLIC data, under `public_prior`; empty for the uniform one.
         calibration: "corrected", or "published": Theorem 1 as printed, which is true and dearer.
@@ -116,7 +112,7 @@ class DpHypo(Method):
     lower: float | None = None
     upper: float | None = None
     stopping: Law = "negative_binomial"
-    shape: float = 1.0
+    shape: float | None = None
     exploration: float = 0.1
     projection: Projection = "euclidean"
     inverse_temperature: float | None = None
@@ -136,16 +132,16 @@ class DpHypo(Method):
                 object.__setattr__(self, name, in_white if white else in_black)
         fine = self.base_epsilon is None or 0.0 < self.base_epsilon < math.inf
         self.check_option("base_epsilon", "choose a positive ε", fine=fine)
-        if self.calibration == "published" and self.stopping == "poisson":
+        if self.calibration == "published" and (self.stopping == "poisson" or self.hide_duration):
             raise StudyInvalid(
-                'method.calibration = "published" with stopping = "poisson"',
-                cause="the paper's theorem for a Poisson number of trials has no printed bound for K = 0",
+                'method.calibration = "published" with stopping = "poisson" or hide_duration',
+                cause="the paper's Theorem 1 is for an uncapped number of trials of at least one",
                 remedy="leave one of them out",
             )
         for name, fine, remedy in (
             ("lower", 0.0 < self.c <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
             ("upper", 1.0 <= self.C < math.inf, "choose C of at least 1; 2 is the paper's"),
-            ("shape", -1.0 < self.shape < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
+            ("shape", -1.0 < self.eta < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
             ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
             ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
             (
@@ -160,8 +156,8 @@ class DpHypo(Method):
 
     @property
     def pure(self) -> bool:
-        """Whether the selection is ε-DP with δ = 0: True for a pure base, K not Poisson, no hidden duration."""
-        return base_named(self.base).pure and self.stopping != "poisson" and not self.hide_duration
+        """Whether the selection is ε-DP with δ = 0: True for a pure base and K not Poisson."""
+        return base_named(self.base).pure and self.stopping != "poisson"
 
     @property
     def trains_once(self) -> bool:
@@ -183,7 +179,7 @@ class DpHypo(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["DpHypo", ...]:
-        """Variants that train privately, first what should lose less; none where the training set is public."""
+        """Variants that train privately, first what should lose less; none if the training set is public."""
         if problem.training is None:
             return ()
         private = [base for base in BASES.values() if base.private]
@@ -209,7 +205,7 @@ class DpHypo(Method):
         if self.base_epsilon is not None:
             problem = replace(problem, epsilon=spend.epsilon)
         base, adaptive = base_named(self.base), self.sampler == "gaussian_process"
-        evidence = ADAPTIVE_EVIDENCE if adaptive else UNIFORM_EVIDENCE
+        evidence = ADAPTIVE_EVIDENCE if adaptive else SELECTION_EVIDENCE
         if self.calibration == "published":
             evidence = PRINTED_EVIDENCE
         if self.trains_once:  # nothing is selected
@@ -217,13 +213,13 @@ class DpHypo(Method):
         return guarantee_of(
             problem,
             delta=0.0 if self.pure else problem.delta,
-            evidence=POISSON_EVIDENCE if self.stopping == "poisson" else evidence,
+            evidence=evidence,
             scope=Scope.PRIVATE_TRAINING if base.private else Scope.MEANS,
             assumptions=assumed_of(self.options),
         )
 
     def draws(self, problem: Problem) -> Draws:
-        """The plan's one noise draw with its mechanism: the whole selection among trials."""
+        """Return the plan's one noise draw with its mechanism: the whole selection among trials."""
         _, mechanism = self._calibrated(problem)
         return ((mechanism.spend("best trial"), mechanism),)
 
@@ -231,8 +227,10 @@ class DpHypo(Method):
     def certificate_rules(release: Release) -> CertificateRules:
         """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
+        if ":" in options["base"]:  # a trainer of somebody's own
+            return own_trainer_rules(options)
         base_named(options["base"])
-        units = (PrivacyUnit.TRAINING_RECORD, *RECORDS)
+        units = (PrivacyUnit.TRAINING_RECORD, *RECORD_UNITS)
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -245,9 +243,9 @@ class DpHypo(Method):
         return Outlook(scale, min(problem.score_range, error), round(mean), self._why(problem, trial))
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
-        """A search that has scored and drawn nothing yet."""
+        """Return a search that has scored and drawn nothing yet."""
         trial, mechanism = self._calibrated(problem)
-        try_out([(trial.score.spend("quality"), trial.score)])  # each trial draws it anew
+        rehearse_draws([(trial.score.spend("quality"), trial.score)])  # each trial draws it again
         prior = informed(self.prior, problem)
         only = self._only(problem, prior) if self.trains_once else None
         trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)
@@ -269,13 +267,19 @@ class DpHypo(Method):
         return cast("float", self.upper)
 
     @property
+    def eta(self) -> float:
+        """The shape η of the number of trials; where unstated 1 for a pure base and 2 for the others."""
+        pure = self.base not in BASES or BASES[self.base].pure  # an unknown base is refused by name elsewhere
+        return (1.0 if pure else 2.0) if self.shape is None else self.shape
+
+    @property
     def beta(self) -> float:
         """The inverse temperature β of the density by scores; where unstated 1, or 50 with `base_epsilon`."""
         return cast("float", self.inverse_temperature)
 
     def trials(self, problem: Problem) -> Stopping:
         """The law of the number of trials K: always 1 if `stopping` is "one", else of mean `search.steps`."""
-        return law_of(self.stopping, self.shape, problem.search.n_steps)
+        return law_of(self.stopping, self.eta, problem.search.n_steps)
 
     def _calibrated(
         self, problem: Problem, bounds: tuple[float, float] | None = None
@@ -296,29 +300,26 @@ class DpHypo(Method):
         delta_units = 0 if self.pure else allowed_units(problem.delta)
         if not self.pure and problem.training is None:
             raise StudyInvalid(
-                "a Poisson number of trials, or a hidden duration, needs δ; a cap on validation records keeps none",
+                "a Poisson number of trials needs δ; a cap on validation records keeps none",
                 cause="such a release is only (ε, δ), and only guarantees about training records may be",
-                remedy="leave stopping and hide_duration out; the threat model says who can see the duration",
+                remedy="leave stopping out",
             )
         if not self.pure and delta_units == 0:
             pure = next(base.name for base in BASES.values() if base.private and base.pure)
             raise StudyInvalid(
                 f"dp_hypo with {self.base} needs delta above 0",
-                cause="Gaussian noise, a Poisson number of trials and a hidden duration have no pure ε",
+                cause="Gaussian noise and a Poisson number of trials have no pure ε",
                 remedy=f"set delta = 1e-6 in [privacy], or use {pure} with a negative binomial",
             )
-        delta, cap = from_units(delta_units), None
-        if self.hide_duration and not self.trains_once:
-            cap = trial_cap(law, epsilon=problem.epsilon, delta=TAIL_SHARE * delta)
-            delta *= 1.0 - TAIL_SHARE
-        epsilon = from_units(epsilon_units)
+        hidden = self.hide_duration and not self.trains_once
+        cap = math.ceil(HIDDEN_RUNS * problem.search.n_steps) if hidden else None
         terms = Terms(
             self.base,
-            law,
+            law if cap is None else CappedCount(law, cap),
             lower,
             upper,
-            epsilon,
-            delta,
+            from_units(epsilon_units),
+            from_units(delta_units),
             self.share,
             self.batch_size,
             self.calibration,
@@ -332,7 +333,7 @@ class DpHypo(Method):
             law,
             lower,
             upper,
-            trial.curve,
+            trial.costs,
             epsilon_units,
             delta_units,
             cap,
@@ -373,10 +374,10 @@ class DpHypo(Method):
             )
         if upper == lower:
             return too_small(problem)
-        least = (2.0 + self.shape) * math.log(upper / lower)
+        least = pure_selection_epsilon(0.0, self.trials(problem), lower, upper)
         return StudyInvalid(
             f"ε = {problem.epsilon:g} does not pay for densities between {lower:g} and {upper:g} of the prior",
-            cause=f"adaptivity alone costs about (2 + η) log(C/c) = {least:.3g}",
+            cause=f"adaptivity alone costs up to {least:.3g}",
             remedy='use sampler = "uniform", bring upper and lower closer to 1, or raise epsilon',
         )
 
@@ -400,7 +401,7 @@ class DpHypo(Method):
             if isinstance(law, NegativeBinomialStopping):
                 published = selection_epsilon(
                     law,
-                    trial.curve,
+                    trial.costs,
                     lower=self.c,
                     upper=self.C,
                     delta=0.0 if self.pure else problem.delta,

@@ -5,7 +5,7 @@
 | q | `rate` | probability that a record joins a step | scalar in (0, 1] |
 | σ | `noise_multiplier` | noise over the most one record adds | scalar > 0 |
 | T | `steps(epochs)` | ⌈epochs/q⌉ | scalar |
-| ε(α) | `curve` | for the largest T of Λ | table |
+| — | `cost` | for the largest T of Λ | cost |
 
 Guarantee: for one record replaced, T times one step's price by the pair that dominates it, with what the discrete
 Gaussian that is really drawn may cost beyond the continuous one. Steps divide by the public n·q, and an empty batch
@@ -41,13 +41,14 @@ from dpbo.features.private_training.gradients import (
 )
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import VECTOR_TAU, TrialCost
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector, poisson_sample
 from dpbo_core.privacy.renyi import RenyiCurve
 from dpbo_core.theorems.sampled_gaussian import discrete_replace_one_renyi
 
 AXES = {"learning_rate": Axis(1.0), "clipping_norm": Axis(1.0), "epochs": Axis(5.0, integer=True)}
 ORDERS = (1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, *(float(k) for k in (5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 64, 128)))
-MOST_WEIGHTS = 2.0**40  # more than memory holds
+MAX_WEIGHTS = 2.0**40  # more than memory holds
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,16 @@ class DpSgd:
     most_epochs: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of the longest training of Λ; a shorter one costs less."""
-        return _renyi_curve(self.noise_multiplier, self.rate, self.steps(self.most_epochs))
+    def cost(self) -> TrialCost:
+        """The cost of the longest training of Λ; a shorter one costs less."""
+        T = self.steps(self.most_epochs)
+        # of the continuous Gaussian in the discrete one, as `discrete_replace_one_renyi` has it
+        rest = self.noise_multiplier**2 * (1.0 - 1e-15) - (VECTOR_TAU / STEPS) ** 2
+        sampled = (math.sqrt(rest), self.rate, T) if rest > 0.0 else None
+        return TrialCost(_renyi_curve(self.noise_multiplier, self.rate, T), sampled=sampled)
 
     def steps(self, epochs: float) -> int:
-        """The number T of noisy gradient steps in so many passes over the data."""
+        """Return the number T of noisy gradient steps in so many passes over the data."""
         return math.ceil(epochs / self.rate)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
@@ -81,7 +86,7 @@ class DpSgd:
         return DiscreteGaussianVector(sensitivity, rho, size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model after T noised steps from W = 0, each on its own sample of records."""
+        """Return the model after T noised steps from W = 0, each on its own sample of records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, epochs = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))
@@ -98,14 +103,19 @@ class DpSgd:
 def _renyi_curve(sigma: float, rate: float, steps: int) -> RenyiCurve:
     def step(alpha: float) -> float:
         return discrete_replace_one_renyi(
-            alpha=alpha, rate=rate, noise_multiplier=sigma, sensitivity=STEPS, coordinates=MOST_WEIGHTS
+            alpha=alpha,
+            rate=rate,
+            noise_multiplier=sigma,
+            sensitivity=STEPS,
+            coordinates=MAX_WEIGHTS,
+            tau=VECTOR_TAU,
         )
 
     return RenyiCurve(table=tuple((alpha, steps * step(alpha) * (1.0 + 1e-15)) for alpha in ORDERS))
 
 
 def _trial(cost: float, facts: TrialFacts) -> Trial:
-    """The trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
+    """Return the trial (a DP-SGD training and its noisy score) that costs at most what zCDP of ρ = `cost` would."""
     if facts.n_records is None:
         raise ValueError("a sampled training needs the number of its records")
     most = dict(facts.largest)["epochs"]

@@ -32,7 +32,7 @@ _SLACK = 1e-9  # ‖v_i‖ aims this much below C, far more than its own roundin
 
 
 def sum_sensitivity(*, moves: int, n_records: int, size: int) -> float:
-    """The ℓ₂ sensitivity of `clipped_sum` in grid steps; `moves`: 2 for replace-one, 1 for add-or-remove."""
+    """Return the ℓ₂ sensitivity of `clipped_sum` in grid steps; `moves`: 2 for replace-one, 1 for add-or-remove."""
     gamma = (n_records + 4) * _U / (1.0 - (n_records + 4) * _U)
     return (moves * STEPS + math.sqrt(size) * (1.0 + 2.0 * gamma * n_records * STEPS)) * (1.0 + 1e-12)
 
@@ -59,12 +59,12 @@ def bounded(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def model_of(weights: NDArray[np.float64]) -> PrivateModel:
-    """The linear model of weights (d, K): logistic for one column, softmax for more."""
+    """Return the linear model of weights (d, K): logistic for one column, softmax for more."""
     return LinearModel(weights[:, 0], 0.0, math.inf) if weights.shape[1] == 1 else SoftmaxModel(weights)
 
 
 def _loss_derivatives(records: Encoded, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The loss's derivative with respect to each record's scores, (n, K)."""
+    """Return the loss's derivative with respect to each record's scores, (n, K)."""
     if scores.shape[1] == 1:
         signs = records.signs[:, None]
         e = np.exp(-np.abs(scores))

@@ -32,7 +32,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.features.private_training.base import Trial, TrialFacts, largest, model_json
+from dpbo.features.private_training.base import Trial, TrialFacts, largest, model_json, within
 from dpbo.features.private_training.union import base_named
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Noise, NoiseSource
@@ -51,7 +51,6 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.amounts import allowed_units, spent_units
 from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
@@ -59,6 +58,7 @@ from dpbo_core.search.adaptive_sampling import Sampler
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.likelihood import fit
 from dpbo_core.search.posterior import Posterior
+from dpbo_core.theorems.trial_counts import TrialCount
 from dpbo_core.theorems.wang_2023 import Calibration
 
 Law = Literal["negative_binomial", "poisson", "one"]
@@ -88,7 +88,7 @@ def _law(name: Law, shape: float, mean: int) -> Stopping | None:
 
 
 def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
-    """The error for a number of trials K that is too often huge, with a mean or shape that would do."""
+    """Return the error for a number of trials K that is too often huge, with a mean or shape that would do."""
 
     def drawable(eta: float, steps: int) -> bool:
         law = _law(name, eta, steps)
@@ -109,21 +109,21 @@ def _too_long(name: Law, shape: float, mean: int) -> StudyInvalid:
 
 SCORE = "score"
 SHARPNESS, FLOOR = 2.0, 0.2  # β and w
-MOST = 1e6  # largest ratio of two weights: beyond it a candidate may as well be left out of [space]
+MAX_WEIGHT_RATIO = 1e6  # largest ratio of two weights: beyond it a candidate may as well be left out of [space]
 NOISE_VARIANCE = 1e-2  # of a public study's standardised score
 
 
 def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none."""
+    """Return the prior π₀ that a study states, (N,), refused if unusable; the uniform one where it states none."""
     if not prior:
         return np.full(len(problem.candidates), 1.0 / len(problem.candidates))
     if all(isinstance(one, Mapping) for one in prior):
         return _of_public_study(prior, problem)
     numbers = all(type(one) in (int, float) and 0.0 < one < np.inf for one in prior)
-    if not numbers or len(prior) != len(problem.candidates) or max(prior) > MOST * min(prior):
+    if not numbers or len(prior) != len(problem.candidates) or max(prior) > MAX_WEIGHT_RATIO * min(prior):
         raise StudyInvalid(
             f"method.prior has {len(prior)} entries, and there are {len(problem.candidates)} candidates",
-            cause=f"a weight for each, in their order, is positive and at most {MOST:g} times another",
+            cause=f"a weight for each, in their order, is positive and at most {MAX_WEIGHT_RATIO:g} times another",
             remedy="give so many numbers, or a public study's tables of hyperparameters and score",
         )
     positive = np.array(prior, dtype=np.float64)
@@ -131,13 +131,13 @@ def informed(prior: Sequence[Any], problem: Problem) -> NDArray[np.float64]:
 
 
 def assumed_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
+    """Return names of the assumptions that [method] options rest on: a prior made of scores, disjoint people."""
     informed = any(isinstance(one, Mapping) for one in options.get("prior", ()))
     return (PUBLIC_PRIOR.name,) * informed + (DISJOINT_PEOPLE.name,) * (options.get("people") == "disjoint")
 
 
 def _of_public_study(tables: Sequence[Mapping[str, Any]], problem: Problem) -> NDArray[np.float64]:
-    """The prior π₀ (N,) that a Gaussian process makes of a public study's scores."""
+    """Return the prior π₀ (N,) that a Gaussian process makes of a public study's scores."""
     points, scores = [], []
     for table in tables:
         point = {name: value for name, value in table.items() if name != SCORE}
@@ -175,7 +175,7 @@ def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | 
     return encoded if np.isfinite(encoded).all() else None
 
 
-WORST = -(2**60)  # below every quality: a trial that failed
+WORST_SCORE = -(2**60)  # below every quality: a trial that failed
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Trials:
         mechanism: that selects the best of them.
         prior: π₀, (N,), each positive.
         sampler: makes the density of the first trial, which follows no quality yet.
-        only: the candidate of a single training, fixed beforehand; None where trials draw theirs.
+        only: the candidate of a single training, fixed beforehand; None if trials draw theirs.
     """
 
     trial: Trial
@@ -229,7 +229,7 @@ class HypoSearch(Opaque):
         sampler = self._make_sampler()  # Framework 1, line 1: nothing was tried, it knows nothing of any record
         K = self._mechanism.stopping.draw(source)  # Framework 1, line 3
         runs = K if self._mechanism.cap is None else self._mechanism.cap
-        best, model, ties = (WORST, 0), None, 0  # line 2: of the result set, the best alone
+        best, model, ties = (WORST_SCORE, 0), None, 0  # line 2: of the result set, the best alone
         for j in range(runs):  # line 4
             i = self._draw_candidate(sampler, source)
             quality, trained = self._try(i, objective, source)  # line 5
@@ -243,7 +243,7 @@ class HypoSearch(Opaque):
                 ties += 1
                 if draw_index([ties - 1, 1], source) == 1:  # each of the equal best alike
                     best, model = (quality, i), trained
-        if best[0] == WORST:  # no trial, or none that worked: a fixed default
+        if best[0] == WORST_SCORE:  # no trial, or none that worked: a fixed default
             return {"candidate": 0, "quality": 0, "model": None}
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
@@ -262,10 +262,10 @@ class HypoSearch(Opaque):
                     model = training.train(records, self._problem.candidates.points[index], source)
                 return score.prepare(score.spend("quality"), source)(objective.evaluate(model)), model
 
-        return attempted(trial, (WORST, None))  # an error that depends on a record must not be seen
+        return attempted(trial, (WORST_SCORE, None))  # an error that depends on a record must not be seen
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
-        """The index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
+        """Return the index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
 
         A density that cannot be computed is the prior: any in the box is as private as any other.
         """
@@ -292,7 +292,7 @@ class Terms:
     """The price and the kind of a selection: (ε, δ), the law of K, the base algorithm, the densities' bounds."""
 
     base: str
-    law: Stopping
+    law: TrialCount
     lower: float
     upper: float
     epsilon: float
@@ -311,33 +311,22 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
     return None if cost is None else base.trial(cost, facts)
 
 
-def trial_cap(law: Stopping, *, epsilon: float, delta: float) -> int:
-    """The cap K_max on trials, the least with a tail (1 + e^ε)·Pr[K > K_max] ≤ δ; refused if it is millions."""
-    try:
-        return law.cap(delta / (1.0 + math.exp(min(epsilon, 700.0))) * (1.0 - 1e-12))
-    except ValueError:
-        pass
-    raise StudyInvalid(
-        "hide_duration would run millions of trials",
-        cause="δ is tiny against e^ε, or the mean is large",
-        remedy="lower epsilon or steps, or leave hide_duration out",
-    )
-
-
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """The largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
+    """Return the largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
     base = base_named(terms.base)
 
-    def affordable(cost: float) -> bool:
-        trial = base.trial(cost, facts).curve
-        price = selection_epsilon(
-            terms.law, trial, lower=terms.lower, upper=terms.upper, delta=terms.delta, calibration=terms.calibration
+    def price(cost: float) -> float:
+        return selection_epsilon(
+            terms.law,
+            base.trial(cost, facts).costs,
+            lower=terms.lower,
+            upper=terms.upper,
+            delta=terms.delta,
+            calibration=terms.calibration,
         )
-        return math.isfinite(price) and spent_units(price) <= allowed_units(terms.epsilon)
 
-    fixed_epsilon = terms.base_epsilon
-    if fixed_epsilon is None:
-        return largest(affordable)
-    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).curve, terms.delta) <= fixed_epsilon)
-    return fixed if fixed is not None and affordable(fixed) else None
+    if terms.base_epsilon is None:
+        return largest(price, terms.epsilon)
+    fixed = largest(lambda cost: trial_epsilon(base.trial(cost, facts).costs, terms.delta), terms.base_epsilon)
+    return fixed if fixed is not None and within(price(fixed), terms.epsilon) else None

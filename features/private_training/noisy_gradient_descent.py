@@ -38,9 +38,10 @@ from dpbo.features.private_training.gradients import (
 )
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import VECTOR_TAU, TrialCost, gaussian_cost
 from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.renyi import RenyiCurve
+from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
 AXES = {
     "learning_rate": Axis(20.0),
@@ -57,9 +58,13 @@ class NoisyGradientDescent:
     rho: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training: αρ at order α."""
-        return RenyiCurve(rho=self.rho)
+    def cost(self) -> TrialCost:
+        """The cost of one training: T Gaussian steps of ρ/T are one of ρ, but for what makes them integers.
+
+        σ is at least 10⁴ grid steps for any ρ/T that is searched, so τ = 3 of it changes μ² by less than 10⁻⁶.
+        """
+        scale = theorem_14_sigma(rho=self.rho, sensitivity=1.0) * STEPS
+        return gaussian_cost(rho=self.rho, sensitivity=float(STEPS), scale=scale, tau=VECTOR_TAU)
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Refuse hyperparameters whose numbers overflow, or whose noise cannot be drawn, at these sizes."""
@@ -73,7 +78,7 @@ class NoisyGradientDescent:
         return DiscreteGaussianVector(sensitivity, self.rho / epochs * (1.0 - 1e-14), size)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The model after `point`'s number T of epochs from W = 0, each one noised step on all records."""
+        """Return the model after `point`'s number T of epochs from W = 0, each one noised step on all records."""
         n, d = records.X.shape
         K = n_columns(self.estimator, records.n_classes)
         eta, C, T = (value_of(name, AXES, point) for name in ("learning_rate", "clipping_norm", "epochs"))

@@ -26,10 +26,17 @@ from typing import Any
 import numpy as np
 
 from dpbo.features.private_training.base import Axis, Base, PrivateModel, Sizes, pure_trial
-from dpbo.features.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
+from dpbo.features.private_training.solving import (
+    LOGISTIC_ONLY_MESSAGE,
+    check_solvable,
+    noise_of,
+    noised,
+    tolerance,
+)
 from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.mechanisms.vectors import DiscreteLaplaceVector, check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
@@ -49,9 +56,9 @@ class ObjectivePerturbation:
     epsilon: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training, which is a pure ε."""
-        return RenyiCurve(epsilon=self.epsilon)
+    def cost(self) -> TrialCost:
+        """The cost of one training, which is a pure ε."""
+        return TrialCost(RenyiCurve(epsilon=self.epsilon))
 
     def tilt_epsilon(self, *, n_records: int, regularization: float) -> float:
         """The part ε_Z of ε that pays for the objective's noise (tilt), rounded down; ≤ 0 if λ is too small."""
@@ -81,13 +88,13 @@ class ObjectivePerturbation:
         check_vector(noise_of(2.0 * _weight_distance(tau, n, d, regularization), self.epsilon * OUTPUT_SHARE, d)[0])
 
     def _tilt(self, n_records: int, n_features: int, regularization: float) -> DiscreteLaplaceVector:
-        """The mechanism that draws Z, the objective's linear term (tilt) in grid steps."""
+        """Return the mechanism that draws Z, the objective's linear term (tilt) in grid steps."""
         steps = math.ceil(2.0 * math.sqrt(n_features) / GRID * (1.0 + 1e-12)) + n_features
         epsilon = self.tilt_epsilon(n_records=n_records, regularization=regularization)
         return DiscreteLaplaceVector(steps, epsilon, n_features)
 
     def _tolerance(self, n_records: int, n_features: int, regularization: float) -> float:
-        """The solver's tolerance τ from public numbers alone: neighbours must have the same one."""
+        """Return the solver's tolerance τ from public numbers alone: neighbours must have the same one."""
         tilt_norm = _longest_tilt(self._tilt(n_records, n_features, regularization))
         return tolerance(
             n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
@@ -106,12 +113,12 @@ class ObjectivePerturbation:
 
 
 def _weight_distance(tau: float, n_records: int, n_features: int, regularization: float) -> float:
-    """How far solved weights may be from the exact minimiser under continuous noise, τ′, rounded up."""
+    """Return how far solved weights may be from the exact minimiser under continuous noise, τ′, rounded up."""
     return (tau + GRID * math.sqrt(n_features) / (2.0 * n_records * regularization)) * (1.0 + 1e-9)
 
 
 def _longest_tilt(tilt: DiscreteLaplaceVector) -> float:
-    """A length that the drawn tilt hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
+    """Return a length that the drawn tilt hZ exceeds with probability 2⁻¹²⁸ at most: Pr[|Z_i| > t] ≤ 2e^{−t/s}."""
     longest = tilt.scale * (129.0 * math.log(2.0) + math.log(tilt.size)) + 1.0
     return GRID * longest * math.sqrt(tilt.size)
 
@@ -122,5 +129,5 @@ OBJECTIVE_PERTURBATION = Base(
     AXES,
     pure=True,
     models=("logistic",),
-    why_models=LOGISTIC_ONLY,
+    why_models=LOGISTIC_ONLY_MESSAGE,
 )

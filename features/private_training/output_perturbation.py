@@ -21,9 +21,16 @@ from typing import Any
 import numpy as np
 
 from dpbo.features.private_training.base import Axis, Base, PrivateModel, Sizes, pure_trial
-from dpbo.features.private_training.solving import LOGISTIC_ONLY, check_solvable, noise_of, noised, tolerance
+from dpbo.features.private_training.solving import (
+    LOGISTIC_ONLY_MESSAGE,
+    check_solvable,
+    noise_of,
+    noised,
+    tolerance,
+)
 from dpbo_core.data import Encoded
 from dpbo_core.mechanisms.noise import NoiseSource
+from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.mechanisms.vectors import check_vector
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.linear.tilted import minimise_tilted
@@ -40,9 +47,9 @@ class OutputPerturbation:
     epsilon: float
 
     @property
-    def curve(self) -> RenyiCurve:
-        """The Rényi cost of one training, which is a pure ε."""
-        return RenyiCurve(epsilon=self.epsilon)
+    def cost(self) -> TrialCost:
+        """The cost of one training, which is a pure ε."""
+        return TrialCost(RenyiCurve(epsilon=self.epsilon))
 
     def check(self, sizes: Sizes, point: Mapping[str, Any]) -> None:
         """Refuse a λ at which some data set cannot be solved, or whose noise cannot be drawn."""
@@ -51,12 +58,12 @@ class OutputPerturbation:
         check_vector(noise_of(self._sensitivity(n, d, regularization), self.epsilon, d)[0])
 
     def _sensitivity(self, n_records: int, n_features: int, regularization: float) -> float:
-        """The ℓ₂ sensitivity Δ₂ of the trained weights."""
+        """Return the ℓ₂ sensitivity Δ₂ of the trained weights."""
         tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization)
         return corollary_8_sensitivity(n_records=n_records, regularization=regularization, solver_tolerance=tau)
 
     def train(self, records: Encoded, point: Mapping[str, Any], source: NoiseSource) -> PrivateModel:
-        """The minimiser of the regularised loss, plus discrete Laplace noise on every weight."""
+        """Return the minimiser of the regularised loss, plus discrete Laplace noise on every weight."""
         n, d = records.X.shape
         regularization = float(point["lambda"])
         tau = tolerance(n_records=n, n_features=d, regularization=regularization)
@@ -73,5 +80,5 @@ OUTPUT_PERTURBATION = Base(
     AXES,
     pure=True,
     models=("logistic",),
-    why_models=LOGISTIC_ONLY,
+    why_models=LOGISTIC_ONLY_MESSAGE,
 )

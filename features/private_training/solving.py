@@ -9,7 +9,7 @@
 
 τ is a part of the sensitivity, so it is a function of public numbers alone: 10⁻⁴ of 1/(nλ), and never below twice
 what doubles are sure to certify for EVERY data set of that size. Where not even τ = 1/(nλ), half the sensitivity,
-can be had, or where the descent that never fails would take more than `MOST_STEPS`, the study is refused.
+can be had, or where the descent that never fails would take more than `MAX_STEPS`, the study is refused.
 
 Discrete Laplace noise on the weights of a linear model, for the algorithms that are pure.
 
@@ -50,13 +50,13 @@ def noised(
 
 
 TOLERANCE = 1e-4  # of 1/(nλ): far below the noise
-MOST_STEPS = 1_000_000
-LOGISTIC_ONLY = "its proof is for regularised logistic regression on two classes"
+MAX_STEPS = 1_000_000
+LOGISTIC_ONLY_MESSAGE = "its proof is for regularised logistic regression on two classes"
 MAX_REGULARIZATION = 1e100  # of λ: squares of the weights stay numbers
 
 
 def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The distance τ to the minimiser that a solver must reach; infinite where doubles cannot certify any."""
+    """Return the distance τ to the minimiser that a solver must reach; infinite if doubles cannot certify any."""
     least = certifiable(
         n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm
     )
@@ -64,13 +64,13 @@ def tolerance(*, n_records: int, n_features: int, regularization: float, tilt_no
 
 
 def solvable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> bool:
-    """Whether a solver can come within `tolerance(…)` of the minimiser on every data set of that size."""
+    """Return whether a solver can come within `tolerance(…)` of the minimiser on every data set of that size."""
     if not regularization <= MAX_REGULARIZATION:
         return False
     tau = tolerance(n_records=n_records, n_features=n_features, regularization=regularization, tilt_norm=tilt_norm)
     if not tau * n_records * regularization <= 1.0:
         return False
-    return descent_steps(regularization, tilt_norm, n_records, tau) <= MOST_STEPS
+    return descent_steps(regularization, tilt_norm, n_records, tau) <= MAX_STEPS
 
 
 def check_solvable(

@@ -18,5 +18,5 @@ so in a copy.
 """
 
 KIND = "watch"  # in the ledger's column of methods
-LOOK = "look "  # before a look's name, where the ledger keeps its bit
-COMMAND = ("dpbo.features.watch.command:watch", "Has the model gone stale? One price for many looks.")
+LOOK_PREFIX = "look "  # before a look's name, where the ledger keeps its bit
+WATCH_COMMAND = ("dpbo.features.watch.command:watch", "Monitor a model's score over time at one fixed ε.")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpbo.features.watch.look_document import ALL, look_document
+from dpbo.features.watch.look_document import ALL_LOOKS_NOTE, look_document
 from dpbo.features.watch.looks import open_look
 from dpbo.features.watch.recorded_looks import Look
-from dpbo.features.watch.watching import WEEK, WatchPlan, plan_watch, why_drowned
+from dpbo.features.watch.watching import DAYS_PER_WEEK, WatchPlan, plan_watch, why_drowned
 from dpbo.flows.cli.release_screen import print_document
 from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefect_failed, serve_schedule
 from dpbo.flows.cli.studies import released_study
@@ -37,22 +37,26 @@ if TYPE_CHECKING:
 def watch(
     study: Study,
     drop: Annotated[
-        float | None, typer.Option(help="How far the score may fall before an alarm; else the study's [watch].")
+        float | None,
+        typer.Option(help="The fall of the score that should raise an alarm; by default the study's [watch]."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of ALL looks up to and including the first alarm.")
+        float | None, typer.Option(help="ε of ALL looks together, up to and including the first alarm.")
     ] = None,
-    every: Annotated[str | None, typer.Option(help="How often to look: 1d, 6h.")] = None,
+    every: Annotated[str | None, typer.Option(help="How often to look, such as 1d or 6h.")] = None,
     cron: Annotated[str | None, typer.Option(help='When to look, UTC: "0 6 * * *", say.')] = None,
-    once: Annotated[bool, typer.Option("--once", help="Look now, once.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look once, now.")] = False,
     look: Annotated[
-        str | None, typer.Option(help="With --once: the look's name, today's date if none. Again, the same bit.")
+        str | None,
+        typer.Option(
+            help="With --once: the look's name, by default today's date. The same name gives the same answer again."
+        ),
     ] = None,
     table: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Today's sensitive file, day-{date}.csv say.")
+        str | None, typer.Option(metavar="FILE", help="Today's sensitive file, such as day-{date}.csv.")
     ] = None,
     pool: Annotated[
-        int | None, typer.Option(help="Read the last so many files of --table as one, so as to find smaller falls.")
+        int | None, typer.Option(help="Pool the last N files of --table, to detect smaller falls.")
     ] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say how often it will err, and its price; charges nothing.")
@@ -61,7 +65,7 @@ def watch(
     trust_server: TrustServer = False,
     anyway: Anyway = False,
 ) -> None:
-    """Has the model gone stale? Look again and again, for one price until the first alarm."""
+    """Monitor a model's score over time at one fixed ε, until the first alarm."""
     section = read_study(study).watch or WatchSection()
     words = {"drop": drop, "epsilon": epsilon, "table": table, "pool": pool}
     changes = {name: value for name, value in words.items() if value is not None}
@@ -99,7 +103,7 @@ def check_schedule(path: Path, cron: str | None, every: str | None) -> None:
 
 
 def planned(path: Path, section: WatchSection) -> WatchPlan:
-    """A watch's price with its rates of error, from public files and the ledger. Charges nothing."""
+    """Return a watch's price with its rates of error, from public files and the ledger. Charges nothing."""
     study = released_study(path)
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
@@ -133,7 +137,7 @@ def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) ->
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """What the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
+    """Return what the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
     try:
         look = open_look(study, QueryContext(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -155,7 +159,7 @@ def print_watched(watched: "Watched", account: Account) -> None:
 
 
 def watched_json(watched: "Watched") -> dict[str, Any]:
-    """The result and price of a look (private check), as the JSON object of `dpbo watch --json`."""
+    """Return the result and price of a look (private check), as the JSON object of `dpbo watch --json`."""
     look, tracked = watched.look, watched.tracked
     return {
         "alarm": look.alarm,
@@ -192,7 +196,7 @@ def print_plan(plan: WatchPlan) -> None:
             ),
             *_assumed(plan),
             ("noise", f"scale {plan.noise.of_look:.2g} on a look, {plan.noise.of_threshold:.2g} on its threshold"),
-            ("guarantee", named(plan.price.guarantee.in_words()) + ALL),
+            ("guarantee", named(plan.price.guarantee.in_words()) + ALL_LOOKS_NOTE),
         ]
     )
     if plan.open:
@@ -200,7 +204,7 @@ def print_plan(plan: WatchPlan) -> None:
 
 
 def _assumed(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """The row, name and text, of the share of positives that all of it assumes; none where no pairs are counted."""
+    """The row, name and text, of the share of positives that all of it assumes; none if no pairs are counted."""
     if plan.share is not None:
         p = plan.share
         rarer = min(p, 1.0 - p) / 2.0
@@ -213,7 +217,7 @@ def _assumed(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def plan_json(plan: WatchPlan) -> dict[str, Any]:
-    """A watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`."""
+    """Return a watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`."""
     power = plan.power
     return {
         "verdict": power.verdict,
@@ -243,7 +247,7 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
-    """A watch's terms (fall to find, ε, sizes) as JSON, without its secret threshold."""
+    """Return a watch's terms (fall to find, ε, sizes) as JSON, without its secret threshold."""
     return {name: value for name, value in terms.to_json().items() if name != "theta"}
 
 
@@ -274,11 +278,11 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def _days(chances: tuple[float, ...]) -> str:
-    """The chance of detecting the fall within 1, 2, … days, up to a week, and the last, in words."""
-    shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= WEEK or n == len(chances)]
+    """Return the chance of detecting the fall within 1, 2, … days, up to a week, and the last, as text."""
+    shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= DAYS_PER_WEEK or n == len(chances)]
     return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
 
 
 def _share(chance: float) -> str:
-    """A probability as text in per cent, never below 0.01% or above 99.99%."""
+    """Return a probability as text in per cent, never below 0.01% or above 99.99%."""
     return f"{100 * min(max(chance, 1e-4), 1 - 1e-4):.4g}%"

@@ -10,7 +10,7 @@ from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.flows.plain_output import announce_stage
 from dpbo.flows.prefect_page import ALARM, emit, wait_until_recorded
-from dpbo.flows.prefect_runtime.liveness import alive, run_logger
+from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
@@ -23,7 +23,7 @@ from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import QueryContext
 
 
-@private_task(name="prepare look", **policies.SENSITIVE_TASK)
+@private_task(name="prepare look", **policies.SENSITIVE_TASK_OPTIONS)
 def prepare_look(
     study: StudySpec, context: QueryContext, vaults: Path, name: str, section: WatchSection
 ) -> OpenLook | Look:
@@ -31,13 +31,13 @@ def prepare_look(
     return open_look(study, context, name=name, section=section, vaults=vaults)
 
 
-@private_task(name="look", **policies.SENSITIVE_TASK)
+@private_task(name="look", **policies.SENSITIVE_TASK_OPTIONS)
 def look(opened: OpenLook, context: QueryContext, vaults: Path) -> Look | BudgetRefused:
     """Charge the watch once, draw noise, compare today's score, record the result; a refusal is returned."""
     return policies.or_refused(lambda: opened.finish(context, vaults))
 
 
-@private_task(name="show the looks", **policies.PUBLISHING_TASK)
+@private_task(name="show the looks", **policies.PUBLISHING_TASK_OPTIONS)
 def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
     """Log in MLflow the looks (private checks) of a watch that are not there yet, and its price: where they are."""
     return log_looks(looked, account, tracking_uri)
@@ -45,14 +45,14 @@ def publish_looks(looked: Look, account: Account, tracking_uri: str) -> Tracked:
 
 @dataclass(frozen=True)
 class Watched:
-    """A look and where it is shown: None where MLflow failed, and `warnings` say what to do."""
+    """A look and where it is shown: None if MLflow failed, and `warnings` state what to do."""
 
     look: Look
     tracked: Tracked | None
     warnings: tuple[str, ...] = ()
 
 
-@policies.private_flow(name="watch privately", **policies.FLOW)
+@policies.private_flow(name="watch privately", **policies.FLOW_OPTIONS)
 def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: WatchSection | None = None) -> Watched:
     """Check once, as `name`, whether the released model's score fell; a watch's first check pays for all until an
     alarm, and the same name again is free.
@@ -61,7 +61,7 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
         study: whose released model is watched (from Prefect's form: the same fields as JSON).
         name: of the look, your own: a date, say. The same name again has the same bit, and reads nothing.
         folder: the folder that the study's data paths are relative to.
-        wanted: drop, ε and the rest, in the place of the study's [watch].
+        wanted: drop, ε and the rest, instead of the study's [watch].
 
     Returns:
         Whether the score is said to have fallen, recorded in the ledger and shown in MLflow. At an alarm an event
@@ -81,7 +81,7 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
-    """A [watch] section from Prefect's form, read as strictly as a file's; None where there is none.
+    """Return a [watch] section from Prefect's form, read as strictly as a file's; None if there is none.
 
     Raises:
         StudyInvalid: with the message that the same mistake in a file would get.
@@ -96,7 +96,7 @@ def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None)
     """Check the released model once, warn and publish, inside whatever flow runs it."""
     flow, section = PrivateFlow.begin(folder), wanted or study.watch or WatchSection()
     warnings = flow.warnings
-    with alive(flow.stores.running):
+    with is_alive(flow.stores.running):
         looked = _take_look(study, flow, name, section)
         (account,) = flow.context.ledger.accounts(study.privacy.dataset)
         announce_stage(study.name, "the look is recorded; MLflow's page follows")

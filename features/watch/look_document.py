@@ -8,7 +8,7 @@ from dpbo.tasks.reporting.document import Document, Fact, Note
 if TYPE_CHECKING:
     from dpbo.features.watch.recorded_looks import Look
 
-ALL = " All looks together, up to and including the first alarm."
+ALL_LOOKS_NOTE = " All looks together, up to and including the first alarm."
 
 
 def look_document(look: "Look", *, budget: str, timeline: str) -> Document:
@@ -18,7 +18,7 @@ def look_document(look: "Look", *, budget: str, timeline: str) -> Document:
     after = "this watch is over: tune again, or open another (a new edition in [watch])" if look.alarm else ""
     facts = {
         "looks": f"{look.number} up to this one; ε = {look.guarantee.epsilon:g} was spent once for all of them",
-        "guarantee": look.guarantee.in_words() + ALL,
+        "guarantee": look.guarantee.in_words() + ALL_LOOKS_NOTE,
         "budget": budget,
         "next": after,
         "timeline": timeline,
@@ -32,7 +32,7 @@ def look_document(look: "Look", *, budget: str, timeline: str) -> Document:
 
 
 def watch_document(look: "Look") -> Document:
-    """What is watched and how its looks are read, whatever came out so far."""
+    """Return what is watched and how its looks are read, whatever the results so far."""
     study, chart = look.key.study.removesuffix(f"/{KIND}"), "watch/alarm"
     watched = (
         f"Whether the score of the model that the study {study}, edition {look.key.edition}, released has fallen "
@@ -46,6 +46,6 @@ def watch_document(look: "Look") -> Document:
         notes=(
             Note("What is watched", (watched,)),
             Note("What came out", read),
-            Note("The guarantee", (look.guarantee.in_words() + ALL,)),
+            Note("The guarantee", (look.guarantee.in_words() + ALL_LOOKS_NOTE,)),
         )
     )

@@ -9,7 +9,7 @@ The order of what is made durable, at each of which a kill may come:
     ν_t into the vault · that the look began into the ledger · (the table is read) · the bit into the vault
     the bit into the ledger · (the bit is shown) · at an alarm the release · the noise is destroyed
 
-So no noise is drawn twice for one look, a bit that is known is never found anew on another day's table, and the
+So no noise is drawn twice for one look, a bit that is known is never found again on another day's table, and the
 ledger knows whether the vault still has all that was drawn. After the alarm nothing looks into the vault again: z
 and the ν_t would tell how near the score came to the threshold. Whoever asks for a look then, of whatever name,
 destroys them if a kill came before that, and so with a copy that was put back.
@@ -31,13 +31,13 @@ from dpbo.features.watch.recorded_looks import (
     recorded_look,
     tables_read,
 )
-from dpbo.features.watch.terms import THRESHOLD, Terms, look_of, noise_of
+from dpbo.features.watch.terms import THRESHOLD_NOISE, Terms, look_of, noise_of
 from dpbo.features.watch.todays_table import TodaysTable, todays_table
 from dpbo.features.watch.watching import Watching, section_of, watching
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.above_threshold import alarm
-from dpbo_core.mechanisms.noise import NoiseSource, try_out
+from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded, VaultContents
 from dpbo_core.models.estimators import Model
 from dpbo_core.privacy.named_parts import library_version
@@ -67,7 +67,7 @@ def look_once(
         vaults: the curator's own folder, in which the watch keeps its secret noise; the same for every look.
         name: of the look, the caller's own: a date, say. Asked again, it is the same look.
         folder: the folder that the study's data paths are relative to.
-        section: drop, ε and the rest, in the place of the study's [watch].
+        section: drop, ε and the rest, instead of the study's [watch].
 
     Raises:
         StudyInvalid: nothing to watch, a table that is too small, or the watch is over or open on other terms.
@@ -115,7 +115,7 @@ def open_look(
         )
     watch = watch.with_threshold()
     opened = OpenLook(watch, name, table, watch.model())
-    try_out(opened.query.draws)
+    rehearse_draws(opened.query.draws)
     return opened
 
 
@@ -205,7 +205,7 @@ class OpenLook:
         begun = charge.record(_spend(watch, noise_of(name)), lambda: {"noise": look.identity} | tables)
         if begun["noise"] != look.identity:
             raise vault_rolled_back()
-        above = self._compare(contents, charge.recorded(THRESHOLD))
+        above = self._compare(contents, charge.recorded(THRESHOLD_NOISE))
         vault.compared(contents, name, above=above)
         _record_bit(charge, watch, name, {"look": number, "alarm": above})
 
@@ -224,7 +224,7 @@ class OpenLook:
 
 
 def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
-    """The private folder under `vaults` that holds the secret noise of one watch."""
+    """Return the private folder under `vaults` that holds the secret noise of one watch."""
     return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
@@ -240,7 +240,7 @@ def _sound_contents(
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.
     """
-    terms_draw = charge.recorded(THRESHOLD)
+    terms_draw = charge.recorded(THRESHOLD_NOISE)
     try:
         contents = vault.contents()
     except Shredded:  # at an alarm, and the ledger has none
@@ -254,7 +254,7 @@ def _sound_contents(
         if any(look.above is not None for look in contents.looks.values()):
             raise ledger_rolled_back()
         terms = {"vault": contents.identity, **watch.terms.to_json()}
-        terms_draw = charge.record(_spend(watch, THRESHOLD), lambda: terms)
+        terms_draw = charge.record(_spend(watch, THRESHOLD_NOISE), lambda: terms)
     if contents.identity != terms_draw["vault"]:
         raise vault_missing()
     if any(in_vault.get(what) != identity for what, identity in begun.items()):
@@ -276,7 +276,7 @@ def _spend(watch: Watching, what: str) -> Spend:
 
 
 def vault_missing() -> DpboError:
-    """The error to raise where this folder's secret noise is not the one that the watch was opened with."""
+    """Return the error to raise where this folder's secret noise is not the one that the watch was opened with."""
     return DpboError(
         "the secret threshold of this watch is not here",
         cause="the look runs on another machine or in another folder than the first, or the folder was removed",
@@ -286,7 +286,7 @@ def vault_missing() -> DpboError:
 
 
 def vault_rolled_back() -> DpboError:
-    """The error to raise where the ledger has checks of a watch that the secret folder has not."""
+    """Return the error to raise where the ledger has checks of a watch that the secret folder has not."""
     return DpboError(
         "the secret noise of this watch is older than its last look",
         cause="an old copy of its folder was restored: noise that was used would be drawn again",
@@ -296,7 +296,7 @@ def vault_rolled_back() -> DpboError:
 
 
 def ledger_rolled_back() -> LedgerDamaged:
-    """The error to raise where the secret folder has checks of a watch that the ledger has not."""
+    """Return the error to raise where the secret folder has checks of a watch that the ledger has not."""
     return LedgerDamaged(
         "the ledger is older than the watch's secret noise: looks that were made are not in it",
         cause="an old copy of the ledger was restored",

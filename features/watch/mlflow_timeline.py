@@ -14,12 +14,12 @@ from dpbo.tasks.reporting.logged_numbers import budget_rows, metric
 from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store
-from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, series_of
+from dpbo.tasks.reporting.study_series import KIND, PARENT_TAG, STUDY, series_of
 from dpbo_core.ledger.accounting.account import Account, balances
 
-STATE = "dpbo.watch"  # what a watch says, and since when
-ALARM = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
-ID = 16  # digits of a fingerprint that name what MLflow shows of it
+STATE_TAG = "dpbo.watch"  # what a watch says, and since when
+ALARM_METRIC = "watch/alarm"  # 0 or 1, its step the look's number, its time when it was recorded
+ID_DIGITS = 16  # digits of a fingerprint that name what MLflow shows of it
 
 
 def log_looks(look: Look, account: Account, tracking_uri: str) -> Tracked:
@@ -40,14 +40,14 @@ def log_looks(look: Look, account: Account, tracking_uri: str) -> Tracked:
 def _log_looks(look: Look, account: Account, store: Store) -> Tracked:
     experiment = store.experiment(look.key.dataset)
     run = _run(store, experiment, look)
-    logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM)}
+    logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM_METRIC)}
     new = [one for one in look.history if one.number not in logged]
-    points = [metric(ALARM, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
+    points = [metric(ALARM_METRIC, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
     if points:
-        store.client.log_batch(run.data.tags[PARENT], metrics=_spent(look, account))
+        store.client.log_batch(run.data.tags[PARENT_TAG], metrics=_spent(look, account))
         store.client.log_batch(run.info.run_id, metrics=points)
     state = _state(look)
-    if look.release is not None and run.data.tags.get(STATE) != state:
+    if look.release is not None and run.data.tags.get(STATE_TAG) != state:
         with TemporaryDirectory() as scratch:
             document = Path(scratch) / "release.json"
             text = json.dumps(look.release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
@@ -55,12 +55,12 @@ def _log_looks(look: Look, account: Account, store: Store) -> Tracked:
             store.put(run.info.run_id, document)
     store.client.update_run(run.info.run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
     store.client.set_terminated(run.info.run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
-    store.client.set_tag(run.info.run_id, STATE, state)
+    store.client.set_tag(run.info.run_id, STATE_TAG, state)
     return Tracked(experiment_name(look.key.dataset), run.info.run_id, place_of(experiment, run.info.run_id))
 
 
 def _state(look: Look) -> str:
-    """The state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
+    """Return the state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
     over = next((one for one in look.history if one.alarm), None)
     since = look.history[0] if over is None else over
     return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
@@ -79,8 +79,8 @@ def _spent(look: Look, account: Account) -> list[Any]:
 
 
 def _run(store: Store, experiment: str, look: Look) -> Any:
-    """The MLflow run of a watch, by the fingerprint of its key; created if there is none."""
-    name = look.key.fingerprint[:ID]
+    """Return the MLflow run of a watch, by the fingerprint of its key; created if there is none."""
+    name = look.key.fingerprint[:ID_DIGITS]
     runs = store.client.search_runs([experiment], f"tags.`{RELEASE_TAG}` = '{name}'", max_results=1)
     if runs:
         return runs[0]
@@ -88,7 +88,7 @@ def _run(store: Store, experiment: str, look: Look) -> Any:
     study = look.key.study.removesuffix(f"/{WATCH}")
     tags = {
         RELEASE_TAG: name,
-        PARENT: series_of(store, experiment, study, look.key.dataset),
+        PARENT_TAG: series_of(store, experiment, study, look.key.dataset),
         KIND: WATCH,
         STUDY: study,
         "dpbo.edition": look.key.edition,

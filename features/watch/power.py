@@ -30,9 +30,9 @@ Reals = NDArray[np.float64]
 YEAR, SOON = 365, 5  # looks: of a year, one a day, and within which a fall is to be seen
 GOOD, FAIR = (0.01, 0.01), (0.12, 0.05)  # false alarms in a year, and falls that are not seen in time
 VERDICTS = ("good", "fair", "poor", "useless")
-USELESS = 0.5  # of the two together
-MISSED = 2.0  # how much worse a fall that is missed is than a false alarm
-TRIED = 121  # thresholds, from half the drop to twice
+USELESS_ERROR_SUM = 0.5  # of the two together
+MISS_WEIGHT = 2.0  # how much worse a fall that is missed is than a false alarm
+N_THRESHOLDS = 121  # thresholds, from half the drop to twice
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Power:
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """How often a watch errs, with a verdict: its chances of a false alarm a year and of seeing a fall of `drop` in
-    1, 2, … looks; `threshold` None: the best.
+    """Return how often a watch errs, with a verdict: its chances of a false alarm a year and of seeing a fall of
+    `drop` in 1, 2, … looks; `threshold` None: the best.
 
     Args:
         drop: d > 0.
@@ -99,11 +99,11 @@ def verdict(false_alarms: float, seen: float) -> str:
     for word, (false, missed) in (("good", GOOD), ("fair", FAIR)):
         if false_alarms <= false and 1.0 - seen <= missed:
             return word
-    return "useless" if false_alarms + 1.0 - seen > USELESS else "poor"
+    return "useless" if false_alarms + 1.0 - seen > USELESS_ERROR_SUM else "poor"
 
 
 def smallest_drop(noise: Noise) -> float:
-    """The smallest fall of the score that a watch detects with a fair verdict, to 1% of itself."""
+    """Return the smallest fall of the score that a watch detects with a fair verdict, to 1% of itself."""
     low = high = max(noise.of_threshold, noise.of_look, noise.of_sampling)
     while not _is_fair(high, noise):
         low, high = high, 2.0 * high
@@ -114,20 +114,20 @@ def smallest_drop(noise: Noise) -> float:
 
 
 def _is_fair(drop: float, noise: Noise) -> bool:
-    """Whether a watch with this noise detects a fall of `drop` at least fairly."""
+    """Return whether a watch with this noise detects a fall of `drop` at least fairly."""
     return power(drop, noise).verdict in ("good", "fair")
 
 
 @lru_cache(maxsize=256)
 def best_threshold(drop: float, noise: Noise) -> float:
-    """The threshold θ, in units of the score, at which a year's false alarms plus twice the missed falls of `drop`
-    are least.
+    """Return the threshold θ, in units of the score, at which a year's false alarms plus twice the missed falls of
+    `drop` are least.
     """
-    tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, TRIED)
+    tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, N_THRESHOLDS)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop
     missed = 1.0 - _within(SOON if noise.pool == 1 else 1, above(gaps, noise.of_look, noise.of_sampling))
-    return float(tried[int(np.argmin(false + MISSED * missed))])
+    return float(tried[int(np.argmin(false + MISS_WEIGHT * missed))])
 
 
 def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> float:
@@ -137,7 +137,7 @@ def alarms(threshold: float, noise: Noise, *, fallen: float, looks: int) -> floa
 
 
 def above(gap: Reals, scale: float, sigma: float) -> Reals:
-    """The probability that N(0, σ²) plus an exponential variable of this scale is at least `gap`."""
+    """Return the probability that N(0, σ²) plus an exponential variable of this scale is at least `gap`."""
     if sigma == 0.0:
         return np.exp(-np.maximum(gap, 0.0) / scale)
     from scipy.special import log_ndtr, ndtr
@@ -152,8 +152,8 @@ _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:
-    """The probability of an alarm in n = `looks` checks, 1 − E_z[(1 − p(z))ⁿ], from one check's probabilities p at
-    the threshold's noises z (last axis, _NODES).
+    """Return the probability of an alarm in n = `looks` checks, 1 − E_z[(1 − p(z))ⁿ], from one check's
+    probabilities p at the threshold's noises z (last axis, _NODES).
     """
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)

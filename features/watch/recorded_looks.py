@@ -57,7 +57,7 @@ class Look:
 
 
 def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, ...]:
-    """Every private check that the ledger has recorded of the watch with this fingerprint, in order."""
+    """Return every private check that the ledger has recorded of the watch with this fingerprint, in order."""
     prefix = look_of("")
     looks = [
         RecordedLook(what.removeprefix(prefix), int(outcome["look"]), bool(outcome["alarm"]), when)
@@ -68,7 +68,7 @@ def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, .
 
 
 def tables_read(ledger: PrivacyLedger, fingerprint: str) -> frozenset[str]:
-    """The files that the looks of the watch with this fingerprint pooled, as their studies named them."""
+    """Return the files that the looks of the watch with this fingerprint pooled, as their studies named them."""
     outcomes = (outcome for outcome, _ in ledger.drawn(fingerprint).values())
     return frozenset(str(name) for outcome in outcomes for name in outcome.get("tables", ()))
 
@@ -96,7 +96,7 @@ def recorded_look(
 
 
 def _concluded(context: QueryContext, watch: Watching, look: RecordedLook) -> Release:
-    """The release that ends a watch: that it alarmed, and when; recorded now if a killed run did not."""
+    """Return the release that ends a watch: that it alarmed, and when; recorded now if a killed run did not."""
     release = replay(watch.key, context)
     if release is not None:
         return release
@@ -119,11 +119,11 @@ def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
 
 
 def refusal_after_alarm(alarmed: str, name: str) -> WatchOver:
-    """The error to raise for a check `name` of a watch after the check `alarmed` raised the alarm."""
+    """Return the error to raise for a check `name` of a watch after the check `alarmed` raised the alarm."""
     return WatchOver(
         f"this watch is over: look {alarmed!r} raised the alarm, and {name!r} would be one more",
         cause="its price pays for all looks up to and including the first alarm, and for none after it",
-        remedy="tune again, or open another watch: a new edition in [watch], which is a new spend",
+        remedy="tune again, or open another watch: a new edition in [watch], which spends budget again",
     )
 
 

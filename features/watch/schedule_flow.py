@@ -18,10 +18,10 @@ from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.refusals import ended
 from dpbo.flows.requested_study import refuse_fields, scheduled_study
 from dpbo.flows.serve import (
-    FROZEN,
-    SERVED_BY,
+    SERVER_VARIABLE,
+    STUDY_DIGEST_VARIABLE,
     Schedule,
-    failed_in_a_line,
+    failure_line,
     fired_at,
     missed_state,
     overtaken,
@@ -37,44 +37,44 @@ from dpbo_core.ledger.name_patterns import filled_at
 from dpbo_core.study import WatchSection
 from dpbo_core.study.spec import read_study
 
-OVER = "Over: an alarm ended it"
-SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second
+ALARM_STATE = "Over: an alarm ended it"
+TIME_SLOT = "{time}"  # a scheduled look is called by the UTC time at which it was due, to the second
 
 
-@policies.private_flow(name="watch on schedule", **policies.FLOW)
+@policies.private_flow(name="watch on schedule", **policies.FLOW_OPTIONS)
 def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[Any]:
     """A scheduled look (private check) as Prefect's state: completed, refused, over, skipped; a retry is the same.
 
     Args:
         study: path of the study file, relative to where the schedule is served.
-        wanted: drop, ε and the rest, in the place of the study's [watch].
+        wanted: drop, ε and the rest, instead of the study's [watch].
 
     Returns:
         Completed; "Refused: budget" or "Refused: policy" as a tune's; or, cancelled and named so, "Over: an alarm
         ended it" after the last look of a watch, and "Skipped: missed" where a later run was due already.
     """
-    follow(os.environ.get(SERVED_BY))
+    follow(os.environ.get(SERVER_VARIABLE))
     refuse_folder_settings(Path())
     fired = fired_at().astimezone(UTC)
     if overtaken(fired):
         return ended(missed_state())
     path, spec = Path(study), None
     try:
-        spec = scheduled_study(path, os.environ.get(FROZEN))
+        spec = scheduled_study(path, os.environ.get(STUDY_DIGEST_VARIABLE))
         refuse_fields(spec)
         section = (section_of(wanted) or spec.watch or WatchSection()).at(fired)
-        watched = watch(spec, filled_at(SLOT, fired), str(path.parent), section)
+        watched = watch(spec, filled_at(TIME_SLOT, fired), str(path.parent), section)
     except WatchOver as over:
         get_run_logger().warning("%s", over.message())
-        print_line(f"{OVER}. {over.message()}")
-        return ended(Cancelled(name=OVER, message=over.message()))
+        print_line(f"{ALARM_STATE}. {over.message()}")
+        return ended(Cancelled(name=ALARM_STATE, message=over.message()))
     except DpboError as error:
-        return failed_in_a_line(error, spec or study)
-    return Completed(message=print_line(in_a_line(watched)))
+        return failure_line(error, spec or study)
+    return Completed(message=print_line(look_line(watched)))
 
 
-def in_a_line(watched: Watched) -> str:
-    """The look's result in a few words, for the flow run's state message."""
+def look_line(watched: Watched) -> str:
+    """Return the look's result in a few words, for the flow run's state message."""
     look = watched.look
     again = " (recorded before)" if look.replayed else ""
     return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}"

@@ -19,7 +19,7 @@ most 2q(m_t − q), q = min(k, ⌊m_t/2⌋). A step of it is h = 2⁻²⁴/(2π(
 the share of a table's own records is as private as they are.
 
 Where a look reads w tables as one, m_t counts the records of all of them, and k is k_w, `rows`: the most that one
-person has there. Who is in one table may be in all, so that is w times as many unless persons are told apart.
+person has there. Who is in one table may be in all, so that is w times as many unless persons are distinguished.
 """
 
 import math
@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpbo.features.watch import KIND, LOOK
+from dpbo.features.watch import KIND, LOOK_PREFIX
 from dpbo.features.watch.power import Noise
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
@@ -38,25 +38,25 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring.in_memory import Scorer, shifted
 from dpbo_core.privacy.amounts import allowed_units
-from dpbo_core.privacy.certified import MEANS, CertificateRules, DeclaredQuery, only_shows
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, DeclaredQuery, only_shows
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.query import fingerprint_of
 
-EVEN = 0.5  # share of positives at which pairs tell most, where nothing public says it
-LOOKS = "looks"  # the one priced draw
-THRESHOLD = "noise of the threshold"
+DEFAULT_POSITIVE_SHARE = 0.5  # share of positives at which pairs tell most, where nothing public says it
+LOOKS_DRAW = "looks"  # the one priced draw
+THRESHOLD_NOISE = "noise of the threshold"
 
 
 def noise_of(name: str) -> str:
-    """The ledger's name for the noise draw that begins the private check `name`."""
+    """Return the ledger's name for the noise draw that begins the private check `name`."""
     return f"noise of {look_of(name)}"
 
 
 def look_of(name: str) -> str:
-    """The ledger's name for the yes or no that the private check `name` releases."""
-    return f"{LOOK}{name}"
+    """Return the ledger's name for the yes or no that the private check `name` releases."""
+    return f"{LOOK_PREFIX}{name}"
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,16 @@ class MeanMeasure:
         return -((-min(self.counted, least_records) * GRID) // least_records)
 
     def fall(self, reference: float, n: int) -> Fall:
-        """The map from the exact sum of n scores to how far, in steps, its mean is below the reference."""
+        """Return the map from the exact sum of n scores to how far, in steps, its mean is below the reference."""
         return Fall(start=round(reference / self.unit), times=1, over=n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact sum of the table's scores under the model, sealed; `reference` is not used."""
+        """Return the exact sum of the table's scores under the model, sealed; `reference` is not used."""
         del reference
         return table.evaluate(model)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """The standard deviation of a mean of n scores: one record's over √n."""
+        """Return the standard deviation of a mean of n scores: one record's over √n."""
         del reference
         return spread / math.sqrt(n)
 
@@ -142,7 +142,7 @@ class PairMeasure:
         return shifted(table.evaluate(model), table.pairs(), reference)
 
     def sampling(self, n: int, spread: float, reference: float) -> float:
-        """The standard deviation of an AUC of `reference` on n records (Hanley, McNeil 1982)."""
+        """Return the standard deviation of an AUC of `reference` on n records (Hanley, McNeil 1982)."""
         del spread
         a = min(max(reference, 0.5), 1.0)
         positives, negatives = max(1.0, n * self.share), max(1.0, n * (1.0 - self.share))
@@ -154,7 +154,7 @@ class PairMeasure:
 def measure_of(problem: Problem, k: int) -> MeanMeasure | PairMeasure:
     """What a watch compares: pairs if the study's score counts pairs, else a mean; k records a person at most."""
     if isinstance(problem.score, PairScore):
-        share = problem.positives if problem.positives is not None else EVEN
+        share = problem.positives if problem.positives is not None else DEFAULT_POSITIVE_SHARE
         least = 1.0 / (problem.n_training if problem.trainer is not None else 2)
         return PairMeasure(k, min(max(share, least), 1.0 - least))
     return MeanMeasure(k, problem.score_range)
@@ -183,19 +183,19 @@ class Terms:
     threshold: int | None = None
 
     def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
-        """The above-threshold mechanism of all private checks, at the watch's price."""
+        """Return the above-threshold mechanism of all private checks, at the watch's price."""
         return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
 
     def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
-        """The noise in a measured fall, in units of the score: what is drawn, and that of sampling n records whose
-        scores have the deviation `spread`.
+        """Return the noise in a measured fall, in units of the score: what is drawn, and that of sampling n records
+        whose scores have the deviation `spread`.
         """
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
         return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)
 
     def to_json(self) -> dict[str, Any]:
-        """The terms as plain JSON, recorded with the threshold."""
+        """Return the terms as plain JSON, recorded with the threshold."""
         return {
             "drop": self.drop,
             "epsilon": self.epsilon,
@@ -208,13 +208,13 @@ class Terms:
 
     @classmethod
     def from_json(cls, terms: Mapping[str, Any]) -> "Terms":
-        """The terms in a mapping that `to_json` made; other keys are ignored."""
+        """Return the terms in a mapping that `to_json` made; other keys are ignored."""
         names = ("drop", "epsilon", "least_records", "reference", "rows", "pool", "theta")
         return cls(*(terms[name] for name in names))
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
-    """The terms (drop, price, reference, least size) of a new watch; refused where no drop or no ε is stated.
+    """Return the terms (drop, price, reference, least size) of a new watch; refused if no drop or no ε is stated.
 
     Args:
         section: what the study or the command asks for.
@@ -242,7 +242,7 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
     Args:
         section: what the study or the command asks for now.
         open_: what was fixed.
-        reference: the reference that is asked for, in units of the score; None where it is not said.
+        reference: the reference that is requested, in units of the score; None if it is not said.
 
     Raises:
         StudyInvalid: it is something else. Nothing was drawn.
@@ -258,7 +258,8 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
             raise StudyInvalid(
                 f"this watch was opened with {name} = {fixed:g}, and {asked:g} is asked for",
                 cause="its terms were fixed with its secret threshold, before its first look",
-                remedy="leave it as it was, or open another watch: a new edition in [watch], which is a new spend",
+                remedy="leave it as it was, or open another watch: a new edition in [watch], which spends "
+                "budget again",
             )
 
 
@@ -291,12 +292,12 @@ def watch_shown(release: Release) -> CertificateRules:
     if not (type(k) is type(least) is int and k >= 1 and least >= 1 and float(per_record) > 0.0):
         raise ValueError("facts")
     sensitivity = float(per_record) * min(k, least) / least
-    return CertificateRules({LOOKS: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEANS)
+    return CertificateRules({LOOKS_DRAW: tuple(AboveThreshold.WORTH)}, sensitivity, relations=MEAN_RELATIONS)
 
 
 QUERY = DeclaredQuery(
     watch_shown,
-    round_prefix=LOOK,
+    round_prefix=LOOK_PREFIX,
     unreleased=(
         "no look has raised the alarm, which is its release",
         "a watch releases a bit a look, and ends with the first alarm",

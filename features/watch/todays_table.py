@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dpbo.features.watch.terms import Terms
 from dpbo_core.data import read_header
-from dpbo_core.data.addresses import is_address, parts_of, place_of
+from dpbo_core.data.addresses import is_address, list_parts, parse_place
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
@@ -35,7 +35,7 @@ class TodaysTable:
         spec: the study, as it would be written for this table.
         folder: its paths are relative to it.
         n: how many records it has, or the stated number of persons; public.
-        pooled: the files that are read as this one table; empty where it is one.
+        pooled: the files that are read as this one table; empty if it is one.
     """
 
     spec: StudySpec
@@ -97,7 +97,7 @@ def _pool(
     terms: Terms,
     read_before: Collection[str],
 ) -> TodaysTable:
-    """The newest files that a pattern names, to be read as one table.
+    """Return the newest files that a pattern names, to be read as one table.
 
     Raises:
         StudyInvalid: as `todays_table`.
@@ -105,7 +105,7 @@ def _pool(
     names = tables_of(section, folder)
     if not names or section.pool is None:
         raise StudyInvalid(
-            f"the last {terms.pool} tables are read as one, and no file is named as they are",
+            f"the last {terms.pool} tables are read as one, but no file name holds a date",
             cause="a pool is the newest files whose names hold the time: day-{date}.csv; or none is there yet",
             remedy=f'give --pool {terms.pool} --table "day-{{date}}.csv", or the same under [watch]',
         )
@@ -148,7 +148,7 @@ def _check_whole(names: tuple[str, ...], pool: int, gone: list[str]) -> None:
 
 
 def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
-    """The files that a watch names, of a pattern the newest, oldest first; empty if it names none.
+    """Return the files that a watch names, of a pattern the newest, oldest first; empty if it names none.
 
     Raises:
         StudyInvalid: a pool of files whose name holds no time.
@@ -188,12 +188,12 @@ def least_of(spec: StudySpec, section: WatchSection) -> int:
 
 
 def stated_size(spec: StudySpec) -> int:
-    """The number of records m, or of persons n_p, that the study states."""
+    """Return the number of records m, or of persons n_p, that the study states."""
     return spec.data.person_count or spec.data.n_scored or 1
 
 
 def counted_of(problem: Problem) -> str:
-    """Which records count, in words, as a part of the watch's key."""
+    """Return which records count, as text, as a part of the watch's key."""
     if problem.n_persons is not None:
         return f"persons by {problem.person}"
     return f"{problem.max_records_per_person} of {problem.person or 'each'}"
@@ -224,7 +224,7 @@ def _counted(spec: StudySpec, folder: str | Path) -> StudySpec:
     shown, files = spec.data.validation_file, spec.data.divided
     if files is None or files.person_count is not None:
         return spec
-    path = place_of(folder, shown)
-    parts = parts_of(path, shown_as=shown) or (path,)
+    path = parse_place(folder, shown)
+    parts = list_parts(path, shown_as=shown) or (path,)
     headers = [read_header(part, mode=SENSITIVE_FILE, shown_as=shown) for part in parts]
     return spec.replace(data=files.with_records(sum(header.n_records for header in headers)))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dpbo.features.watch.power import VERDICTS, Noise, Power, best_threshold, power, smallest_drop
 from dpbo.features.watch.terms import (
-    LOOKS,
-    THRESHOLD,
+    LOOKS_DRAW,
+    THRESHOLD_NOISE,
     MeanMeasure,
     PairMeasure,
     Terms,
@@ -17,7 +17,7 @@ from dpbo.features.watch.terms import (
     watch_key,
 )
 from dpbo.features.watch.todays_table import check_watchable, counted_of, least_of, rows_in_pool, tables_of
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import parse_place
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -43,20 +43,20 @@ EVIDENCE = Evidence(
     "2017, Theorem 4)",
 )
 
-WEEK = 7  # days
-CADENCES = (1, WEEK, 30)  # tables, one a day: a day, a week, a month
-ROUNDING = 1e-9  # of a reference that was put back from the metric's unit
+DAYS_PER_WEEK = 7  # days
+CADENCE_DAYS = (1, DAYS_PER_WEEK, 30)  # tables, one a day: a day, a week, a month
+REFERENCE_TOLERANCE = 1e-9  # of a reference that was put back from the metric's unit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Watching:
-    """One watch as it is asked for, before any model is trained.
+    """One watch as it is requested, before any model is trained.
 
     Attributes:
         spec: the study whose model is watched.
         public: its public half.
         key: under which the ledger keeps the looks.
-        tuned: the study's release; None where it is only planned.
+        tuned: the study's release; None if it is only planned.
         terms: those that were fixed, or those asked for.
         fixed: whether they were.
         useless: why it would find nothing; "" where it would, or where it is open.
@@ -84,7 +84,7 @@ class Watching:
         apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
         assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
         guarantee = guarantee_of(problem, delta=0.0, evidence=EVIDENCE, scope=Scope.PAIRS, assumptions=assumptions)
-        return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS),))
+        return PrivacyPlan(guarantee, (self.terms.mechanism(self.measure).spend(LOOKS_DRAW),))
 
     @property
     def spread(self) -> float:
@@ -92,7 +92,7 @@ class Watching:
         problem = self.public.problem
         if self.tuned is None or isinstance(self.measure, PairMeasure):
             return problem.score_range / 2.0
-        steps = _its_trainer(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
+        steps = _trainer_of(problem).public_steps(self.tuned.value["hyperparameters"], seed=problem.search.seed)
         return float(steps.std()) * problem.score_range / GRID
 
     def with_threshold(self) -> "Watching":
@@ -106,14 +106,14 @@ class Watching:
         return replace(self, terms=terms, useless=useless)
 
     def model(self) -> Model:
-        """The released model, trained now on the public set; refused where nothing is released."""
+        """Return the released model, trained now on the public set; refused if nothing is released."""
         if self.tuned is None:
             raise no_model()
-        return _its_trainer(self.public.problem).train(self.tuned.value["hyperparameters"])
+        return _trainer_of(self.public.problem).train(self.tuned.value["hyperparameters"])
 
 
 def watching(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
-    """The watch (model, terms, key, price) of the model that a study released; refused before it has.
+    """Return the watch (model, terms, key, price) of the model that a study released; refused before it has.
 
     Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
     """
@@ -136,7 +136,7 @@ def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection)
         PolicyRefused: the training file is what a dataset is scored on.
     """
     check_watchable(spec)
-    beside = tuple(place_source(place_of(context.folder, name)) for name in tables_of(section, context.folder))
+    beside = tuple(place_source(parse_place(context.folder, name)) for name in tables_of(section, context.folder))
     run = Run.of(spec, context, *beside)
     public = run.public
     tuned = replay(run.key, context)
@@ -145,7 +145,7 @@ def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection)
     counted = counted_of(public.problem)
     key = watch_key(spec, digest_of_released(run.key), counted, section.edition)
     stated = _in_range(section, _reference(section, tuned), public.problem)
-    recorded = context.ledger.drawn(key.fingerprint).get(THRESHOLD)
+    recorded = context.ledger.drawn(key.fingerprint).get(THRESHOLD_NOISE)
     if recorded is not None:
         terms = Terms.from_json(recorded[0])
         check_terms(section, terms, stated)
@@ -165,7 +165,7 @@ class WatchPlan:
         terms: on which it is, or would be, opened.
         threshold: how far below the reference a score raises the alarm, θ less the noise's mean.
         noise: what is added to a fall, in the same.
-        spread: standard deviation of a record's score that was reckoned with; None where pairs are counted.
+        spread: standard deviation of a record's score that was reckoned with; None if pairs are counted.
         power: how often it errs.
         smallest: the least fall that it would find fairly at this price.
         compared: how it would err that looked every day at the last w tables, w → that.
@@ -195,7 +195,7 @@ class WatchPlan:
 def plan_watch(
     study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", section: WatchSection | None = None
 ) -> WatchPlan:
-    """The price of a watch and how it errs, from public facts alone. Charges nothing.
+    """Return the price of a watch and how it errs, from public facts alone. Charges nothing.
 
     Args, Raises: as `look_once`; a study that released nothing yet is planned with the widest scores there are.
     """
@@ -212,15 +212,15 @@ def plan_watch(
         spread=spread if isinstance(measure, MeanMeasure) else None,
         power=power(terms.drop, noise, theta),
         smallest=smallest_drop(noise),
-        compared={pool: _power_of(watch, pool) for pool in CADENCES},
-        recurring=rows_in_pool(problem, WEEK, accepts) > problem.max_records_per_person,
+        compared={pool: _power_of(watch, pool) for pool in CADENCE_DAYS},
+        recurring=rows_in_pool(problem, DAYS_PER_WEEK, accepts) > problem.max_records_per_person,
         open=watch.fixed,
         share=measure.share if isinstance(measure, PairMeasure) else None,
     )
 
 
 def _power_of(watch: Watching, pool: int) -> Power:
-    """The rates of false alarm and detection if each check read a pool of so many tables."""
+    """Return the rates of false alarm and detection if each check read a pool of so many tables."""
     terms, problem = watch.terms, watch.public.problem
     rows = rows_in_pool(problem, pool, watch.spec.accepts)
     least = max(1, terms.least_records // terms.pool) * pool
@@ -229,7 +229,7 @@ def _power_of(watch: Watching, pool: int) -> Power:
 
 
 def why_drowned(terms: Terms, noise: Noise, expected: Power) -> str:
-    """Why a watch would be useless, in words; "" where it would not, though it may be poor."""
+    """Why a watch would be useless, as text; "" where it would not, though it may be poor."""
     if expected.verdict != "useless":
         return ""
     least = f"it would find one of {smallest_drop(noise):.2g}"
@@ -237,12 +237,12 @@ def why_drowned(terms: Terms, noise: Noise, expected: Power) -> str:
 
 
 def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
-    """The watch settings: `section`, else the study's [watch], else the defaults."""
+    """Return the watch settings: `section`, else the study's [watch], else the defaults."""
     return section or study.watch or WatchSection()
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
-    """The study's released score clipped to the score's range; the top of that range before a release.
+    """Return the study's released score clipped to the score's range; the top of that range before a release.
 
     Raises:
         StudyInvalid: the release states no score.
@@ -258,8 +258,8 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
 
 
 def _reference(section: WatchSection, tuned: Release | None) -> float | None:
-    """The score from which falls are measured, converted from the section's reference in the metric's unit; None if
-    not stated.
+    """Return the score from which falls are measured, converted from the section's reference in the metric's unit;
+    None if not stated.
     """
     released = None if tuned is None else tuned.value.get("score")
     if section.reference is None or tuned is None or released is None or "metric" not in tuned.value:
@@ -284,17 +284,17 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
         )
     if reference is None:
         return None
-    if not -ROUNDING * top <= reference <= top * (1.0 + ROUNDING):
+    if not -REFERENCE_TOLERANCE * top <= reference <= top * (1.0 + REFERENCE_TOLERANCE):
         raise StudyInvalid(
-            f"watch.reference = {section.reference:g} is no value of this score",
+            f"watch.reference = {section.reference:g} is not a value of this score",
             cause="it is in the metric's own unit, and not in per cent",
             remedy="give it as dpbo show has the score, or leave it out: the released score",
         )
     return min(max(reference, 0.0), top)
 
 
-def _its_trainer(problem: Problem) -> Trainer:
-    """The problem's trainer of public models; refused where the study has none."""
+def _trainer_of(problem: Problem) -> Trainer:
+    """Return the problem's trainer of public models; refused if the study has none."""
     if problem.trainer is None:
         raise no_model()
     return problem.trainer

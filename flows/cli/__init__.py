@@ -47,7 +47,7 @@ def _announce(words: list[str]) -> None:
 def _first_look() -> "StudySpec | None":
     """The study that the command names, read; exit with a message if its text or its files' headers are refused.
 
-    None where the command names no study, or where anything else fails, which the command itself says.
+    None if the command names no study, or where anything else fails, which the command itself says.
     """
     words = sys.argv[1:]
     if words != ["tune"] and not any(word.endswith(".toml") for word in words):

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.terminal import Screen, lenient, print_message
+from dpbo.flows.cli.terminal import Screen, allow_any_encoding, print_message
 from dpbo.flows.cli.words import (
     Plain,
-    of_each_with_a_result,
-    of_every_command,
+    common_options,
+    result_options,
 )
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.privacy.named_parts import NamedParts, load
@@ -34,31 +34,34 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
-    ("dpbo plan study.toml", "its price and what to expect; opens no sensitive file"),
-    ("dpbo tune study.toml", "search, release, charge the budget"),
-    ("dpbo budget", "what was spent, and what is left"),
-    ("dpbo ui", "look at the releases in MLflow"),
+    ("dpbo plan study.toml", "estimate accuracy and privacy cost; opens no sensitive file"),
+    ("dpbo tune study.toml", "search, charge the budget and release the choice"),
+    ("dpbo budget", "show what was spent and what is left"),
+    ("dpbo ui", "view the releases in MLflow"),
 )
-OURS = {  # in the order of --help: its home, and its line there
+OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.plan:plan", "What to expect, and its price; opens no sensitive file."),
-    "tune": ("dpbo.flows.cli.tune:tune", "Search, release the choice, charge the budget."),
-    "evaluate": ("dpbo.flows.cli.evaluate:evaluate", "How good the released model is, on the sensitive records."),
-    "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule, until the budget refuses."),
-    "show": ("dpbo.flows.cli.show:show", "Print a recorded release, from the ledger alone."),
-    "budget": ("dpbo.flows.cli.budget_words:budget_app", "What was spent, by whom, and what is left."),
+    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; opens no sensitive file."),
+    "tune": ("dpbo.flows.cli.tune:tune", "Search, charge the budget and release the choice."),
+    "evaluate": (
+        "dpbo.flows.cli.evaluate:evaluate",
+        "Report the released model's quality on the sensitive records.",
+    ),
+    "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule until the budget is spent."),
+    "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
+    "budget": ("dpbo.flows.cli.budget_words:budget_app", "Show what was spent, by whom, and what is left."),
     "ui": ("dpbo.flows.cli.ui:ui", "Show MLflow's pages, read-only, behind a link."),
-    "doctor": ("dpbo.flows.cli.doctor:doctor", "Look whether this machine is fit."),
-    "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's price, and check its receipt."),
+    "doctor": ("dpbo.flows.cli.doctor:doctor", "Check this machine's setup."),
+    "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's ε and δ and check its receipt."),
 }
-OF_FEATURES: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
-VERBS = ChainMap(OURS, cast("dict[str, tuple[str, str]]", OF_FEATURES))
+FEATURE_COMMANDS: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
+ALL_COMMANDS = ChainMap(OWN_COMMANDS, cast("dict[str, tuple[str, str]]", FEATURE_COMMANDS))
 N_COMMON_COMMANDS = 8  # of them are what most people need; the rest stands under "also"
 
 
-WITH_A_RESULT = {"show", "tune", "evaluate", "plan", "verify", *OF_FEATURES}
-CODE = 130  # of a process that an interrupt ended
-AGAIN = "run the same command again"
+RESULT_COMMANDS = {"show", "tune", "evaluate", "plan", "verify", *FEATURE_COMMANDS}
+INTERRUPT_EXIT_CODE = 130  # of a process that an interrupt ended
+RERUN_HINT = "run the same command again"
 
 
 class Verbs(TyperGroup):
@@ -66,28 +69,28 @@ class Verbs(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  click hands it over
         """Write the commands of a first project in the order of use, then all others."""
-        lines = [(name, VERBS[name][1]) for name in (*OURS, *OF_FEATURES)]
+        lines = [(name, ALL_COMMANDS[name][1]) for name in (*OWN_COMMANDS, *FEATURE_COMMANDS)]
         for title, section in (("Commands", lines[:N_COMMON_COMMANDS]), ("Also", lines[N_COMMON_COMMANDS:])):
             with formatter.section(title):
                 formatter.write_dl(section)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The name, command and remaining words, as typer resolves them, with the command's module imported."""
-        if args[0] not in VERBS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"this installation has no command or feature {args[0]!r}{suggestion(args[0], VERBS)}")
+        if args[0] not in ALL_COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"this installation has no command or feature {args[0]!r}{suggestion(args[0], ALL_COMMANDS)}")
         name, _, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, None, rest
-        verb = load(VERBS[name][0])
+        verb = load(ALL_COMMANDS[name][0])
         command = typer.main.get_command(verb if isinstance(verb, typer.Typer) else group_of_one(name, verb))
-        add_options(command, of_every_command)
-        if name in WITH_A_RESULT:
-            add_options(command, of_each_with_a_result)
+        add_options(command, common_options)
+        if name in RESULT_COMMANDS:
+            add_options(command, result_options)
         return name, command, rest
 
 
 def group_of_one(name: str, function: Callable[..., None]) -> typer.Typer:
-    """A typer application that has this function as its one command."""
+    """Return a typer application that has this function as its one command."""
     group = typer.Typer(add_completion=False, rich_markup_mode=None)
     group.command(name)(function)
     return group
@@ -111,14 +114,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in VERBS:
-    app.command(verb, help=OURS[verb][1] if verb in OURS else None)(lambda: None)
+for verb in ALL_COMMANDS:
+    app.command(verb, help=OWN_COMMANDS[verb][1] if verb in OWN_COMMANDS else None)(lambda: None)
 
 
 @app.callback()
 def start(ctx: typer.Context, plain: Plain = False) -> None:
     """Before a command: let standard output replace what it cannot encode; without one print the first screen."""
-    lenient(sys.stdout)
+    allow_any_encoding(sys.stdout)
     if ctx.invoked_subcommand is None:
         print_first()
 
@@ -155,7 +158,7 @@ def main(read: "StudySpec | None" = None) -> None:
 
     `read` is the study that the command names, if that was read.
     """
-    sys.argv = plain_first(sys.argv)
+    sys.argv = sort_plain_first(sys.argv)
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     try:
@@ -166,11 +169,11 @@ def main(read: "StudySpec | None" = None) -> None:
         if debug:
             traceback.print_exc()
     except KeyboardInterrupt:
-        message = stopped(sys.argv[1:])
+        message = exit_interrupted(sys.argv[1:])
     except SystemExit as ended:
-        if ended.code != CODE:  # into which typer turns an interrupt
+        if ended.code != INTERRUPT_EXIT_CODE:  # into which typer turns an interrupt
             raise
-        message = stopped(sys.argv[1:])
+        message = exit_interrupted(sys.argv[1:])
     except Exception as error:  # noqa: BLE001  the last resort: a person gets a message, not a stack trace
         if debug:
             traceback.print_exc()
@@ -185,20 +188,20 @@ def main(read: "StudySpec | None" = None) -> None:
     sys.exit(message.exit_code)
 
 
-def plain_first(words: list[str]) -> list[str]:
-    """The command's words with --plain, wherever it stands, moved before the subcommand."""
+def sort_plain_first(words: list[str]) -> list[str]:
+    """Return the command's words with --plain, wherever it stands, moved before the subcommand."""
     end = words.index("--") if "--" in words else len(words)
     rest = [word for word in words[1:end] if word != "--plain"]
     option = ["--plain"] if len(rest) < end - 1 else []
     return [words[0], *option, *rest, *words[end:]]
 
 
-def stopped(words: Sequence[str]) -> DpboError:
-    """The error of an interrupted command: what the ledger charged its study, and whether it released."""
-    error = DpboError("stopped", remedy=f"{AGAIN}; it continues, and nothing is paid twice")
+def exit_interrupted(words: Sequence[str]) -> DpboError:
+    """Return the error of an interrupted command: what the ledger charged its study, and whether it released."""
+    error = DpboError("stopped", remedy=f"{RERUN_HINT}; it continues, and nothing is paid twice")
     with suppress(Exception, KeyboardInterrupt):  # whatever cannot be looked up is not said
         error = _study_stopped(next(Path(word) for word in words if word.endswith(".toml")))
-    error.exit_code = CODE
+    error.exit_code = INTERRUPT_EXIT_CODE
     return error
 
 
@@ -207,17 +210,17 @@ def _study_stopped(path: Path) -> DpboError:
     name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
     entries = _entries(tables["privacy"]["dataset"], name, edition)
     if not entries:
-        return DpboError(f"stopped; nothing was charged for {name!r}", remedy=f"{AGAIN} whenever you like")
+        return DpboError(f"stopped; nothing was charged for {name!r}", remedy=f"{RERUN_HINT} whenever you like")
     unfinished = [entry for entry in entries if entry.released_at is None]
     if unfinished:
         paid = ", ".join(f"{entry.study} (ε = {entry.epsilon:g})" for entry in unfinished)
         return DpboError(
             f"stopped; charged and not released yet: {paid}",
-            remedy=f"{AGAIN}: it continues, and pays nothing twice",
+            remedy=f"{RERUN_HINT}: it continues, and pays nothing twice",
         )
     return DpboError(
         f"stopped; what {name!r} was charged for is released",
-        remedy=f"dpbo show {path} prints it; {AGAIN} to publish what is not shown yet, at no price",
+        remedy=f"dpbo show {path} prints it; {RERUN_HINT} to publish what is not shown yet, at no price",
     )
 
 

@@ -13,18 +13,18 @@ from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
-from dpbo_core.ledger.accounting.edition_price import CLOSE, room_in_words
+from dpbo_core.ledger.accounting.account import DECLARED_STANDING, MAX_COUNTED_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.edition_price import SHOWN_TOLERANCE, room_text
 from dpbo_core.ledger.accounting.forecast import Forecast, Stream
 from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import rounds_of
 
-SHOWN_STUDIES = 3  # whose room is said: those that were charged last
-NEWEST = 20  # entries of a dataset that are shown; --json has all
-HEADER = ("study", "edition", "method", "ε", "δ", "released")
-EMPTY = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
+N_STUDIES_SHOWN = 3  # whose room is said: those that were charged last
+N_ENTRIES_SHOWN = 20  # entries of a dataset that are shown; --json has all
+COLUMN_NAMES = ("study", "edition", "method", "ε", "δ", "released")
+EMPTY_LEDGER_MESSAGE = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
 
 class BudgetGroup(TyperGroup):
@@ -42,7 +42,7 @@ budget_app = typer.Typer(
     cls=BudgetGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="The ledger: limit, spent, remaining, the newest entries.",
+    help="Show each dataset's limit, what is spent, what remains, and the newest entries.",
 )
 
 
@@ -50,10 +50,11 @@ budget_app = typer.Typer(
 def show_accounts(
     dataset: Annotated[str | None, typer.Argument()] = None,
     forecast: Annotated[
-        bool, typer.Option("--forecast", help="When it ends, if its studies go on as they did.")
+        bool, typer.Option("--forecast", help="Forecast when the budget ends if the studies continue as before.")
     ] = False,
     every: Annotated[
-        str | None, typer.Option(help="With --forecast: how often each study goes on, 30d say; as it did if none.")
+        str | None,
+        typer.Option(help="With --forecast: how often each study runs, such as 30d; by default as before."),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -77,7 +78,7 @@ def show_accounts(
 
 def _why_less(account: Account) -> str:
     total = account.sum_of_entries
-    if account.spent_epsilon[0] > (1.0 - CLOSE) * total:
+    if account.spent_epsilon[0] > (1.0 - SHOWN_TOLERANCE) * total:
         return ""
     return f"its entries' ε add up to {total:.3g}; the noise of many draws adds up to less"
 
@@ -98,7 +99,7 @@ def _amounts(account: Account) -> dict[str, Any]:
 
 
 def account_json(account: DatasetAccount) -> dict[str, Any]:
-    """A dataset's cap, spent and left budget and entries, as its object of `dpbo budget --json`."""
+    """Return a dataset's cap, spent and left budget and entries, as its object of `dpbo budget --json`."""
     budget = account.budget
     return _amounts(account) | {
         "relation": budget.relation.value,
@@ -128,6 +129,7 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
                 "released_at": entry.released_at,
                 "release_id": entry.release_id,
                 "asked_by": entry.asked_by,
+                "standing": DECLARED_STANDING if entry.declared else "",
             }
             | ({} if (n := n_looks(entry)) is None else {"looks": n})
             for entry in account.entries
@@ -139,7 +141,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
     """Print accounts as `dpbo budget` shows them: cap, spent, left and their newest entries."""
     screen = Screen()
     if not accounts:
-        screen.say(EMPTY)
+        screen.say(EMPTY_LEDGER_MESSAGE)
     for place, account in enumerate(accounts):
         if place:
             screen.say()
@@ -151,16 +153,18 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
                 screen.say(f"  {_room(account)}")
             if less := _why_less(account):
                 screen.say(f"  {less}")
-            entries = account.entries[-NEWEST:]
+            entries = account.entries[-N_ENTRIES_SHOWN:]
             if len(entries) < len(account.entries):
-                screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json has every one")
-            screen.table(HEADER, [_cells(entry) for entry in entries], left=3, wraps=0)
+                screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json lists all")
+            screen.table(COLUMN_NAMES, [_cells(entry) for entry in entries], left=3, wraps=0)
             for line in _unfinished(entries):
                 screen.say(f"  {line}")
+            if n_declared := sum(entry.declared for entry in entries):
+                screen.say(f"  {n_declared:,} of them {DECLARED_STANDING}")
             for asker, count in Counter(entry.asked_by for entry in entries if entry.asked_by).items():
                 screen.say(f"  {count:,} charged by {named(asker)}")
         else:
-            screen.say("  nothing was spent on it yet")
+            screen.say("  nothing has been spent yet")
 
 
 def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
@@ -168,33 +172,39 @@ def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
     for entry in entries:
         if entry.released_at is None and n_looks(entry) is None:
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
-            yield f"{which} was charged on {when}: at work, or run it again: it continues, and pays nothing twice"
+            yield (
+                f"{which} was charged on {when} and has no release yet. If it is not running, run it again: "
+                "it continues at no further cost"
+            )
 
 
 def approval_lines(account: DatasetAccount) -> Iterator[str]:
-    """What the owner approved for a dataset, a line each, escaped for a screen."""
+    """Yield what the owner approved for a dataset, a line each, escaped for a screen."""
     for item in account.sources:
         yield f"scored on {named(str(item.source))}"
     for path in account.scores:
-        yield f"scored by {named(path)}, where a study names it"
+        yield f"may be scored by the function {named(path)}"
     for name in account.readable:
         yield f"Prefect's runs may read {named(name)}"
     for path in account.estimators:
         yield f"Prefect's runs may import {named(path)}"
     for name in account.published:
-        yield f"{named(name)} is public on the owner's word: later releases assume published_records"
+        yield f"the owner declared {named(name)} public; later releases assume published_records"
     if account.shares:
-        yield f"its people pay {', '.join(map(named, account.shares))} too: add the two accounts up for them"
+        yield (
+            f"the same people are also in {', '.join(map(named, account.shares))}: their privacy loss is the "
+            "sum of both accounts"
+        )
     if account.a_day is not None:
-        yield f"where Prefect starts studies, 24 hours cost ε {from_units(account.a_day):g} at most"
+        yield f"studies that Prefect starts may spend ε {from_units(account.a_day):g} within 24 hours"
     if account.largest is not None:
-        yield f"a study that Prefect starts asks for ε {from_units(account.largest):g} at most"
+        yield f"a study that Prefect starts may spend ε {from_units(account.largest):g} at most"
 
 
 def _room(account: Account) -> str:
-    newest = list(account.editions.items())[-SHOWN_STUDIES:]
-    studies = [f"{named(study)}: {room_in_words(count)}" for study, count in reversed(newest)]
-    return f"{'; or '.join(studies)}, each at what its newest cost with its report"
+    newest = list(account.editions.items())[-N_STUDIES_SHOWN:]
+    studies = [f"{named(study)}: {room_text(count)}" for study, count in reversed(newest)]
+    return f"{'; or '.join(studies)} (at the price of its newest edition and report)"
 
 
 def _bar(account: Account, screen: Screen) -> str:
@@ -218,18 +228,18 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def n_looks(entry: Entry) -> int | None:
-    """How many looks (private checks) a running watch has had; None for other entries and ended watches."""
+    """Return how many looks (private checks) a running watch has had; None for other entries and ended watches."""
     query = rounds_of(entry.method)
     return None if query is None or entry.released_at is not None else query.n_rounds(entry.recorded)
 
 
 def looks(n: int) -> str:
-    """A number of looks in words, such as "2 looks"."""
+    """Return a number of looks in words, such as "2 looks"."""
     return f"{n:,} look{'s' * (n != 1)}"
 
 
 def forecasts_json(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> dict[str, Any]:
-    """The object of `dpbo budget --forecast --json`: each account with its forecast."""
+    """Return the object of `dpbo budget --forecast --json`: each account with its forecast."""
     return {
         "datasets": [
             account_json(account) | {"forecast": None if burn_down is None else burn_down.to_json()}
@@ -242,7 +252,7 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
     """Print each account in a line, its burn-down, and what is refused first."""
     screen = Screen()
     if not forecasts:
-        screen.say(EMPTY)
+        screen.say(EMPTY_LEDGER_MESSAGE)
     for place, (account, burn_down) in enumerate(forecasts):
         if place:
             screen.say()
@@ -254,25 +264,25 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     """A budget's forecast in lines: what is left and expected, how often each study runs, its end; or why none."""
     if burn_down is None:
-        yield "no forecast: it has no limit, or nothing was spent on it yet"
+        yield "no forecast: it has no limit, or nothing has been spent yet"
         return
     if not burn_down.streams:
-        yield "no forecast: no study was run twice yet; --every 30d says how often"
+        yield "no forecast: no study has run twice yet; give --every 30d, for example"
         return
-    for expected, words in ((False, "left so far"), (True, "and if they go on")):
+    for expected, words in ((False, "left so far"), (True, "left if the studies continue")):
         left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]
         if left:
             yield f"{screen.spark([burn_down.limit, *left, 0.0])}  {words}"
     for stream, more in burn_down.streams:
-        count = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or more"
+        count = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or more"
         yield f"{named(stream.name)} ({named(stream.newest.method)}), every {_duration(stream.every)}: {count} more"
     yield _end_in_words(burn_down.ends, burn_down.refused)
 
 
 def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
     if ends is None or refused is None:
-        return "it does not end within ten years"
-    return f"it ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
+        return "the budget lasts longer than ten years"
+    return f"the budget ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
 
 
 def _duration(every: timedelta) -> str:

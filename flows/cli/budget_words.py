@@ -5,6 +5,7 @@ last and what is left, from locks and the ledger.
 """
 
 import sys
+from json import loads
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,38 +20,42 @@ from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
-from dpbo_core.ledger.accounting.account import Entry
+from dpbo_core.ledger.accounting.account import DECLARED_STANDING, Entry
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.operators import Code
-from dpbo_core.ledger.sources import MODEL, PUBLIC, Source, file_source
+from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 
-LINES = 5  # of what ran last
+N_RUNS_SHOWN = 5  # of what ran last
 
 
 @budget_app.command("set")
 def set_cap(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
-    epsilon: Annotated[float | None, typer.Option(help="The cap's ε.")] = None,
-    delta: Annotated[float, typer.Option(help="The cap's δ.")] = 0.0,
-    relation: Annotated[str, typer.Option(help="Which data sets are neighbours.")] = "replace_one",
+    epsilon: Annotated[float | None, typer.Option(help="The cap on ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The cap on δ.")] = 0.0,
+    relation: Annotated[str, typer.Option(help="The neighbouring relation of the cap.")] = "replace_one",
     accept: Annotated[list[str] | None, typer.Option(help="An assumption the cap allows; repeat for more.")] = None,
-    public: Annotated[bool, typer.Option("--public", help="Nothing to protect: no limit.")] = False,
+    public: Annotated[bool, typer.Option("--public", help="The records are public: set no limit.")] = False,
     largest_epsilon: Annotated[
-        float | None, typer.Option(help="The most that a study which Prefect starts may ask for; only lowered.")
+        float | None, typer.Option(help="The largest ε of a study that Prefect starts; it can only be lowered.")
     ] = None,
     a_day: Annotated[
         float | None,
-        typer.Option(metavar="EPSILON", help="The most of 24 hours, where Prefect starts the last; only lowered."),
+        typer.Option(
+            metavar="EPSILON",
+            help="The largest ε within 24 hours of runs that Prefect starts; it can only be lowered.",
+        ),
     ] = None,
     file: Annotated[
-        list[str] | None, typer.Option(metavar="FILE", help="What it is scored on; repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A file that this dataset may be scored on; repeat for more."),
     ] = None,
 ) -> None:
-    """Open a dataset's cap, once; the same again is fine, another is refused."""
+    """Set a dataset's cap, once. The same cap again is accepted; another one is refused."""
     from dpbo_core.study.sections import PrivacySection
 
     PrivacySection(dataset=dataset, epsilon=1.0)
@@ -83,7 +88,7 @@ def _budget(
         raise StudyInvalid("a cap needs --epsilon", remedy="add --epsilon 5 --delta 1e-5, say")
     BudgetSection(epsilon=epsilon, delta=delta)
     valid = [item.value for item in NeighboringRelation]
-    if relation not in valid:
+    if relation not in (*valid, "add_or_remove"):  # as a study file has it
         raise StudyInvalid(f"relation {relation!r} is not known{suggestion(relation, valid)}")
     for name in accepts:
         if name not in CALLER_ASSUMPTIONS:
@@ -111,13 +116,13 @@ def allow(
         ),
     ] = None,
 ) -> None:
-    """Add a file that a dataset may be scored on; or, --as, what its studies may read or import. No charge."""
+    """Allow a file for scoring; with --as, allow what studies may read or import. Charges nothing."""
     ledger, shown, also = own_ledger(), what, ""
     if role in ("score", "estimator"):
         new = ledger.allow_code(dataset, Code(role, what))
         may = "may be scored by" if role == "score" else "Prefect's runs may import"
     elif role in ("training", "model"):
-        source = file_source(what, PUBLIC if role == "training" else MODEL)
+        source = file_source(what, PUBLIC_ROLE if role == "training" else MODEL_ROLE)
         new, shown = ledger.allow_reading(dataset, source), f"{source} as {source.role}"
         may = "Prefect's runs may read"
     else:
@@ -134,8 +139,8 @@ def publish(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file, or a folder of Parquet files.")],
 ) -> None:
-    """Say for ever that a file's records are public: it may be read so, and every later release says it."""
-    source = file_source(file, PUBLIC)
+    """Declare a file's records public, permanently; every later release states it."""
+    source = file_source(file, PUBLIC_ROLE)
     if not source.marks:
         raise StudyInvalid(f"there is no file {str(file)!r}", remedy="name the file whose records are public")
     new = own_ledger().publish(dataset, source)
@@ -144,8 +149,8 @@ def publish(
 
 
 @budget_app.command()
-def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pair, once.")]) -> None:
-    """Make the key that signs every release from now on; nothing is charged, and no data is opened."""
+def keys(word: Annotated[Literal["new"], typer.Argument(help="new: create a key pair, once.")]) -> None:
+    """Create the key that signs every release from now on. Charges nothing and opens no data."""
     from dpbo.tasks.reporting.receipt import new_key
 
     Stores().make_folder()
@@ -154,19 +159,86 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: make a key pa
     print_sentence(f"{private} signs, and is for you alone; {public} verifies: publish it. Key {name}.")
 
 
+@budget_app.command()
+def charge(
+    dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
+    what: Annotated[str, typer.Option(help="What the other tool is asked, in words.")],
+    epsilon: Annotated[float | None, typer.Option(help="The price's ε, with --delta.")] = None,
+    delta: Annotated[float, typer.Option(help="δ of the price; of --rdp and --event, the part that is cut.")] = 0.0,
+    rho: Annotated[float | None, typer.Option(help="The price's ρ (zCDP).")] = None,
+    rdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Rényi curve: JSON with orders and costs.")
+    ] = None,
+    event: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A dp_accounting event: JSON with class_name and its fields."),
+    ] = None,
+    tool: Annotated[str, typer.Option(help="The tool that runs, and its version.")] = "",
+    name: Annotated[str, typer.Option("--id", help="Your name for this spend; it is charged once.")] = "",
+    already_happened: Annotated[
+        bool, typer.Option("--already-happened", help="Record it even beyond the cap.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Book a spend of another tool before it runs. The price is as you declare it; nothing is refunded."""
+    from dpbo_core.ledger.outside_spends import Budget
+    from dpbo_core.theorems.events import event_from_json
+
+    curve, document = (None if file is None else _json_of(file) for file in (rdp, event))
+    moves = document.pop("replaced_moves", None) if isinstance(document, dict) else None
+    try:
+        parsed = None if document is None else event_from_json(document)
+    except ValueError as error:
+        raise StudyInvalid(
+            f"{str(event)!r} is no event that dpbo can price: {error}",
+            remedy='write it like {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}',
+        ) from None
+    spend = Budget(dataset, own_ledger().url).charge(
+        what=what,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        renyi=curve,
+        event=parsed,
+        replaced_moves=moves,
+        name=name,
+        tool=tool,
+        already_happened=already_happened,
+    )
+    if json:
+        more = {"id": spend.name, "replayed": spend.replayed, "overdrawn": spend.overdrawn}
+        print_json(spend.receipt.to_json() | more)
+        return
+    (account,) = accounts_here(dataset)
+    done = "was booked before, and nothing was charged now" if spend.replayed else "booked"
+    print_sentence(f"{what} ({spend.name}): {done}. {spend.receipt.guarantee.in_words()}")
+    if spend.overdrawn:
+        print_sentence(f"{dataset} is overdrawn: no more spends are admitted.")
+    print_sentence(account_line(account))
+
+
+def _json_of(file: Path) -> Any:
+    try:
+        return loads("\n".join(lines_of(file)))
+    except (ValueError, RecursionError):
+        raise StudyInvalid(f"{str(file)!r} is no JSON", remedy="correct the file") from None
+
+
 def _source(text: str) -> Source:
     """The source that "memory", a bundled set's name, an address or URL#table, else a file's path, stands for."""
-    from dpbo_core.data.bundled import SIZES
+    from dpbo_core.data.bundled import SET_SIZES
     from dpbo_core.study.named_sources import named_source
 
-    return named_source(text, [name for name, _ in SIZES])
+    return named_source(text, [name for name, _ in SET_SIZES])
 
 
 @budget_app.command()
 def export(
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; otherwise the terminal.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write; by default the terminal.")
+    ] = None,
 ) -> None:
-    """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger can change it."""
+    """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger has access."""
     stores = _stores()
     text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
     if out is None:
@@ -179,13 +251,17 @@ def export(
 @budget_app.command()
 def verify(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="An export the ledger must continue.")
+        Path | None, typer.Argument(metavar="[FILE]", help="An export that this ledger must continue.")
     ] = None,
     accept_restored: Annotated[
-        bool, typer.Option("--accept-restored", help="Go on with an older ledger; you answer for what it lost.")
+        bool,
+        typer.Option(
+            "--accept-restored",
+            help="Continue with a restored, older ledger; you are responsible for what it lost.",
+        ),
     ] = False,
 ) -> None:
-    """Check that nothing in the ledger was changed, removed, added or taken back to an older copy."""
+    """Check that the ledger's entries were not changed, removed, added or replaced by an older copy."""
     copy = () if file is None else audit.read_export(lines_of(file))
     stores = _stores()
     added = recovery.accept(stores.ledger, copy) if accept_restored else None
@@ -199,7 +275,7 @@ def verify(
 def recover(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An export of this ledger, or of another.")],
 ) -> None:
-    """Add what an export has and the ledger lost: each lost study counts as spent, and is shown again as it was."""
+    """Restore entries that an export has and the ledger lost. Each restored study counts as spent."""
     copy, stores = audit.read_export(lines_of(file)), _stores()
     print_sentence(_added(recovery.recover(stores.ledger, copy)))
 
@@ -222,7 +298,7 @@ def _stores() -> Stores:
 
 @budget_app.command()
 def status(json: AsJson = False) -> None:
-    """Say what runs, what ran last and what is left. Opens no data, changes nothing."""
+    """Show which runs are active, which ran last and what is left. Opens no data and changes nothing."""
     alive, accounts = n_alive(Stores().running), accounts_here()
     print_json(status_json(alive, accounts)) if json else print_status(alive, accounts)
 
@@ -230,11 +306,11 @@ def status(json: AsJson = False) -> None:
 def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
     """The newest five entries of these accounts, by release or charge, newest first, each with its dataset."""
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
-    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:LINES]
+    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:N_RUNS_SHOWN]
 
 
 def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
-    """The object of `dpbo budget status --json`; each account under `left` is shortened."""
+    """Return the object of `dpbo budget status --json`; each account under `left` is shortened."""
     left = ("name", "public", "limit", "spent", "remaining")
     return {
         "alive_here": alive,
@@ -265,6 +341,7 @@ def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
     rows = []
     for dataset, entry in newest(accounts):
         what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
+        what += f", {DECLARED_STANDING}" * entry.declared
         rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))
     screen.facts(rows)
     screen.say("\n[bold]Left[/]")

@@ -18,9 +18,9 @@ from packaging.requirements import Requirement
 from dpbo.flows.cli.budget import n_looks
 from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
-from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, answers, start_failure
-from dpbo.flows.prefect_runtime.run_server import DATABASE
-from dpbo.flows.prefect_runtime.schedule_server import NAME as PASSWORD_FILE
+from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK_HOST, answers, start_failure
+from dpbo.flows.prefect_runtime.run_server import DATABASE_FILE
+from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
 from dpbo.flows.prefect_runtime.settings import (
     PROFILES,
@@ -31,7 +31,7 @@ from dpbo.flows.prefect_runtime.settings import (
     prefect_settings,
     quiet_environment,
 )
-from dpbo.flows.stores import FOLDER, Stores
+from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.workers.standing_cluster import problems, standing_cluster
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.mlflow_lookup import published_in
@@ -41,10 +41,10 @@ from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounts import DatasetAccount
 
-LEAST_DISK = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
-MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
-SECRETS = ("AUTH_STRING", "API_KEY", "CONNECTION_URL")
+MIN_DISK_BYTES = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle
+VERDICT_MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
+OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
+SECRET_SETTINGS = ("AUTH_STRING", "API_KEY", "CONNECTION_URL")
 
 
 Verdict = Literal["fine", "note", "wrong"]
@@ -63,10 +63,10 @@ class Finding:
 def doctor(
     prepare: Annotated[
         bool,
-        typer.Option("--prepare", help="Set up Prefect's database for this user's studies, and look no further."),
+        typer.Option("--prepare", help="Set up Prefect's database for this user, and check nothing else."),
     ] = False,
 ) -> None:
-    """Look whether this machine is fit: versions, stores, settings, server, budgets. Only --prepare changes it."""
+    """Check this machine's setup: versions, stores, settings, server, budgets. Only --prepare changes anything."""
     if prepare:
         print_sentence(prepare_machine())
         return
@@ -77,7 +77,7 @@ def doctor(
 
 
 def examine() -> tuple[Finding, ...]:
-    """All findings of `dpbo doctor`, in the order in which they are printed."""
+    """Return all findings of `dpbo doctor`, in the order in which they are printed."""
     quiet_environment()
     looks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions, _disk, _settings, _files, _ledger,
@@ -129,15 +129,15 @@ def _versions() -> Iterator[Finding]:
 
 
 def _disk() -> Iterator[Finding]:
-    here = FOLDER if FOLDER.exists() else Path()
+    here = STORES_FOLDER if STORES_FOLDER.exists() else Path()
     free = shutil.disk_usage(here).free
     gigabytes = f"{free / 2**30:.1f} GB free"
     if not os.access(here, os.W_OK):
         yield Finding("stores", "wrong", f"{here} cannot be written", "run in a folder of your own")
-    elif free < LEAST_DISK:
+    elif free < MIN_DISK_BYTES:
         yield Finding("stores", "wrong", gigabytes, "free some space: a full disk stops a study in the middle")
     else:
-        made = "./mlruns" if FOLDER.exists() else "./mlruns, made at the first study"
+        made = "./mlruns" if STORES_FOLDER.exists() else "./mlruns, made at the first study"
         yield Finding("stores", "fine", f"{made}; {gigabytes}")
 
 
@@ -187,7 +187,7 @@ def _budget(account: Account) -> Finding:
 
 
 def _mlflow() -> Iterator[Finding]:
-    """A finding: that MLflow's store is there and as dpbo left it, or opens; raises if it does not open."""
+    """Yield a finding: that MLflow's store is there and as dpbo left it, or opens; raises if it does not open."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
@@ -201,7 +201,7 @@ def _mlflow() -> Iterator[Finding]:
 def _server() -> Iterator[Finding]:
     """Findings about Prefect's server here, asked over HTTP: whether one answers, wants a password, has TLS."""
     named = configured_api()
-    api = named or f"http://{LOOPBACK}:4200/api"
+    api = named or f"http://{LOOPBACK_HOST}:4200/api"
     if not answers(api):
         if named is None:
             yield Finding("prefect server", "note", "none runs; dpbo serve starts one, dpbo tune needs none")
@@ -224,7 +224,9 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
     rows = []
     for finding in findings:
         advice = f". {finding.remedy[0].upper()}{finding.remedy[1:]}" if finding.remedy else ""
-        rows.append((MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.observed)}{advice}"))
+        rows.append(
+            (VERDICT_MARKS[finding.verdict], finding.verdict, finding.what, f"{named(finding.observed)}{advice}")
+        )
     if screen.plain:
         screen.facts((f"{what}, {verdict}", text) for _, verdict, what, text in rows)
     else:
@@ -234,11 +236,16 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     """A finding: whether others can read the stores, vaults, passwords or sensitive files; none if none exists."""
     home, profiles = _of_prefect()
-    database = home / DATABASE
+    database = home / DATABASE_FILE
     if database.exists() and _others_reach(database):
         others = f"Other users of this machine can read {database}"
         yield Finding("prefect's folder", "note", others, f"chmod 700 {home}")
-    private_paths = [FOLDER, Stores().vaults, *FOLDER.glob("*.generation"), *FOLDER.glob("*.db")]
+    private_paths = [
+        STORES_FOLDER,
+        Stores().vaults,
+        *STORES_FOLDER.glob("*.generation"),
+        *STORES_FOLDER.glob("*.db"),
+    ]
     private_paths += sorted(home.glob(f"{PASSWORD_FILE}*"))
     private_paths += [profiles] if _holds_a_secret(profiles) else []
     approved = [item.source for account in accounts if not account.budget.public for item in account.sources]
@@ -297,18 +304,18 @@ def _holds_a_secret(profiles: Path) -> bool:
         text = profiles.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return any(secret in text for secret in SECRETS)
+    return any(secret in text for secret in SECRET_SETTINGS)
 
 
 def _others_reach(path: Path) -> bool:
-    if not path.stat().st_mode & OTHERS:
+    if not path.stat().st_mode & OTHERS_MODE:
         return False
     above = path.resolve().parents
     return all(folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for folder in above)
 
 
 def n_clients(dask_scheduler: Any) -> int:
-    """How many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
+    """Return how many clients a Dask scheduler has, without Dask's own; it is run on the scheduler."""
     return sum(name.startswith("Client") for name in dask_scheduler.clients)
 
 

@@ -30,7 +30,7 @@ from dpbo_core.report.evaluation import (
     plan_evaluation,
     recorded_report,
 )
-from dpbo_core.report.request import saved
+from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.run import Run
@@ -40,17 +40,17 @@ from dpbo_core.study.sections import COLUMN
 def evaluate(
     study: Study,
     epsilon: Annotated[
-        float | None, typer.Option(help="ε of the report, in the place of the study's [evaluation].")
+        float | None, typer.Option(help="ε of the report; replaces the study's [evaluation].")
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A saved public model, not the study's own: its folder, or MLflow's."),
+        typer.Option(metavar="FILE", help="Evaluate a saved public model instead: its folder, or an MLflow model."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Mend its probabilities and threshold from the report, at no price.")
+        bool, typer.Option("--repair", help="Recalibrate the model from the report; costs no further ε.")
     ] = False,
     threshold: Annotated[
-        str | None, typer.Option(help="With --repair: cost=10:1 (a miss, a false alarm) or recall=0.9.")
+        str | None, typer.Option(help="With --repair: cost=10:1 (a miss costs ten false alarms) or recall=0.9.")
     ] = None,
     against: Annotated[
         str | None,
@@ -63,11 +63,11 @@ def evaluate(
         bool, typer.Option("--register", help="With --against: make the model MLflow's champion if it is better.")
     ] = False,
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say the price and what to expect; charges nothing.")
+        bool, typer.Option("--plan", help="Show the price and the expected accuracy; charges nothing.")
     ] = False,
     anyway: Anyway = False,
 ) -> None:
-    """Evaluate the released model on the sensitive records: ROC, calibration, groups, from one spend."""
+    """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
     asked = Comparison(against, register)
     if plan:
         plan_of(study, asked, epsilon=epsilon, model=model)
@@ -109,7 +109,7 @@ def run(
     quiet_environment()
     with local_champion(study) as study:
         context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
-        run = Run.of(study, context, *saved(model))
+        run = Run.of(study, context, *unsaved_cost(model))
         replay = None if register else reported(run, epsilon=epsilon, model=model)
         if replay is not None:
             return replay
@@ -127,13 +127,13 @@ def run(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the command line says of a comparison, in the place of the study's [evaluation]."""
+    """What the command line says of a comparison, instead of the study's [evaluation]."""
 
     against: str | None = None
     register: bool = False
 
     def of(self, study: StudySpec, folder: str) -> StudySpec:
-        """The study with this in its [evaluation]; a folder is relative to where the command runs."""
+        """Return the study with this in its [evaluation]; a folder is relative to where the command runs."""
         section, named = study.evaluation or EvaluationSection(), self.against
         if named is not None and not named.startswith((COLUMN, *ADDRESSES)):
             named = os.path.relpath(named, folder)
@@ -156,7 +156,7 @@ def plan_of(path: Path, comparison: Comparison, *, epsilon: float | None, model:
             print_result(lambda: expected_json(expected), lambda: print_expected(expected))
             return
         context = QueryContext(PrivacyLedger(Stores().ledger), folder)
-        opened = OpenComparison.of(Run.of(study, context, *saved(model)), model, epsilon)
+        opened = OpenComparison.of(Run.of(study, context, *unsaved_cost(model)), model, epsilon)
         print_result(opened.expected_json, lambda: print_power(opened))
 
 
@@ -174,7 +174,7 @@ def print_power(opened: OpenComparison) -> None:
 
 
 def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """An evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
+    """Return an evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
     study, folder = _read(path, model)
     return plan_evaluation(
         study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
@@ -243,7 +243,7 @@ def print_expected(plan: EvaluationPlan) -> None:
 
 
 def expected_json(plan: EvaluationPlan) -> dict[str, Any]:
-    """An evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
+    """Return an evaluation's price and expected errors, as the JSON object of `dpbo evaluate --plan --json`."""
     expected = plan.expected
     return {
         "guarantee": plan.price.guarantee.to_json(),

@@ -8,19 +8,20 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpbo_core.data.addresses import place_of
+from dpbo_core.data.addresses import parse_place
 from dpbo_core.data.file_formats import format_of
-from dpbo_core.data.header import missing_file
+from dpbo_core.data.header import missing_file_error
 from dpbo_core.errors import StudyInvalid, no_budget
+from dpbo_core.privacy.named_parts import declared
 from dpbo_core.study import StudySpec
 from dpbo_core.study.sections import no_epsilon
-from dpbo_core.study.spec import read_study, space_of
+from dpbo_core.study.spec import read_study, space_of, study_tables
 
-READS_A_STUDY = ("tune", "plan", "evaluate", "watch", "serve")
+STUDY_COMMANDS = ("tune", "plan", "evaluate", "watch", "serve")
 
 
 def look(words: Sequence[str]) -> StudySpec | None:
-    """The study that a command names, read; None without one.
+    """Return the study that a command names, read; None if there is none.
 
     It is refused by its text and, where there is no ledger yet, by its files' headers.
 
@@ -34,10 +35,12 @@ def look(words: Sequence[str]) -> StudySpec | None:
     path = next((Path(word) for word in words if word.endswith(".toml")), None)
     if list(words) == ["tune"]:
         raise no_study()
-    if verb not in READS_A_STUDY or path is None or {"--help", "--debug", "--plain"} & {*words}:
+    if verb not in STUDY_COMMANDS or path is None or {"--help", "--debug", "--plain"} & {*words}:
         return None
     if not all(word.isprintable() for word in words):  # the command says so
         return None
+    if declared("dpbo.sections").keys() & study_tables(path).keys():
+        return None  # its feature reads it
     study = read_study(path)
     space_of(study)
     stated = study.asks_for_evaluation
@@ -55,9 +58,9 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
     section = study.data.divided
     if section is not None and "{" not in section.training + section.validation:
         for name in (section.training,) if verb == "plan" else (section.training, section.validation):
-            place = place_of(folder, name)
+            place = parse_place(folder, name)
             if isinstance(place, Path) and format_of(place) is not None and not place.exists():
-                raise missing_file(name)  # before the readers of tables are imported
+                raise missing_file_error(name)  # before the readers of tables are imported
         from dpbo_core.study.headers import check_validation, public_header
 
         columns = public_header(study, folder).columns
@@ -68,7 +71,7 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
 
 
 def no_study() -> StudyInvalid:
-    """The error for a tune that names no study."""
+    """Return the error for a tune that names no study."""
     return StudyInvalid(
         "tune runs one study: a file, or the bundled example",
         cause="no study was named, or one was named beside --example",

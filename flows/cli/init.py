@@ -11,17 +11,17 @@ import numpy as np
 import tomli_w
 import typer
 
-from dpbo.flows.cli.public_notices import IDENTIFIER, notices
+from dpbo.flows.cli.public_notices import IDENTIFIER_PATTERN, notices
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import writing
 from dpbo_core.data import Preprocessing, Table, check_columns, check_target, read_header, read_table
-from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-from dpbo_core.data.number_forms import form_of
+from dpbo_core.data.features import MAX_CATEGORIES, present_mask
+from dpbo_core.data.number_forms import detect_form
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.sources import PUBLIC, file_source
+from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
@@ -30,49 +30,54 @@ from dpbo_core.models.scores.roc_auc import ROC_AUC
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
 from dpbo_core.study.spec import read_study
 
-MANY = 20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
-UNBALANCED = 2.0  # classes whose shares differ by more than this factor are weighted
+MIN_REGRESSION_VALUES = (
+    20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
+)
+UNBALANCED_RATIO = 2.0  # classes whose shares differ by more than this factor are weighted
 # Of a file in a split: they say nothing of whose data it holds.
-ROLES = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
-WIDTH = 80  # columns of the file
-DEFAULT = Path("study.toml")
-BIAS = 0.7071  # without one a linear model cannot say the larger class of everybody
-RARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
-NOTES = {  # beside a line of the file, or the header of a table
-    "budget": "of these people, for ever",
-    "evaluation": "a report on the model, on top",
-    "[study]": "new data: a new edition, a new spend",
-    "dataset": "data that share people share this name",
-    "epsilon": "of this study in total",
-    "[data]": "nobody may be in both files: not checked",
-    "training": "PUBLIC: its values may be printed",
+ROLE_WORDS = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
+FILE_WIDTH = 80  # columns of the file
+DEFAULT_FILE = Path("study.toml")
+BIAS_VALUE = 0.7071  # without one a linear model cannot say the larger class of everybody
+RARE_SHARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
+LINE_NOTES = {  # beside a line of the file, or the header of a table
+    "budget": "the cap for all studies of these people",
+    "evaluation": "a report on the model; spends in addition",
+    "[study]": "for new data write a new edition",
+    "dataset": "one name for all data of the same people",
+    "epsilon": "the total of this study",
+    "[data]": "nobody may be in both files (not checked)",
+    "training": "PUBLIC; its values may be printed",
     "validation": "SENSITIVE",
     "n_validation": "public",
-    "n_persons": "public: each of them counts once",
-    "bias": "a constant feature, for unequal classes",
+    "n_persons": "public; each person counts once",
+    "bias": "a constant feature for unbalanced classes",
 }
 
 
 def init(
-    training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file; it is read.")],
+    training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file, which is read.")],
     validation: Annotated[
-        Path, typer.Argument(metavar="VALIDATION.csv", help="The SENSITIVE file; its header and length are read.")
+        Path,
+        typer.Argument(
+            metavar="VALIDATION.csv", help="The SENSITIVE file, of which only the header and the length are read."
+        ),
     ],
-    target: Annotated[str | None, typer.Option(help="The column to predict; the last one if not given.")] = None,
+    target: Annotated[str | None, typer.Option(help="The column to predict; by default the last one.")] = None,
     person: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN=N",
-            help="The column that says whose a record is, and how many people the validation file is about.",
+            help="The column that names each record's person, and the number of people in the validation file.",
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="The file to write, whose name the study takes; one that is there is kept.")
-    ] = DEFAULT,
+        Path, typer.Option(help="The study file to write; an existing file is never overwritten.")
+    ] = DEFAULT_FILE,
 ) -> None:
-    """Write a study file for two data files. Charges nothing."""
-    check_public_here((file_source(training, PUBLIC),))
-    people, name = None if person is None else stated_people(person), None if out == DEFAULT else out.stem
+    """Write a study file for two data files; charges nothing."""
+    check_public_here((file_source(training, PUBLIC_ROLE),))
+    people, name = None if person is None else stated_people(person), None if out == DEFAULT_FILE else out.stem
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     target = target or list(table.columns)[-1]
     text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
@@ -93,7 +98,7 @@ def study_text(
     folder: Path,
     people: tuple[str, int] | None = None,
 ) -> str:
-    """The text of a study file for two data files; of the sensitive one only the header and length are read.
+    """Return the text of a study file for two data files; of the sensitive one only the header and length are read.
 
     Args:
         files: the public one, and the sensitive one, of which the header and the number of records are read, no
@@ -111,7 +116,7 @@ def study_text(
     training, validation = files
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
     check_target(table.columns, target, mode=PUBLIC_FILE)
-    labelled = present(table.columns[target])
+    labelled = present_mask(table.columns[target])
     if labelled.any():
         table = table.having(target)
     check_columns(table.columns, header.columns, shown_as=str(validation))
@@ -125,7 +130,7 @@ def study_text(
         no_features.append(person)
     others = [column for column in table.columns if column not in no_features]
     ignored = [column for column in others if _identifies(table, column)]
-    gaps = any(not present(table.columns[column]).all() for column in others if column not in ignored)
+    gaps = any(not present_mask(table.columns[column]).all() for column in others if column not in ignored)
     model, space = _model(table, target)
     dataset = public_name(validation, target)
     data: dict[str, object] = {
@@ -157,26 +162,26 @@ def study_text(
 
 
 def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """The lines of a study file: tables that fit in one line first, then the others, a key a line."""
+    """Yield the lines of a study file: tables that fit in one line first, then the others, a key a line."""
     for name in ("budget", "evaluation"):
         yield _line(name, tables[name])
     for name in ("space", "privacy"):
         for key, value in tables[name].items():
-            yield _noted(f"{name}.{_key(key)} = {_inline(value)}", NOTES.get(key))
+            yield _noted(f"{name}.{_key(key)} = {_inline(value)}", LINE_NOTES.get(key))
     for name in ("study", "data", "model"):
-        yield _noted(f"[{name}]", NOTES.get(f"[{name}]"))
+        yield _noted(f"[{name}]", LINE_NOTES.get(f"[{name}]"))
         for key, value in tables[name].items():
             yield _line(key, value)
 
 
 def _line(key: str, value: object) -> str:
-    return _noted(f"{key} = {_inline(value)}", NOTES.get(key))
+    return _noted(f"{key} = {_inline(value)}", LINE_NOTES.get(key))
 
 
 def _noted(text: str, note: str | None) -> str:
-    """A line, with its note where both fit in 80 columns, and its line break."""
+    """Return a line, with its note where both fit in 80 columns, and its line break."""
     whole = f"{text:36} # {note}"
-    return f"{text if note is None or len(whole) > WIDTH else whole}\n"
+    return f"{text if note is None or len(whole) > FILE_WIDTH else whole}\n"
 
 
 def _inline(value: object) -> str:
@@ -197,7 +202,7 @@ def public_name(validation: Path, target: str) -> str:
     `ward_validation.csv` is "ward"; `ward/validation.csv` too; a bare `validation.csv` says only what is predicted.
     """
     for text in (validation.stem, validation.parent.name):
-        words = [word for word in re.split(r"[\W_]+", text) if word and word.lower() not in ROLES]
+        words = [word for word in re.split(r"[\W_]+", text) if word and word.lower() not in ROLE_WORDS]
         if words:
             return text if len(words) == len(re.findall(r"[^\W_]+", text)) else "-".join(words)
     name = "".join(sign if sign.isprintable() else "_" for sign in unicodedata.normalize("NFKC", target))
@@ -205,7 +210,7 @@ def public_name(validation: Path, target: str) -> str:
 
 
 def stated_people(text: str) -> tuple[str, int]:
-    """The column and the number of people in the option --person; refused without a number.
+    """Return the column and the number of people in the option --person; refused without a number.
 
     Raises:
         StudyInvalid: there is none.
@@ -238,13 +243,13 @@ def _identifies(table: Table, column: str) -> bool:
     """Whether a column identifies records, by its values, its order or its name, is empty or holds infinity."""
     values = table.columns[column]
     n_values = len(sorted_values(values))
-    many = n_values > CATEGORIES_AT_MOST or (is_text(values) and len(values) == n_values > MANY)
-    named_so = is_text(values) or IDENTIFIER.search(column) is not None or _counts(values)
-    return (many and named_so) or not present(values).any() or bool(np.isinf(numbers(values)).any())
+    many = n_values > MAX_CATEGORIES or (is_text(values) and len(values) == n_values > MIN_REGRESSION_VALUES)
+    named_so = is_text(values) or IDENTIFIER_PATTERN.search(column) is not None or _counts(values)
+    return (many and named_so) or not present_mask(values).any() or bool(np.isinf(numbers(values)).any())
 
 
 def _counts(values: Column) -> bool:
-    """Whether a column holds whole numbers that grow from row to row, as a row's number does."""
+    """Return whether a column holds whole numbers that grow from row to row, as a row's number does."""
     return not is_text(values) and bool((np.diff(values) > 0).all() and (values == np.rint(values)).all())
 
 
@@ -262,15 +267,15 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
             cause="its last column is taken where none is named, and that one is empty",
             remedy="give --target the column to predict",
         )
-    if is_text(values) and len(classes) > CATEGORIES_AT_MOST:
+    if is_text(values) and len(classes) > MAX_CATEGORIES:
         raise StudyInvalid(
             f"the target {target!r} is a text of {len(classes)} different values",
-            cause=f"it holds {form}" if (form := form_of(values)) else "it is a name, a date or an identifier",
+            cause=f"it holds {form}" if (form := detect_form(values)) else "it is a name, a date or an identifier",
             remedy="correct it in both files, or give --target the column to predict",
         )
     forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
-    if not is_text(values) and len(classes) > MANY:
-        one = numbers(values)[present(values)]
+    if not is_text(values) and len(classes) > MIN_REGRESSION_VALUES:
+        one = numbers(values)[present_mask(values)]
         low, high = np.quantile(one, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
         estimator = "sklearn.ensemble.RandomForestRegressor"
@@ -278,11 +283,11 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     if len(classes) == 2:
         axis = {"low": 1e-4, "high": 10.0, "log": True, "points": 64}
         rarer = min(sum(value == one for value in values.tolist()) for one in classes) / len(values)
-        score = ROC_AUC.name if rarer < RARE else ACCURACY.name
-        return {"estimator": "logistic", "score": score, "bias": BIAS}, {"lambda": axis}
+        score = ROC_AUC.name if rarer < RARE_SHARE else ACCURACY.name
+        return {"estimator": "logistic", "score": score, "bias": BIAS_VALUE}, {"lambda": axis}
     counts = np.array([sum(value == one for value in values.tolist()) for one in classes], dtype=float)
     model: dict[str, object] = {"estimator": "sklearn.ensemble.RandomForestClassifier", "score": ACCURACY.name}
-    if counts.min() > 0 and counts.max() > UNBALANCED * counts.min():
+    if counts.min() > 0 and counts.max() > UNBALANCED_RATIO * counts.min():
         shares = np.maximum(1, np.rint(counts / counts.sum() * 1000)) / 1000
         shares[np.argmax(shares)] += 1.0 - shares.sum()
         named = {shown(one): round(float(share), 3) for one, share in zip(classes, shares, strict=True)}
@@ -332,7 +337,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
 def _protected(privacy: PrivacySection, data: DataSection) -> str:
     if data.person_count is not None:
         who = f"the people in column {named(str(privacy.person))} of {named(data.validation_file)}"
-        return f"{who}: {data.person_count:,} of them, on your word, and each counts once"
+        return f"{who}: {data.person_count:,}, as you state; each counts once"
     n, file, k = f"{data.n_scored:,}", named(data.validation_file), privacy.max_records_per_person
     if privacy.person is None:
         return f"each of the {n} records of {file}"

@@ -10,14 +10,14 @@ import typer
 
 from dpbo.flows.cli.evaluate import expected_json
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.studies import check_public_here
+from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Study
-from dpbo_core.errors import DpboError
+from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
-from dpbo_core.methods.advice.expected_loss import UNKNOWN
+from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
 from dpbo_core.report.request import of_a_candidate
 from dpbo_core.report.study_price import price_of
@@ -32,13 +32,22 @@ from dpbo_core.study.spec import read_study
 from dpbo_core.study.trained_models import check_trainable
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
-RUNS = ("good", "poor")
-HEADER = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
-EveryMethod = Annotated[bool, typer.Option("--all", help="Every method with its numbers, and why.")]
+RUNNABLE_VERDICTS = ("good", "poor")
+COLUMN_NAMES = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
+Rehearse = Annotated[
+    bool, typer.Option("--rehearse", help="With a trainer of your own: train once on invented records.")
+]
+EveryMethod = Annotated[bool, typer.Option("--all", help="Show every method with its numbers and the reasons.")]
 
 
-def plan(study: Study, every_method: EveryMethod = False) -> None:
-    """Price every method on a study and say what to expect of it. Opens no sensitive file, charges nothing."""
+def plan(study: Study, every_method: EveryMethod = False, rehearse: Rehearse = False) -> None:
+    """Estimate each method's accuracy and privacy cost. Opens no sensitive file and charges nothing."""
+    own = feature_study(study)
+    if own is not None:
+        own.plan(rehearse=rehearse)
+        return
+    if rehearse:
+        raise StudyInvalid("--rehearse is for a study with a [trial]", remedy="leave it out")
     spec = planned_if_scheduled(read_study(study), study.parent)
     folder = study.parent
     check_public_here(public_sources(spec, folder))
@@ -94,7 +103,7 @@ def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -
         return ""
     barred = {"refused"} if spec.privacy.anyway else {"useless", "refused"}
     if barred & {*verdicts, report_verdict}:
-        return "Next: change the study as said above; as it stands, dpbo tune refuses it."
+        return "Next: change the study as described above; dpbo tune refuses it as it is."
     return "Next: dpbo tune STUDY.toml."
 
 
@@ -107,7 +116,7 @@ def print_advice(
     screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best, price)), *more])
     screen.say()
     _print_choice(screen, spec, advice)
-    screen.say("Every method, with its numbers: dpbo plan STUDY.toml --all.")
+    screen.say("For every method with its numbers, run dpbo plan STUDY.toml --all.")
 
 
 def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
@@ -122,7 +131,7 @@ def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str
         cells.insert(3, line.regret_caption or "–")
         verdict = "if alike" if line.verdict == "good" and line.condition else line.verdict
         rows.append((line.kind, f"[{VERDICT_STYLE[line.verdict]}]{verdict}[/]", *cells))
-    screen.table(HEADER, rows, left=2)
+    screen.table(COLUMN_NAMES, rows, left=2)
     screen.say(
         "\nloses: how far the chosen hyperparameters are expected to stay below the best candidate, least if the "
         "public set is like yours, most if it misleads; error: that and the error of the released score; noise: "
@@ -146,7 +155,7 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
     )
     screen.say(_files_read(spec, advice))
     if spec.budget is not None and spec.budget.editions is not None:
-        screen.say(f"Its budget is planned for {spec.budget.editions:,} of its editions.")
+        screen.say(f"Its budget is planned for {spec.budget.editions:,} editions.")
 
 
 def _expectations(
@@ -159,25 +168,24 @@ def _expectations(
     own = _named_method(spec, advice, best)
     if own is not None:
         words = _beside(own)
-        if own.verdict in RUNS:
+        if own.verdict in RUNNABLE_VERDICTS:
             words = f"{_verdict(own)}{_outcome(own)} (score from 0 to {own.score_range:.3g})"
         alone = "a choice" if _score_alone(spec) else "only the choice"
         choice = f"{best.kind}, if you need {alone}: {_verdict(best)}{_outcome(best)}"
-        return [("study", f"{own.kind}: {words}"), ("price", _price(own, price)), ("or", choice)]
-    choice = "a choice " if best.regret_caption not in ("", UNKNOWN) else ""
-    expected = f"{_verdict(best)}{choice}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
+        return [("study", f"{own.kind}: {words}"), ("price", _price(own, price)), ("instead", choice)]
+    expected = f"{_verdict(best)}{_outcome(best)} (score from 0 to {best.score_range:.3g})"
     if best.condition:
         expected += f", if {best.condition}"
     rows = [("expect", expected), ("price", _price(best, price) + (f"; {advice.enough}" if advice.enough else ""))]
     if best.verdict != "good" and best.useful_from is not None:
-        rows.append(("records", f"this score is useful from about {best.useful_from:,} of them"))
+        rows.append(("records", f"this score is useful from about {best.useful_from:,} records"))
     if best.warning and best.verdict != "useless":  # which says more
         rows.append(("score", f"[yellow]{named(best.warning)}[/]"))
     for line in advice.methods:
         if line.kind == spec.method and (line.kind, line.options) != (best.kind, best.options):
             rows.append(("study", f"{line.kind}: {_beside(line)}"))
         elif line.condition and line.verdict == "good" and line.kind != best.kind:
-            rows.append(("or", f"{line.kind}: {_beside(line)}"))
+            rows.append(("instead", f"{line.kind}: {_beside(line)}"))
     return rows
 
 
@@ -186,18 +194,22 @@ def _score_alone(spec: StudySpec) -> bool:
 
 
 def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) -> MethodAdvice | None:
-    """The line of the method that the study names, if not `best` and it runs or releases a score alone."""
+    """Return the line of the method that the study names, if not `best` and it runs or releases a score alone."""
     if spec.method not in METHODS or (best is not None and best.kind == spec.method):
         return None
     own = next(line for line in advice.methods if line.kind == spec.method)
-    return own if own.verdict in RUNS or (own.verdict != "refused" and _score_alone(spec)) else None
+    return own if own.verdict in RUNNABLE_VERDICTS or (own.verdict != "refused" and _score_alone(spec)) else None
 
 
 def _outcome(line: MethodAdvice) -> str:
-    error = f"error {line.expected_error:.1g}"
-    if line.regret_caption == UNKNOWN:
-        return f"{error}; how near the best its choice is, is not known"
-    return f"{line.regret_caption} below the best, {error}" if line.regret_caption else error
+    error = f"reported score ±{line.expected_error:.1g}"
+    if line.regret_caption == UNKNOWN_AGREEMENT:
+        return f"{error}; how close its choice is to the best candidate is unknown"
+    return (
+        f"the choice should score within {line.regret_caption.removeprefix('≤')} of the best; {error}"
+        if line.regret_caption
+        else error
+    )
 
 
 def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tuple[str, str]]:
@@ -214,9 +226,9 @@ def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tup
 
 def _beside(line: MethodAdvice) -> str:
     if line.verdict == "refused":
-        return f"[red]it cannot run[/]: {named(line.why)}"
+        return f"[red]cannot run[/]: {named(line.why)}"
     if line.verdict == "useless":
-        return "[red]its answer would be noise[/]" + (f"; {named(line.instead)}" if line.instead else "")
+        return "[red]its answer would be mostly noise[/]" + (f"; {named(line.instead)}" if line.instead else "")
     if line.verdict == "good" and line.condition:
         return f"good if {line.condition}; {_trainings(line)}"
     return f"{_verdict(line)}{_outcome(line)}; {_trainings(line)}"
@@ -240,7 +252,7 @@ def _trainings(line: MethodAdvice) -> str:
 
 
 def _in_processes(seconds: float) -> str:
-    return f"scores every record in a process of its own: about {seconds:,.0f} s here, an estimate"
+    return f"scores every record in its own process: about {seconds:,.0f} s on this machine"
 
 
 def _is_all_noise(advice: Advice) -> bool:
@@ -259,31 +271,31 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
         )
         return
     own = _named_method(spec, advice, advice.best)
-    if own is not None and own.verdict in RUNS and _score_alone(spec):
+    if own is not None and own.verdict in RUNNABLE_VERDICTS and _score_alone(spec):
         screen.say(f"[bold]{own.kind}[/] releases one score and no hyperparameters, as the study asks.")
         return
     if spec.method == "auto":
-        screen.say(f'[bold]{choice.kind}[/] is the one to choose. The study says "auto", so it will be.')
+        screen.say(f'[bold]{choice.kind}[/] is recommended. The study says "auto", so it is used.')
         return
     options = ", ".join(tomli_w.dumps({name: value}).strip() for name, value in choice.options.items())
     settings = f", with {options} in \\[method]" if options else ""
     if choice.kind == spec.method and all(
         spec.options.get(name) == value for name, value in choice.options.items()
     ):
-        screen.say(f"[bold]{choice.kind}[/] is the one to choose, as the study does.")
+        screen.say(f"[bold]{choice.kind}[/] is recommended, and the study uses it.")
         return
-    if own is not None and own.verdict in RUNS:
+    if own is not None and own.verdict in RUNNABLE_VERDICTS:
         screen.say(f'If you need only the choice, write method = "{choice.kind}"{settings}, or method = "auto".')
         return
     screen.say(
-        f'[bold]{choice.kind}[/] is the one to choose: method = "{choice.kind}"{settings}, or method = "auto"; '
+        f'[bold]{choice.kind}[/] is recommended: write method = "{choice.kind}"{settings}, or method = "auto"; '
         f'the study says "{spec.method}".'
     )
 
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
     if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
-        return "Nothing was opened and nothing was charged."
+        return "No sensitive file was opened and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
-    return f"The public training file was read ({', '.join(facts)}), no other, and nothing was charged."
+    return f"Only the public training file was read ({', '.join(facts)}); nothing was charged."

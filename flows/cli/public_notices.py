@@ -13,44 +13,48 @@ from numpy.typing import NDArray
 
 from dpbo.flows.cli.terminal import named
 from dpbo_core.data import Table
-from dpbo_core.data.csv_file import SEPARATORS, csv_fields, csv_names
-from dpbo_core.data.features import CATEGORIES_AT_MOST, present
-from dpbo_core.data.number_forms import ambiguous_number, form_of
+from dpbo_core.data.csv_file import SEPARATORS, csv_names, split_csv_line
+from dpbo_core.data.features import MAX_CATEGORIES, present_mask
+from dpbo_core.data.number_forms import ambiguous_number, detect_form
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values, value_column
 
-IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE)
-REPEATED = 1.2  # rows of a person
-N_NUMBERS = 10  # different numbers of a column of numbers
-N_LINES = 1000  # that are looked at
+IDENTIFIER_PATTERN = re.compile(
+    r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE
+)
+ROWS_PER_PERSON = 1.2  # rows of a person
+MIN_NUMBERS = 10  # different numbers of a column of numbers
+N_LINES_EXAMINED = 1000  # that are looked at
 
 
 def notices(training: Path, table: Table, target: str, person: str | None) -> Iterator[tuple[str, str]]:
-    """What `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
+    """Yield what `dpbo init` assumes of the PUBLIC file or leaves unused: pairs of a subject and a sentence."""
     if training.suffix.lower() == ".csv":
         yield from _separator(training)
     yield from _unlabelled(target, table.columns[target])
     yield from _positive_class(target, table.having(target).columns[target])
     for column, values in table.columns.items():
-        some = values[present(values)].tolist()[:1000]
+        some = values[present_mask(values)].tolist()[:1000]
         rows = len(some) / max(1, len(set(some)))
-        if rows > REPEATED and (IDENTIFIER.search(column) or _in_groups(some)):
+        if rows > ROWS_PER_PERSON and (IDENTIFIER_PATTERN.search(column) or _in_groups(some)):
             if person is None:
                 yield (
                     "people",
                     f"{named(column)} has {rows:.1f} rows each: --person {named(column)}=N protects people, "
                     "where N is their number",
                 )
-        elif is_text(values) and (form := form_of(values)) is not None:
+        elif is_text(values) and (form := detect_form(values)) is not None:
             yield "texts", f"{named(column)} holds {form}"
-        yield from _among_numbers(column, values[present(values)])
+        yield from _among_numbers(column, values[present_mask(values)])
 
 
 def _separator(training: Path) -> Iterator[tuple[str, str]]:
     """Notices of what separates the fields of a PUBLIC CSV file, if no comma, and of commas of two meanings."""
     with training.open("rb") as file:
         separator, names = csv_names(file, mode=PUBLIC_FILE, shown_as=training.name)
-        rows = [csv_fields(line, separator, decimal_commas=False) or [] for line in islice(file, N_LINES)]
+        rows = [
+            split_csv_line(line, separator, decimal_commas=False) or [] for line in islice(file, N_LINES_EXAMINED)
+        ]
     if separator == ",":
         return
     decimals = ", and a comma in a number is its decimal point" if separator == ";" else ""
@@ -62,14 +66,14 @@ def _separator(training: Path) -> Iterator[tuple[str, str]]:
 
 
 def _unlabelled(target: str, values: Column) -> Iterator[tuple[str, str]]:
-    """A notice of how many public records have no label, which the study leaves out; none where all have one."""
-    n_gaps = int(len(values) - present(values).sum())
+    """Yield a notice of how many public records have no label, which the study leaves out; none if all have one."""
+    n_gaps = int(len(values) - present_mask(values).sum())
     if n_gaps:
         yield "labels", f"{n_gaps:,} public records have no {named(target)} and are left out (missing_target)"
 
 
 def _positive_class(target: str, values: Column) -> Iterator[tuple[str, str]]:
-    """A notice of which of two classes is called positive, the later in order; none for more or fewer."""
+    """Yield a notice of which of two classes is called positive, the later in order; none for more or fewer."""
     classes = sorted_values(values)
     if len(classes) == 2:
         share = sum(value == classes[1] for value in values.tolist()) / len(values)
@@ -84,7 +88,7 @@ def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
     texts = [value for value in sorted_values(read) if isinstance(value, str)] if read.dtype == object else []
     amounts = np.unique(numbers(read))
     amounts = amounts[np.isfinite(amounts)]
-    if len(amounts) < N_NUMBERS or form_of(texts) is not None:
+    if len(amounts) < MIN_NUMBERS or detect_form(texts) is not None:
         return
     low, high = float(amounts[0]), float(amounts[-1])
     far = [value for value, rest in ((low, amounts[1:]), (high, amounts[:-1])) if _is_far(value, rest)]
@@ -96,7 +100,7 @@ def _among_numbers(column: str, values: Column) -> Iterator[tuple[str, str]]:
 
 
 def _is_far(value: float, others: NDArray[np.float64]) -> bool:
-    """Whether a number of nines alone (−999, say) lies further from the sorted others than these span."""
+    """Return whether a number of nines alone (−999, say) lies further from the sorted others than these span."""
     away = max(others[0] - value, value - others[-1])
     return re.fullmatch("-?9{2,}", shown(value)) is not None and bool(away > others[-1] - others[0])
 
@@ -104,4 +108,4 @@ def _is_far(value: float, others: NDArray[np.float64]) -> bool:
 def _in_groups(values: Sequence[object]) -> bool:
     """Whether many values come in one run of rows each, as a person's identifier does: 1, 1, 1, 2, 2, 3, …"""
     runs = sum(one != other for one, other in pairwise(values)) + 1
-    return runs == len(set(values)) > CATEGORIES_AT_MOST
+    return runs == len(set(values)) > MAX_CATEGORIES

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
 from dpbo.tasks.reporting.budget_alert import account_line
-from dpbo.tasks.reporting.document import NOTHING, Document, Figure, Table
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure, Table
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.report_document import repair_document
 from dpbo_core.errors import printable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CURVE_WIDTH, CURVE_HEIGHT = 40, 6  # of a curve, in characters
 CURVE_MARGIN = 15  # columns to its left
-STEPS = " ▁▂▃▄▅▆▇█"
+SPARK_STEPS = " ▁▂▃▄▅▆▇█"
 
 
 def print_document(document: Document) -> None:
@@ -48,7 +48,7 @@ def print_document(document: Document) -> None:
 
 
 def _cell(table: Table, place: int, text: str) -> str:
-    return f"[bold]{named(text)}[/]" if place == table.strong and text != NOTHING else named(text)
+    return f"[bold]{named(text)}[/]" if place == table.strong and text != NO_NUMBER else named(text)
 
 
 def _drawn(screen: Screen, figure: Figure) -> str:
@@ -61,7 +61,7 @@ def _drawn(screen: Screen, figure: Figure) -> str:
     heights = [figure.height_at((column + 0.5) / width) * CURVE_HEIGHT for column in range(width)]
     lines = []
     for row in reversed(range(CURVE_HEIGHT)):
-        filled = "".join(STEPS[round(8 * min(1.0, max(0.0, height - row)))] for height in heights)
+        filled = "".join(SPARK_STEPS[round(8 * min(1.0, max(0.0, height - row)))] for height in heights)
         label = {CURVE_HEIGHT - 1: "1", 0: "0"}.get(row, " ")
         lines.append(f"[dim]{label}│[/][cyan]{filled.rstrip()}[/]")
     x, y = map(named, figure.axes)
@@ -96,7 +96,7 @@ def document_of(result: "StudyResult | EvaluationResult", account: Account | Non
 
 def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> Document:
     """Print a report and its repair, if there is one; the report's document."""
-    document = document_of(result, account, look=where_to_look(result.release, tracked))
+    document = document_of(result, account, look=view_hint(result.release, tracked))
     print_document(document)
     if result.repair is not None:
         print_document(repair_document(result.repair))
@@ -104,7 +104,7 @@ def print_report(result: "EvaluationResult", tracked: "Tracked | None", account:
 
 
 def release_json(result: "StudyResult | EvaluationResult", *, tracking: dict[str, str] | None) -> dict[str, Any]:
-    """The release as JSON, with `replayed` and `tracking`, its place in MLflow or null."""
+    """Return the release as JSON, with `replayed` and `tracking`, its place in MLflow or null."""
     return result.release.to_json() | {"replayed": result.replayed, "tracking": tracking}
 
 
@@ -118,12 +118,12 @@ def evaluated_json(result: "EvaluationResult", tracked: "Tracked | None") -> dic
 
 
 def place(tracked: "Tracked | None") -> dict[str, str] | None:
-    """MLflow's experiment and run of a release, as JSON; None where MLflow does not show it."""
+    """MLflow's experiment and run of a release, as JSON; None if MLflow does not show it."""
     return None if tracked is None else {"experiment": tracked.experiment, "run_id": tracked.run_id}
 
 
-def where_to_look(release: Release, tracked: "Tracked | None") -> str:
-    """Where MLflow shows a release, or the command that prints it again where it does not."""
+def view_hint(release: Release, tracked: "Tracked | None") -> str:
+    """Return where MLflow shows a release, or the command that prints it again where it does not."""
     if tracked is None:
         return f"dpbo show {shlex.quote(f'{release.study}:{release.edition}')}   (MLflow does not show it yet)"
     if (page := Stores().mlflow_page) != MLFLOW_PAGE:

@@ -16,20 +16,20 @@ from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.owner import acting_as_owner
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.prefect_process import OWNER_ALONE
+from dpbo.flows.prefect_runtime.prefect_process import OWNER_UMASK
 from dpbo.flows.prefect_runtime.run_server import run_server
 from dpbo.flows.prefect_runtime.settings import (
+    disable_heartbeat,
     prefect_is_configured,
     prefect_settings,
     quiet_environment,
-    without_heartbeat,
 )
 from dpbo.flows.stores import Stores
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.address import only_readable, team_setting
+from dpbo_core.ledger.address import is_read_only, team_setting
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpbo_core.ledger.accounts import DatasetAccount
     from dpbo_core.study import StudySpec
 
-STDOUT = 1
+STDOUT_DESCRIPTOR = 1
 GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
 WARM_MODULES = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
@@ -46,12 +46,12 @@ WARM_MODULES = (
 
 
 def is_there(url: str) -> bool:
-    """Whether the file of a SQLite store exists, without opening it; True for every other store."""
+    """Return whether the file of a SQLite store exists, without opening it; True for every other store."""
     return not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).exists()
 
 
 def ledger_here() -> PrivacyLedger | None:
-    """The ledger of this folder; None where there is none."""
+    """Return the ledger of this folder; None if there is none."""
     if not is_there(Stores().ledger):
         return None
 
@@ -59,21 +59,21 @@ def ledger_here() -> PrivacyLedger | None:
 
 
 def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
-    """The accounts of every dataset in the ledger of this folder, or of one; none without a ledger."""
+    """Return the accounts of every dataset in the ledger of this folder, or of one; none without a ledger."""
     ledger = ledger_here()
     return () if ledger is None else ledger.accounts(dataset)
 
 
 def own_ledger() -> PrivacyLedger:
-    """The ledger of this folder, made if there is none; a read-only one is left as it is."""
+    """Return the ledger of this folder, made if there is none; a read-only one is left as it is."""
     stores = Stores()
-    if not only_readable(Path(stores.ledger.removeprefix("sqlite:///"))):
+    if not is_read_only(Path(stores.ledger.removeprefix("sqlite:///"))):
         stores.make_folder()
     return PrivacyLedger(stores.ledger)
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:
-    """Where MLflow shows a release already, as this folder recorded it; None where that is not certain."""
+    """Return where MLflow shows a release already, as this folder recorded it; None if that is not certain."""
     return None if release is None else shown_before(release, Stores().tracking)
 
 
@@ -84,15 +84,15 @@ def own_output() -> Iterator[None]:
     A verbose estimator writes to the file descriptor, past Python; `--json` guarantees one object and nothing else.
     """
     sys.stdout.flush()
-    original = os.dup(STDOUT)
+    original = os.dup(STDOUT_DESCRIPTOR)
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123  a device
-        os.dup2(nowhere.fileno(), STDOUT)
+        os.dup2(nowhere.fileno(), STDOUT_DESCRIPTOR)
         try:
             yield
         finally:
             with suppress(OSError, AttributeError):
                 ctypes.CDLL(None).fflush(None)  # what C libraries hold back would come out at the end
-            os.dup2(original, STDOUT)
+            os.dup2(original, STDOUT_DESCRIPTOR)
             os.close(original)
 
 
@@ -104,18 +104,18 @@ def flows_here(name: str) -> Iterator[None]:
     """
     if without_prefect():
         announce_stage(name, "running without Prefect")
-        os.umask(OWNER_ALONE)
+        os.umask(OWNER_UMASK)
         with own_output(), acting_as_owner():
             yield
     else:
         announce_stage(name, "starting Prefect and MLflow")
         _prepare_stores()
-        with own_output(), run_server(WARM_MODULES), without_heartbeat(), acting_as_owner():
+        with own_output(), run_server(WARM_MODULES), disable_heartbeat(), acting_as_owner():
             yield
 
 
 def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Exception:
-    """The error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded."""
+    """Return the error to raise where a flow ended with `error`: that one, if it is ours or nothing is recorded."""
     if recorded is None or isinstance(error, DpboError):
         return error
     return DpboError(
@@ -126,7 +126,7 @@ def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Except
 
 
 def account_after(study: "StudySpec", warnings: Iterable[str]) -> Account:
-    """The account of the study's dataset, once what could not be published is told on standard error."""
+    """Return the account of the study's dataset, once what could not be published is told on standard error."""
     print_warnings(warnings)
     (account,) = own_ledger().accounts(study.privacy.dataset)
     return account
@@ -151,7 +151,7 @@ def serve_schedule(
 
 
 def _prepare_stores() -> None:
-    os.umask(OWNER_ALONE)
+    os.umask(OWNER_UMASK)
     team = team_setting()
     if team is not None:
         from dpbo.flows.team_database import prepare

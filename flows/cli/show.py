@@ -21,7 +21,7 @@ from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.report import KIND
 
-LISTED = 10  # of several matches in one line; the newest
+N_MATCHES_SHOWN = 10  # of several matches in one line; the newest
 
 
 def show(
@@ -34,18 +34,18 @@ def show(
         ),
     ],
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the certificate, one page, here too.")
+        Path | None, typer.Option(metavar="FILE", help="Also write the certificate to this HTML file.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write release.json here, and its receipt beside it.")
+        Path | None, typer.Option(metavar="FILE", help="Write release.json here and its receipt beside it.")
     ] = None,
     form: Annotated[
         Literal["registry"] | None,
-        typer.Option("--format", help="registry: a draft for the registry of DP deployments."),
+        typer.Option("--format", help="registry: a draft entry for the registry of DP deployments."),
     ] = None,
     explain: Explain = False,
 ) -> None:
-    """Print a recorded release, from the ledger alone. Opens no data, draws nothing, spends nothing."""
+    """Print a recorded release from the ledger. Opens no data and spends no budget."""
     if len(study) > 1:
         if html or out or form or explain:
             raise StudyInvalid(
@@ -82,7 +82,7 @@ def show(
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:
-    """The one release that `word` names, and its dataset's account; refused if none or several."""
+    """Return the one release that `word` names, and its dataset's account; refused if none or several."""
     ledger = ledger_here()
     if ledger is None:
         raise StudyInvalid(
@@ -182,7 +182,8 @@ def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
     newest = [
-        f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in matches[: -LISTED - 1 : -1]
+        f"{item.study}:{item.edition} ({item.method}, {item.release_id})"
+        for item in matches[: -N_MATCHES_SHOWN - 1 : -1]
     ]
     more = len(matches) - len(newest)
     return ", ".join(newest) + (f", and {more} more in dpbo budget" if more else "")

@@ -1,16 +1,40 @@
 """What a command may read of a study file: the study of one run, one that has released, files that are public."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 from dpbo.flows.cli.running import is_there, ledger_here
 from dpbo.flows.requested_study import refuse_fields
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source
+from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import check_public_sources
-from dpbo_core.study.spec import read_study
+from dpbo_core.study.spec import read_study, study_tables
+
+
+class FeatureStudy(Protocol):
+    """A study file that a feature answers whole, since it has a section that the core does not know."""
+
+    def plan(self, *, rehearse: bool) -> None:
+        """Print what to expect of it."""
+
+    def tune(self, *, anyway: bool) -> None:
+        """Charge, run and print it."""
+
+
+FEATURE_SECTIONS: Mapping[str, Callable[[Mapping[str, Any], Path], FeatureStudy]] = NamedParts(
+    __name__, {}, group="dpbo.sections"
+)
+
+
+def feature_study(path: Path) -> FeatureStudy | None:
+    """Return the study in `path` where an installed feature declares one of its sections; None for all others."""
+    tables = study_tables(path)
+    section = next((name for name in tables if name in FEATURE_SECTIONS), None)
+    return None if section is None else FEATURE_SECTIONS[section](tables, path.parent)
 
 
 def check_public_here(sources: Iterable[Source]) -> None:
@@ -21,7 +45,7 @@ def check_public_here(sources: Iterable[Source]) -> None:
 
 
 def study_of_one_run(path: Path, *, anyway: bool = False, read: StudySpec | None = None) -> StudySpec:
-    """The study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
+    """Return the study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
 
     `read` is that study where it was read already.
     """

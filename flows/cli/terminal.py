@@ -19,12 +19,12 @@ from dpbo_core.errors import DpboError, printable
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-WIDTH = 80
+SCREEN_WIDTH = 80
 PRINTS_JSON = ContextVar("PRINTS_JSON", default=False)  # whether --json is among the words of the command under way
-NARROWEST = 12  # columns of a cell that may break
-BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
-SPECIAL = re.compile(r"\\+|\[")  # what rich's markup is made of
-SPOKEN = {
+MIN_CELL_WIDTH = 12  # columns of a cell that may break
+TRAILING_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
+MARKUP_PATTERN = re.compile(r"\\+|\[")  # what rich's markup is made of
+SPOKEN_NAMES = {
     "ε": "epsilon", "δ": "delta", "λ": "lambda", "ρ": "rho", "σ": "sigma", "γ": "gamma", "Δ": "Delta",
     "∞": "infinity", "≤": "at most", "≥": "at least", "√": "root of ", "²": " squared", " · ": ", ", " … ": " to ",
     "…": "...", "–": "-",
@@ -33,12 +33,12 @@ Row = Sequence[str]
 
 
 def named(text: object) -> str:
-    """A user's name or value escaped for a screen: no control characters, no markup.
+    """Return a user's name or value escaped for a screen: no control characters, no markup.
 
     A tag that changes nothing follows every bracket, so that it opens no tag, and every run of backslashes, which
     are doubled before a tag: whatever follows, they escape nothing of it.
     """
-    return SPECIAL.sub(lambda match: match[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
+    return MARKUP_PATTERN.sub(lambda match: match[0].replace("\\", "\\\\") + "[none][/none]", printable(str(text)))
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def print_sentence(text: str) -> None:
     Screen().say(named(text))
 
 
-def lenient(stream: Any) -> None:
+def allow_any_encoding(stream: Any) -> None:
     """Make a stream write a question mark for a character that it cannot encode, instead of failing."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
@@ -67,7 +67,7 @@ def lenient(stream: Any) -> None:
 
 def print_message(error: DpboError) -> None:
     """Print an error on standard error: one line, or on a terminal what happened, why, and what to do."""
-    lenient(sys.stderr)
+    allow_any_encoding(sys.stderr)
     if is_plain() or not sys.stderr.isatty():
         sys.stderr.write(f"dpbo: {error.message()}\n")
         return
@@ -79,7 +79,7 @@ def print_message(error: DpboError) -> None:
 
 def print_warnings(lines: Iterable[str]) -> None:
     """Print warnings on standard error, a line each: what failed beside a result that stands."""
-    lenient(sys.stderr)
+    allow_any_encoding(sys.stderr)
     for line in lines:
         sys.stderr.write(f"dpbo: warning: {printable(line)}\n")
 
@@ -93,7 +93,7 @@ class Screen:
         self.plain = is_plain()
         self._stream = stream or sys.stdout
         self._console = Console(file=self._stream, highlight=False, emoji=False)
-        self._console.width = min(self._console.width, WIDTH)
+        self._console.width = min(self._console.width, SCREEN_WIDTH)
 
     def say(self, markup: str = "") -> None:
         """Print a paragraph of rich's markup, wrapped to the terminal's width and indented as its first line."""
@@ -148,7 +148,7 @@ class Screen:
         widths = [max(map(cells, column)) for column in zip(header, *lines, strict=True)]
         room = self.width - 2 * len(header) - sum(widths)
         if wraps is not None and room < 0:
-            room += max(0, widths[wraps] - NARROWEST)
+            room += max(0, widths[wraps] - MIN_CELL_WIDTH)
         if room < 0:
             if title:
                 self.say(title)
@@ -176,7 +176,7 @@ class Screen:
         with self._console.capture() as capture:
             self._console.print(content)
         lines = capture.get().removesuffix("\n").split("\n")
-        self._stream.write("".join(BLANKS.sub(r"\1", line) + "\n" for line in lines))
+        self._stream.write("".join(TRAILING_BLANKS.sub(r"\1", line) + "\n" for line in lines))
 
     def spark(self, values: Sequence[float]) -> str:
         """`values` as a row of small bars, from the least to the greatest; on a plain screen as numbers."""
@@ -195,7 +195,7 @@ class Screen:
 
 
 def cells(markup: str) -> int:
-    """The number of terminal columns that a text takes, its rich markup not counted."""
+    """Return the number of terminal columns that a text takes, its rich markup not counted."""
     from rich.text import Text
 
     return Text.from_markup(markup, emoji=False).cell_len
@@ -210,6 +210,6 @@ def spoken(markup: str) -> str:
     from rich.text import Text
 
     text = Text.from_markup(markup, emoji=False).plain
-    for sign, word in SPOKEN.items():
+    for sign, word in SPOKEN_NAMES.items():
         text = text.replace(sign, word)
     return re.sub(" {2,}", ", ", text.strip())  # a gap says what a comma says

@@ -17,7 +17,7 @@ from dpbo.flows.cli.release_screen import (
     print_registered,
     print_report,
     release_json,
-    where_to_look,
+    view_hint,
 )
 from dpbo.flows.cli.running import (
     account_after,
@@ -27,7 +27,7 @@ from dpbo.flows.cli.running import (
     prefect_failed,
     serve_schedule,
 )
-from dpbo.flows.cli.studies import study_of_one_run
+from dpbo.flows.cli.studies import feature_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, print_result
 from dpbo.flows.cli.words import Anyway, Direct, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
@@ -49,14 +49,18 @@ EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 def tune(
     ctx: typer.Context,
     study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
-    example: Annotated[bool, typer.Option("--example", help="Run the bundled study instead, anywhere.")] = False,
+    example: Annotated[bool, typer.Option("--example", help="Run the bundled example study.")] = False,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     anyway: Anyway = False,
     direct: Direct = False,
 ) -> None:
-    """Plan, reserve, search step by step, release, and show it in MLflow."""
+    """Search step by step, charge the budget, release the result and show it in MLflow."""
     if (study is None) != example:
         raise no_study()
+    own = None if study is None else feature_study(study)
+    if own is not None:
+        own.tune(anyway=anyway)
+        return
     tuned, account = run(study or EXAMPLE, register=register, anyway=anyway, read=ctx.obj)
 
     def screen() -> None:
@@ -69,12 +73,12 @@ def tune(
 def serve(
     study: Study,
     cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
-    every: Annotated[str | None, typer.Option(help="How often to fire: 30m, 6h, 1d.")] = None,
+    every: Annotated[str | None, typer.Option(help="How often to run, such as 30m, 6h or 1d.")] = None,
     port: Port = 4200,
     register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
     trust_server: TrustServer = False,
 ) -> None:
-    """Schedule the study; this does not serve the model (dpbo tune --register says how that is done).
+    """Run the study on a schedule. To serve its model, use dpbo tune --register.
 
     Each run is a new edition and a new spend, until the budget refuses.
     """
@@ -175,7 +179,7 @@ def tuned_json(tuned: Tuned) -> dict[str, Any]:
 def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | None]:
     """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
     result = tuned.result
-    released = document_of(result, account, look=where_to_look(result.release, tuned.tracked))
+    released = document_of(result, account, look=view_hint(result.release, tuned.tracked))
     print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
         print_registered(tuned.tracked.model_uri)

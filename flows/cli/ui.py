@@ -13,7 +13,7 @@ from dpbo_core.errors import DpboError
 
 
 def ui(port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000) -> None:
-    """Show MLflow's pages on the project's store, read-only, by the link it prints; of a server its address."""
+    """Serve MLflow's pages of the project's store, read-only, at the link that is printed."""
     stores = Stores()
     if stores.tracking.startswith(("http://", "https://")):
         sys.stdout.write(f"MLflow, at the server of MLFLOW_TRACKING_URI: {stores.mlflow_page}\n")

@@ -20,15 +20,16 @@ from dpbo_core.report.certified import CERTIFIED
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's own page.")],
+    certificate: Annotated[Path, typer.Argument(metavar="release.json", help="A release's JSON file.")],
     key: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="The owner's public keys: check the receipt too.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="The owner's public keys, with which the receipt is checked too."),
     ] = None,
     revoked: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that sign nothing any more.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that are revoked.")
     ] = None,
 ) -> None:
-    """Recompute a release's ε and δ from its certificate alone; its ledger, if it is here, must still have it."""
+    """Recompute a release's ε and δ from its certificate; if its ledger is here, it must contain the release."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
     checked = Checked.of(certificate)
     print_result(checked.to_json, lambda: print_sentence(checked.in_words() + signed))
@@ -49,17 +50,17 @@ class Checked:
     """A release whose numbers support its guarantee."""
 
     release: Release  # as the file has it
-    price: Recomputed  # as its draws cost, computed anew
+    price: Recomputed  # as its draws cost, computed again
     ledger: str  # what there is to say of it in the ledger here; "" for nothing
 
     @classmethod
     def of(cls, file: Path) -> Self:
-        """The ε and δ of a release in `file`, recomputed; refused if its numbers do not support them."""
+        """Return the ε and δ of a release in `file`, recomputed; refused if its numbers do not support them."""
         release = release_of(file)
         return cls(release, recompute(release, CERTIFIED), ledger_remark(release))
 
     def in_words(self) -> str:
-        """What was found, as a sentence or two."""
+        """Return what was found, as a sentence or two."""
         release, price = self.release, self.price
         kind = f"ε = {price.epsilon:.6g}"
         if price.delta != 0.0:
@@ -74,7 +75,7 @@ class Checked:
         return printable(sentence + near + figures + self.ledger)
 
     def to_json(self) -> dict[str, Any]:
-        """What was found, as the JSON object of `dpbo verify --json`."""
+        """Return what was found, as the JSON object of `dpbo verify --json`."""
         release, price = self.release, self.price
         return {
             "release_id": release.release_id,
@@ -96,7 +97,7 @@ def check_certificate(file: Path) -> str:
 
 
 def release_of(file: Path) -> Release:
-    """The release in a file such as release.json; StudyInvalid where the file holds none."""
+    """Return the release in a file such as release.json; StudyInvalid where the file holds none."""
     text = text_of(file, remedy="take release.json from mlruns/artifacts/RUN/artifacts, or from dpbo ui")
     try:
         document = json.loads(text)
@@ -106,8 +107,8 @@ def release_of(file: Path) -> Release:
 
 
 def ledger_remark(release: Release) -> str:
-    """A sentence if the ledger here lost the release to an accepted older copy, or cannot be asked; "" if it has
-    it, is another one or is not here; LedgerDamaged if it lost it otherwise.
+    """Return a sentence if the ledger here lost the release to an accepted older copy, or cannot be asked; "" if it
+    has it, is another one or is not here; LedgerDamaged if it lost it otherwise.
     """
     url = Stores().ledger
     try:

@@ -10,21 +10,21 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.terminal import PRINTS_JSON
-from dpbo.flows.plain_output import PLAIN
+from dpbo.flows.plain_output import PLAIN_SETTING
 from dpbo.tasks.policies import PREFECT_USE
 from dpbo_core.errors import StudyInvalid
 
 Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Explain = Annotated[bool, typer.Option("--explain", help="A second screen: what each line means.")]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Spend it even where its own plan expects mostly noise.")]
-Port = Annotated[int, typer.Option(help="Where a Prefect server is found or started.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object only.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Add a second screen that explains each line.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Run even if the plan expects mostly noise.")]
+Port = Annotated[int, typer.Option(help="The port at which a Prefect server is found or started.")]
 TrustServer = Annotated[
     bool,
-    typer.Option("--trust-server", help="Use a server that asks nobody for a password. It can run code as you."),
+    typer.Option("--trust-server", help="Accept a server without a password. Such a server can run code as you."),
 ]
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _set_json(ctx: typer.Context, value: bool) -> None:
@@ -34,14 +34,14 @@ def _set_json(ctx: typer.Context, value: bool) -> None:
 
 def _set_plain(value: bool) -> None:
     if value:
-        os.environ[PLAIN] = "1"
+        os.environ[PLAIN_SETTING] = "1"
 
 
 Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="For screen readers: words alone. Before or after a command.",
+        help="Plain text for screen readers. May stand before or after a command.",
         callback=_set_plain,
         expose_value=False,
     ),
@@ -49,16 +49,14 @@ Plain = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.", expose_value=False)]
 
 
-def of_every_command(debug: Debug = False, plain: Plain = False) -> None:
+def common_options(debug: Debug = False, plain: Plain = False) -> None:
     """Do nothing: its signature declares the options --debug and --plain of every command; `main` reads --debug."""
 
 
-def of_each_with_a_result(
+def result_options(
     json: Annotated[
         bool,
-        typer.Option(
-            "--json", help="Print one JSON object and nothing else.", callback=_set_json, expose_value=False
-        ),
+        typer.Option("--json", help="Print one JSON object only.", callback=_set_json, expose_value=False),
     ] = False,
 ) -> None:
     """Do nothing: its signature declares the option --json of commands with a result; `print_result` obeys it."""
@@ -75,7 +73,8 @@ Direct = Annotated[
     bool,
     typer.Option(
         "--direct",
-        help="Run in this process, without Prefect: faster, and no record of tasks. Also DPBO_PREFECT=off.",
+        help="Run in this process without Prefect: faster, but Prefect records nothing. DPBO_PREFECT=off does "
+        "the same.",
         callback=_set_direct,
         expose_value=False,
     ),
@@ -83,11 +82,11 @@ Direct = Annotated[
 
 
 def seconds(text: str) -> float:
-    """The seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
+    """Return the seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
     duration = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if duration is None or int(duration[1]) == 0:
         raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
-    return float(int(duration[1]) * _UNITS[duration[2]])
+    return float(int(duration[1]) * _SECONDS_PER_UNIT[duration[2]])
 
 
 def lines_of(file: Path) -> list[str]:
@@ -97,7 +96,7 @@ def lines_of(file: Path) -> list[str]:
 
 
 def text_of(file: Path, *, remedy: str = "check the path") -> str:
-    """The text of a UTF-8 file, as it is; StudyInvalid with the `remedy` where it cannot be read."""
+    """Return the text of a UTF-8 file, as it is; StudyInvalid with the `remedy` where it cannot be read."""
     try:
         return file.read_bytes().decode()
     except OSError as error:
@@ -117,5 +116,5 @@ def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None
 
 
 def reason_of(error: OSError) -> str:
-    """The operating system's reason for refusing a file, in its own words."""
+    """Return the operating system's reason for refusing a file, in its own words."""
     return (error.strerror or "no reason given").lower()

@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
     LoggingAdapter = logging.LoggerAdapter[logging.Logger]
 
-MESSAGE = "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
+CRASH_MESSAGE = (
+    "The process ended before the flow did. Run the study again; it continues, and nothing is paid twice."
+)
 
 POLL_INTERVAL_S = 1.0  # between two looks of a flow run at the process that started it
 
 
 def current_flow_run() -> "FlowRun | None":
-    """The flow run that this code runs in; None outside of one."""
+    """Return the flow run that this code runs in; None outside of one."""
     if "prefect" not in sys.modules:
         return None
     from prefect.context import FlowRunContext
@@ -66,14 +68,14 @@ def follow(starter: str | None) -> None:
 
 
 @contextmanager
-def alive(folder: Path) -> Iterator[None]:
+def is_alive(folder: Path) -> Iterator[None]:
     """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
     run = current_flow_run()
     if run is None:
         yield
         return
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    bury(folder)
+    crash_dead_runs(folder)
     path = folder / str(run.id)
     unnamed = folder / f".{path.name}"
     handle = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o600)
@@ -88,7 +90,7 @@ def alive(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def bury(folder: Path) -> list[str]:
+def crash_dead_runs(folder: Path) -> list[str]:
     """Set every flow run whose lock nobody holds to Crashed, with its unfinished tasks; returns their ids."""
     dead = [path for path in sorted(folder.glob("[!.]*")) if not _is_locked(path)]
     for path in dead:
@@ -100,12 +102,12 @@ def bury(folder: Path) -> list[str]:
 
 
 def n_alive(folder: Path) -> int:
-    """How many flow runs of this machine hold their lock."""
+    """Return how many flow runs of this machine hold their lock."""
     return sum(_is_locked(path) for path in folder.glob("[!.]*"))
 
 
 def _is_locked(path: Path) -> bool:
-    """True where a process holds the lock on a run's file or the file is gone; False where the process died."""
+    """True if a process holds the lock on a run's file or the file is gone; False if the process died."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
@@ -137,5 +139,5 @@ def _set_crashed(run_id: str, state_id: str) -> None:
             return
         for task in client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[run]))):
             if task.state is not None and not task.state.is_final():
-                client.set_task_run_state(task.id, states.Crashed(message=MESSAGE), force=True)
-        client.set_flow_run_state(run, states.Crashed(message=MESSAGE), force=True)
+                client.set_task_run_state(task.id, states.Crashed(message=CRASH_MESSAGE), force=True)
+        client.set_flow_run_state(run, states.Crashed(message=CRASH_MESSAGE), force=True)

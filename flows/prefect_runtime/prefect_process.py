@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO
 
-from dpbo.flows.prefect_runtime.settings import NO_TELEMETRY
+from dpbo.flows.prefect_runtime.settings import PREFECT_TELEMETRY
 from dpbo_core.errors import DpboError
 
-LOOPBACK = "127.0.0.1"
-OWNER_ALONE = 0o077  # the umask of what Prefect and MLflow write beside what is written here
+LOOPBACK_HOST = "127.0.0.1"
+OWNER_UMASK = 0o077  # the umask of what Prefect and MLflow write beside what is written here
 BACKLOG = 2048  # connections that wait until the server accepts them
 STARTUP_TIMEOUT_S, POLL_INTERVAL_S, STOP_TIMEOUT_S = 120.0, 0.1, 5.0
-LEASHED_UVICORN = """
+SERVER_CODE = """
 import os, runpy, threading
 def end_with_starter():
     while os.read(0, 1):
@@ -32,8 +32,9 @@ def end_with_starter():
 threading.Thread(target=end_with_starter, daemon=True).start()
 runpy.run_module("uvicorn", run_name="__main__", alter_sys=True)
 """
-NEWER_DATABASE = b"Can't locate revision"  # what Alembic says of a database of a newer Prefect
-EPHEMERAL = {  # as Prefect's own temporary server; the services that only schedules and automations need are off
+NEWER_DATABASE_ERROR = b"Can't locate revision"  # what Alembic says of a database of a newer Prefect
+# As Prefect's own temporary server; the services that only schedules and automations need are off.
+EPHEMERAL_SETTINGS = {
     "PREFECT__SERVER_EPHEMERAL": "1",
     "PREFECT_UI_ENABLED": "0",
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "0",
@@ -51,7 +52,7 @@ EPHEMERAL = {  # as Prefect's own temporary server; the services that only sched
 def bound_socket(port: int) -> socket.socket | None:
     """Return a socket that listens on `port` of the loopback (0: any free one), or None if another program does."""
     try:
-        held = socket.create_server((LOOPBACK, port), backlog=BACKLOG)
+        held = socket.create_server((LOOPBACK_HOST, port), backlog=BACKLOG)
     except OSError:
         return None
     held.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit it
@@ -76,7 +77,7 @@ def reserve_port(listener: socket.socket) -> socket.socket:
 
 def api_url(port: int) -> str:
     """Return the address of the API of a Prefect server on this machine."""
-    return f"http://{LOOPBACK}:{port}/api"
+    return f"http://{LOOPBACK_HOST}:{port}/api"
 
 
 def answers(api: str) -> bool:
@@ -107,7 +108,7 @@ def is_local(api: str) -> bool:
     """Return whether an address is on this machine."""
     from urllib.parse import urlsplit
 
-    return urlsplit(api).hostname in (LOOPBACK, "localhost", "::1")
+    return urlsplit(api).hostname in (LOOPBACK_HOST, "localhost", "::1")
 
 
 class PrefectProcess:
@@ -124,7 +125,7 @@ class PrefectProcess:
         self.api = api_url(port)
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter
             [
-                sys.executable, "-P", "-c", LEASHED_UVICORN, "--app-dir", sysconfig.get_path("purelib"),
+                sys.executable, "-P", "-c", SERVER_CODE, "--app-dir", sysconfig.get_path("purelib"),
                 "--factory", "prefect.server.api.server:create_app",
                 "--fd", str(handle), "--port", str(port), "--log-level", "error", "--lifespan", "on",
             ],
@@ -135,7 +136,7 @@ class PrefectProcess:
             cwd=home,
             pass_fds=(handle,),
             start_new_session=True,
-            umask=OWNER_ALONE,  # Prefect makes its database, whatever a script's own umask is
+            umask=OWNER_UMASK,  # Prefect makes its database, whatever a script's own umask is
         )  # fmt: skip
 
     def ended(self) -> bool:
@@ -165,7 +166,7 @@ class PrefectProcess:
 
 def start_failure(output: bytes, place: str) -> DpboError:
     """Return the error for a server that did not start; its `output` can be read in `place`."""
-    if NEWER_DATABASE in output:
+    if NEWER_DATABASE_ERROR in output:
         return DpboError(
             "Prefect's database was made by a newer Prefect than the one that is installed here",
             cause="another environment of yours has a newer Prefect and the same Prefect home (~/.prefect)",
@@ -188,14 +189,14 @@ def _environment(password: str, home: Path, port: int) -> dict[str, str]:
         ours.pop(setting, None)
     return (
         ours
-        | NO_TELEMETRY
+        | PREFECT_TELEMETRY
         | {
             "PREFECT_HOME": str(home),
             "PREFECT_SERVER_API_AUTH_STRING": password,
             "PREFECT_API_AUTH_STRING": password,
-            "PREFECT_SERVER_API_HOST": LOOPBACK,
+            "PREFECT_SERVER_API_HOST": LOOPBACK_HOST,
             "PREFECT_SERVER_API_PORT": str(port),
-            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{LOOPBACK}:{port}",
+            "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://{LOOPBACK_HOST}:{port}",
             "PREFECT_UI_API_URL": api_url(port),
         }
     )

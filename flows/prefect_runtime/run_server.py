@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.flows.prefect_runtime.prefect_process import (
-    EPHEMERAL,
+    EPHEMERAL_SETTINGS,
     PrefectProcess,
     admits,
     answers,
@@ -36,8 +36,8 @@ from dpbo_core.errors import DpboError, StudyInvalid
 
 _TEMPORARY: ContextVar[bool] = ContextVar("this run's server ends with the command", default=False)
 DRAIN_TIMEOUT_S = 5.0  # nothing of a study depends on what Prefect recorded
-FIRST_START = "Setting up Prefect's database, once: about 15 seconds\n"
-DATABASE = "prefect.db"
+FIRST_START_MESSAGE = "Setting up Prefect's database, once: about 15 seconds\n"
+DATABASE_FILE = "prefect.db"
 
 
 @contextmanager
@@ -108,15 +108,15 @@ def _started(password: str, home: Path, needed: Sequence[str]) -> Iterator[Prefe
             cause="the home folder is read-only, or belongs to another user",
             remedy="set PREFECT_HOME to a folder of your own, or run with --direct, which needs no server",
         )
-    if not (home / DATABASE).exists() and "PREFECT_API_DATABASE_CONNECTION_URL" not in os.environ:
-        sys.stderr.write(FIRST_START)
+    if not (home / DATABASE_FILE).exists() and "PREFECT_API_DATABASE_CONNECTION_URL" not in os.environ:
+        sys.stderr.write(FIRST_START_MESSAGE)
         sys.stderr.flush()
     held = bound_socket(0)
     if held is None:
         raise start_failure(b"", "the system's log: no port of the loopback can be bound")
     with tempfile.TemporaryFile() as log, reserve_port(held):
         with held:  # the server alone listens from then on: one that dies leaves no client waiting
-            server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL)
+            server = PrefectProcess(held, password, home=home, log=log, settings=EPHEMERAL_SETTINGS)
         try:
             _import(needed)
             if not server.wait_until_ready():

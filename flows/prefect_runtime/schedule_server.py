@@ -32,10 +32,10 @@ from dpbo.flows.prefect_runtime.settings import configured_api, prefect_settings
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import replace_atomically
 
-NAME = "dpbo-password-"  # and the port
-PAUSE = 1.0  # seconds between two looks at a server
-PROBE = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
-LISTENS = "0A"  # the state, in /proc/net/tcp
+SECRET_FILE_PREFIX = "dpbo-password-"  # and the port  # noqa: S105
+POLL_INTERVAL_S = 1.0  # seconds between two looks at a server
+PROBE_PATH = "/flows/count"  # every Prefect server has it, and it says nothing of anybody
+LISTEN_STATE = "0A"  # the state, in /proc/net/tcp
 Standing = Literal["open", "ours", "locked", "silent"]
 
 
@@ -45,7 +45,7 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
     A server that is started gets a new one: whoever listens on the port after a server has ended hears the old one
     from a page that is still open in a browser.
     """
-    path = folder / f"{NAME}{port}"
+    path = folder / f"{SECRET_FILE_PREFIX}{port}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(OSError, UnicodeDecodeError):
         if is_new or not os.path.lexists(path):
@@ -63,21 +63,21 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
 
 
 def standing(api: str, headers: Mapping[str, str]) -> Standing:
-    """Whether the server at `api` is "open" to strangers, "ours" with `headers`, "locked" or "silent"."""
+    """Return whether the server at `api` is "open" to strangers, "ours" with `headers`, "locked" or "silent"."""
     import httpx
 
     try:
         with httpx.Client(timeout=5.0, trust_env=not is_local(api)) as client:
-            if client.post(f"{api}{PROBE}", json={}).status_code == 200:
+            if client.post(f"{api}{PROBE_PATH}", json={}).status_code == 200:
                 return "open"
-            accepted = client.post(f"{api}{PROBE}", json={}, headers=dict(headers)).status_code == 200
+            accepted = client.post(f"{api}{PROBE_PATH}", json={}, headers=dict(headers)).status_code == 200
     except httpx.HTTPError:
         return "silent"
     return "ours" if accepted else "locked"
 
 
 def credentials(auth: str) -> dict[str, str]:
-    """The HTTP header that carries the password `auth`, as Prefect's clients send it."""
+    """Return the HTTP header that carries the password `auth`, as Prefect's clients send it."""
     return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 
@@ -127,7 +127,7 @@ def refuse_idle_scheduler() -> None:
 
 def _existing(home: Path, port: int, *, trust: bool) -> ScheduleServer:
     """The server on our port; refused unless it lets us in and, if not trusted, is ours and has a password."""
-    if not trust and not ours_alone(port):
+    if not trust and not is_owned_by_user(port):
         raise DpboError(
             f"what listens on port {port} is not known to be yours",
             cause="another user of this machine runs a program there, who would decide what your schedule runs",
@@ -177,7 +177,7 @@ def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[Sche
     running = [start()]
 
     def watch() -> None:
-        while not closing.wait(PAUSE):
+        while not closing.wait(POLL_INTERVAL_S):
             if running[0].ended():
                 with suppress(DpboError):  # tried again after the next pause
                     running[0] = start()
@@ -193,7 +193,7 @@ def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[Sche
 
 
 def owners(port: int) -> set[int] | None:
-    """The ids of the users whose programs listen on `port` of this machine; None where the system does not tell."""
+    """The ids of the users whose programs listen on `port` of this machine; None if the system does not tell."""
     users: set[int] = set()
     readable = False
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
@@ -201,11 +201,11 @@ def owners(port: int) -> set[int] | None:
             rows = [line.split() for line in table.read_text(encoding="ascii").split("\n")[1:] if line]
             readable = True
             users |= {
-                int(row[7]) for row in rows if row[3] == LISTENS and int(row[1].rsplit(":", 1)[1], 16) == port
+                int(row[7]) for row in rows if row[3] == LISTEN_STATE and int(row[1].rsplit(":", 1)[1], 16) == port
             }
     return users if readable else None
 
 
-def ours_alone(port: int) -> bool:
-    """True where this user's programs alone listen on `port`; False where others or none do, or it is unknown."""
+def is_owned_by_user(port: int) -> bool:
+    """True if this user's programs alone listen on `port`; False if others or none do, or it is unknown."""
     return owners(port) == {os.geteuid()}

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run
 from dpbo.tasks.policies import without_prefect
-from dpbo.tasks.reporting.mlflow_store import UNREPORTED
+from dpbo.tasks.reporting.mlflow_store import MLFLOW_TELEMETRY
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import team_setting
 
 if TYPE_CHECKING:
     from prefect.settings import Settings
 
-NO_TELEMETRY = {  # of Prefect's client, and of every server that is started here
+PREFECT_TELEMETRY = {  # of Prefect's client, and of every server that is started here
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
 }
-QUIET = NO_TELEMETRY | {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}  # Prefect logs to its database
+QUIET_SETTINGS = PREFECT_TELEMETRY | {
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"
+}  # Prefect logs to its database
 HOME, PROFILES, PREFIX = "PREFECT_HOME", "profiles.toml", "PREFECT"
 NO_PROXY, LOCAL_HOSTS = ("NO_PROXY", "no_proxy"), ("127.0.0.1", "localhost")
 
@@ -35,11 +37,11 @@ def prefect_home() -> Path:
 
 
 def prefect_is_configured() -> bool:
-    """Return whether Prefect itself must be asked for its settings; False where all of them are its defaults.
+    """Return whether Prefect itself must be asked for its settings; False if all of them are its defaults.
 
     Prefect's import takes a second, which a server's start can use.
     """
-    theirs = {name for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET, HOME}
+    theirs = {name for name in os.environ if name.upper().startswith(f"{PREFIX}_")} - {*QUIET_SETTINGS, HOME}
     return "prefect" in sys.modules or bool(theirs) or (prefect_home() / PROFILES).exists()
 
 
@@ -51,7 +53,7 @@ def prefect_settings() -> "Settings":
 
 
 def configured_api() -> str | None:
-    """Return the address of the API in Prefect's settings; None where none is set."""
+    """Return the address of the API in Prefect's settings; None if none is set."""
     url = prefect_settings().api.url if prefect_is_configured() else None
     return None if url is None else str(url).rstrip("/")
 
@@ -60,8 +62,8 @@ def quiet_environment() -> None:
     """Set dpbo's defaults for Prefect in the environment before its import: no telemetry, no log on the screen."""
     refuse_folder_settings(Path())
     bypass_proxies_for_loopback()
-    os.environ.update(UNREPORTED | NO_TELEMETRY)
-    for name, value in QUIET.items():
+    os.environ.update(MLFLOW_TELEMETRY | PREFECT_TELEMETRY)
+    for name, value in QUIET_SETTINGS.items():
         os.environ.setdefault(name, value)
     team = team_setting()
     if team is not None:
@@ -94,7 +96,7 @@ def refuse_folder_settings(folder: Path) -> None:
 
 
 def _settings_files(folder: Path) -> Iterator[str]:
-    """The files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
+    """Yield the files of `folder` that hold settings of Prefect's or cannot be read, as words of a message."""
     kinds: dict[str, Callable[[str], bool]] = {
         "prefect.toml": lambda _: True,
         "pyproject.toml": lambda text: "prefect" in tomllib.loads(text).get("tool", {}),
@@ -135,7 +137,7 @@ def check_prefect_settings() -> None:
 
 
 @contextmanager
-def without_heartbeat() -> Iterator[None]:
+def disable_heartbeat() -> Iterator[None]:
     """Context without Prefect's heartbeat thread, for which a synchronous flow waits a second at its end."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 

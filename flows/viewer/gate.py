@@ -27,44 +27,44 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-TOKEN = "token"  # noqa: S105  the name of the parameter
-PAGE = "/"  # all of MLflow's pages are this one
-LISTS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/list")
-GATEWAY = "/ajax-api/2.0/mlflow/gateway-proxy"  # every page of runs asks which language models there are
-FILES = ("/get-artifact", "/model-versions/get-artifact")
-SENT_ON = ("accept", "content-type", "if-none-match", "if-modified-since")
-SENT_BACK = ("content-type", "cache-control", "etag", "last-modified")
-ASLEEP = "MLflow's server does not answer.\n"
-LOCKED = "Open the link that `dpbo ui` printed: it holds this session's token.\n"
-STYLE = b"""<style>
+TOKEN_PARAMETER = "token"  # noqa: S105  the name of the parameter
+PAGE_PATH = "/"  # all of MLflow's pages are this one
+LIST_PATHS = ("/ajax-api/2.0/mlflow/artifacts/list", "/ajax-api/3.0/mlflow/artifacts/list")
+GATEWAY_PATH = "/ajax-api/2.0/mlflow/gateway-proxy"  # every page of runs asks which language models there are
+FILE_PATHS = ("/get-artifact", "/model-versions/get-artifact")
+FORWARDED_HEADERS = ("accept", "content-type", "if-none-match", "if-modified-since")
+RETURNED_HEADERS = ("content-type", "cache-control", "etag", "last-modified")
+NO_ANSWER_MESSAGE = "MLflow's server does not answer.\n"
+LOCKED_MESSAGE = "Open the link that `dpbo ui` printed: it holds this session's token.\n"
+STYLE_SHEET = b"""<style>
 #root div:has(> [data-testid="truncation-gradient"]) {max-height: none !important; overflow: visible !important}
 #root [data-testid="truncation-gradient"], #root [data-testid="show-comment-toggle"] {display: none !important}
 #root [data-assistant-ui] {display: none !important}
 [data-testid="note-editor-preview-content"] p {margin: 0 0 8px !important}
 [data-testid="note-editor-preview-content"] img {max-width: 100%}
 </style>"""
-END = b"</head>"
-API = r"/ajax-api/[23]\.0/mlflow"
-NAME = r"[A-Za-z0-9_.~-]+"
-READABLE = re.compile(
-    rf"""/ | /version | /static-files/(?:{NAME}/)*{NAME}
-    | {API}/(?: server-info | ui-telemetry
-        | experiments/(?:get|get-by-name|search) | runs/get | logged-models/{NAME}
+HEAD_END = b"</head>"
+API_PATTERN = r"/ajax-api/[23]\.0/mlflow"
+NAME_PATTERN = r"[A-Za-z0-9_.~-]+"
+READABLE_PATHS = re.compile(
+    rf"""/ | /version | /static-files/(?:{NAME_PATTERN}/)*{NAME_PATTERN}
+    | {API_PATTERN}/(?: server-info | ui-telemetry
+        | experiments/(?:get|get-by-name|search) | runs/get | logged-models/{NAME_PATTERN}
         | metrics/(?:get-history|get-history-bulk|get-history-bulk-interval)
         | registered-models/(?:get|search|get-latest-versions|alias)
         | model-versions/(?:get|search|get-download-uri)
     )""",
     re.VERBOSE,
 )
-SEARCHES = re.compile(rf"{API}/(?:[a-z][a-z-]*/search|experiments/search-datasets)")
-GRAPHQL = "/graphql"
+SEARCH_PATHS = re.compile(rf"{API_PATTERN}/(?:[a-z][a-z-]*/search|experiments/search-datasets)")
+GRAPHQL_PATH = "/graphql"
 READING_FIELDS = frozenset(  # of the schema's root; the one that lists artifacts is not among them
     ("mlflowGetExperiment", "mlflowGetRun", "mlflowGetMetricHistoryBulkInterval", "mlflowSearchModelVersions",
      "mlflowSearchRuns", "mlflowSearchDatasets")
 )  # fmt: skip
 MAX_REQUEST_BYTES = 2**20  # bytes of a request
-LONGEST_QUERY = 2**15  # characters of a GraphQL document
-PIECE = 2**16
+MAX_QUERY_LENGTH = 2**15  # characters of a GraphQL document
+PIECE_BYTES = 2**16
 
 
 class Gate:
@@ -90,14 +90,14 @@ class Gate:
         method, path, query = request.method, scope["path"], scope["query_string"].decode("latin-1")
         if (method, path) == ("GET", "/health"):
             return PlainTextResponse("OK")
-        tokens = parse_qs(query).get(TOKEN)
+        tokens = parse_qs(query).get(TOKEN_PARAMETER)
         if method == "GET" and tokens is not None and self._is_token(tokens[0]):
             return self._let_in(path, query)
         if not self._is_token(request.cookies.get(self._cookie, "")):
-            return PlainTextResponse(LOCKED, 403)
-        if method == "GET" and path in (*LISTS, *FILES):
+            return PlainTextResponse(LOCKED_MESSAGE, 403)
+        if method == "GET" and path in (*LIST_PATHS, *FILE_PATHS):
             return await self._artifact(path, dict(request.query_params))
-        if (method, path) == ("GET", GATEWAY):
+        if (method, path) == ("GET", GATEWAY_PATH):
             return JSONResponse({"endpoints": []})  # as MLflow without a gateway; with one it would ask that
         body = await _body(request)
         if body is None or not passes(method, path, body):
@@ -108,7 +108,9 @@ class Gate:
         return secrets.compare_digest(token.encode(), self._token.encode())
 
     def _let_in(self, path: str, query: str) -> Response:
-        rest = urlencode({name: values for name, values in parse_qs(query).items() if name != TOKEN}, doseq=True)
+        rest = urlencode(
+            {name: values for name, values in parse_qs(query).items() if name != TOKEN_PARAMETER}, doseq=True
+        )
         local = "/" + path.lstrip("/")  # two slashes would name another host
         response = RedirectResponse(f"{local}?{rest}" if rest else local, 303)
         response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
@@ -120,17 +122,17 @@ class Gate:
             below = names_below(location, self._artifacts, self._base)
             inside = words.get("path", "")
             names = (*below, *names_of(inside))
-            if path in LISTS:
+            if path in LIST_PATHS:
                 files = listing(self._artifacts, names, inside)
                 return JSONResponse({"root_uri": location, "files": files})
             kind, raw = content(self._artifacts, names)
-        except NotOurs:
+        except ForeignItem:
             return refusal("no such artifact in this store", 404)
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
     async def _location(self, path: str, words: Mapping[str, str]) -> str:
         """Where MLflow stores the artifacts of a run or registered model; raises NotOurs where it has none such."""
-        if path == FILES[1]:
+        if path == FILE_PATHS[1]:
             version = {"name": words.get("name", ""), "version": words.get("version", "")}
             document = await self._record("model-versions/get", version)
             location = document.get("model_version", {}).get("source")
@@ -139,7 +141,7 @@ class Gate:
             document = await self._record("runs/get", {"run_id": run})
             location = document.get("run", {}).get("info", {}).get("artifact_uri")
         if not isinstance(location, str):
-            raise NotOurs
+            raise ForeignItem
         return location
 
     async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
@@ -153,14 +155,18 @@ class Gate:
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
     ) -> Response:
-        whole = path == PAGE  # never a copy that a browser kept of MLflow's own
-        sent = {name: headers[name] for name in SENT_ON[: 2 if whole else None] if name in headers}
+        whole = path == PAGE_PATH  # never a copy that a browser kept of MLflow's own
+        sent = {name: headers[name] for name in FORWARDED_HEADERS[: 2 if whole else None] if name in headers}
         url = httpx.URL(path=path, query=query.encode())
         try:
             answer = await self._server.request(method, url, content=body, headers=sent)
         except httpx.HTTPError:
-            return refusal(ASLEEP.strip(), 502)
-        back = {name: answer.headers[name] for name in SENT_BACK[: 1 if whole else None] if name in answer.headers}
+            return refusal(NO_ANSWER_MESSAGE.strip(), 502)
+        back = {
+            name: answer.headers[name]
+            for name in RETURNED_HEADERS[: 1 if whole else None]
+            if name in answer.headers
+        }
         if whole:
             return Response(unfolded(answer.content), answer.status_code, back | {"cache-control": "no-store"})
         return Response(answer.content, answer.status_code, back)
@@ -177,7 +183,7 @@ async def _body(request: Request) -> bytes | None:
 
 
 def refusal(why: str, status: int = 403) -> Response:
-    """A refusing response in the form of MLflow's own errors."""
+    """Return a refusing response in the form of MLflow's own errors."""
     return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)
 
 
@@ -187,7 +193,7 @@ def unfolded(page: bytes) -> bytes:
     MLflow folds a description to 100 pixels, and opens a panel for a language model beside every page, whose
     requests are refused here. Where MLflow names its parts otherwise some day, its page is as it made it.
     """
-    return page.replace(END, STYLE + END, 1)
+    return page.replace(HEAD_END, STYLE_SHEET + HEAD_END, 1)
 
 
 def passes(method: str, path: str, body: bytes) -> bool:
@@ -195,18 +201,18 @@ def passes(method: str, path: str, body: bytes) -> bool:
     if len(body) > MAX_REQUEST_BYTES or ".." in path.split("/"):
         return False
     if method == "GET":
-        return READABLE.fullmatch(path) is not None
-    if method == "POST" and path == GRAPHQL:
+        return READABLE_PATHS.fullmatch(path) is not None
+    if method == "POST" and path == GRAPHQL_PATH:
         return only_reads(body)
-    return method == "POST" and SEARCHES.fullmatch(path) is not None
+    return method == "POST" and SEARCH_PATHS.fullmatch(path) is not None
 
 
 def only_reads(body: bytes) -> bool:
-    """Whether a GraphQL request holds only queries, of fields that open no artifact."""
+    """Return whether a GraphQL request holds only queries, of fields that open no artifact."""
     try:
         request: Any = json.loads(body)
         text = request["query"]
-        document = parse(text, no_location=True) if len(text) <= LONGEST_QUERY else None
+        document = parse(text, no_location=True) if len(text) <= MAX_QUERY_LENGTH else None
     except (ValueError, TypeError, KeyError, RecursionError, GraphQLError):
         return False
     if document is None:
@@ -227,28 +233,28 @@ def only_reads(body: bytes) -> bool:
     return True
 
 
-class NotOurs(Exception):
+class ForeignItem(Exception):
     """A place is outside the store's root, a link, or missing."""
 
 
 def names_below(location: str, root: Path, base: Path) -> tuple[str, ...]:
-    """The path from `root` to an MLflow `location`, as folder names, relative ones from `base`."""
+    """Return the path from `root` to an MLflow `location`, as folder names, relative ones from `base`."""
     parts = urlsplit(location)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         location = unquote(parts.path)
     elif parts.scheme or "\0" in location:
-        raise NotOurs
+        raise ForeignItem
     place = base / location
     if ".." in place.parts or not place.is_relative_to(root):
-        raise NotOurs
+        raise ForeignItem
     return place.relative_to(root).parts
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The folder and file names in an artifact's path within its run, () for the run's folder; no ".."."""
+    """Return the folder and file names in an artifact's path within its run, () for the run's folder; no ".."."""
     names = tuple(path.split("/")) if path else ()
     if any(name in ("", ".", "..") or "\0" in name or "\\" in name for name in names):
-        raise NotOurs
+        raise ForeignItem
     return names
 
 
@@ -262,7 +268,7 @@ def opened(root: Path, names: tuple[str, ...]) -> Iterator[int]:
             for name in names:
                 handles.append(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handles[-1]))
         except (OSError, ValueError):
-            raise NotOurs from None
+            raise ForeignItem from None
         yield handles[-1]
     finally:
         for handle in handles:
@@ -286,12 +292,12 @@ def listing(root: Path, names: tuple[str, ...], path: str) -> list[dict[str, Any
 
 
 def content(root: Path, names: tuple[str, ...]) -> tuple[str, bytes]:
-    """The media type and the bytes of a file; NotOurs for a link, a folder or nothing there."""
+    """Return the media type and the bytes of a file; NotOurs for a link, a folder or nothing there."""
     with opened(root, names) as handle:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NotOurs
+            raise ForeignItem
         pieces = []
-        while piece := os.read(handle, PIECE):
+        while piece := os.read(handle, PIECE_BYTES):
             pieces.append(piece)
     kind = "text/plain" if names[-1] == "MLmodel" else mimetypes.guess_type(names[-1])[0]
     return kind or "application/octet-stream", b"".join(pieces)

@@ -16,11 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-GRACE = 5.0  # seconds between asking and making
-SLACK = 10.0  # seconds that the leash itself may take on a busy machine
+GRACE_PERIOD_S = 5.0  # seconds between asking and making
+LEASH_TIMEOUT_S = 10.0  # seconds that the leash itself may take on a busy machine
 
 
-class Leashed:
+class LeashedProcess:
     """A running command that ends, with its descendants, when this process does."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Leashed:
         )
 
     def ended(self) -> bool:
-        """Whether the child process has ended."""
+        """Return whether the child process has ended."""
         return self._process.poll() is not None
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Leashed:
             with suppress(OSError):
                 self._process.stdin.close()
         try:
-            self._process.wait(GRACE + SLACK)
+            self._process.wait(GRACE_PERIOD_S + LEASH_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -85,7 +85,7 @@ def _hold(let_go: threading.Event) -> None:
 def _end(child: "subprocess.Popen[bytes]", let_go: threading.Event) -> None:
     let_go.wait()
     _signal_group(child.pid, signal.SIGTERM)
-    threading.Event().wait(GRACE)
+    threading.Event().wait(GRACE_PERIOD_S)
     _signal_group(child.pid, signal.SIGKILL)
 
 

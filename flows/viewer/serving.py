@@ -22,24 +22,24 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK, bound_socket
-from dpbo.flows.viewer.gate import TOKEN, Gate
-from dpbo.flows.viewer.leashed_process import Leashed
+from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK_HOST, bound_socket
+from dpbo.flows.viewer.gate import TOKEN_PARAMETER, Gate
+from dpbo.flows.viewer.leashed_process import LeashedProcess
 from dpbo.tasks.reporting.mlflow_lookup import newest_page
-from dpbo.tasks.reporting.mlflow_store import LOCATION, UNREPORTED, Store
+from dpbo.tasks.reporting.mlflow_store import ARTIFACT_FOLDER, MLFLOW_TELEMETRY, Store
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:
     import uvicorn
 
-PATIENCE = 120.0  # seconds MLflow's server may take to answer
-PAUSE = 0.2
-LONGEST_PATH = 90  # characters of a socket's name; the system allows about a hundred
-STORE = (
+ANSWER_TIMEOUT_S = 120.0  # seconds MLflow's server may take to answer
+POLL_INTERVAL_S = 0.2
+MAX_SOCKET_PATH = 90  # characters of a socket's name; the system allows about a hundred
+STORE_VARIABLE = (
     "MLFLOW_BACKEND_STORE_URI"  # not among the command's words, which everybody can read: it may hold a password
 )
-NO_JOBS = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a request names
-REFUSAL = b"Only by this server's own address, and from its own pages.\n"
+NO_JOBS_SETTING = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a request names
+REFUSAL_BODY = b"Only by this server's own address, and from its own pages.\n"
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -58,9 +58,9 @@ def show(store: Store, *, base: Path, port: int) -> None:
         server = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(uds=str(path)), base_url=f"http://{names(port)[0]}", timeout=60.0
         )
-        gate = Gate(server, base=base, artifacts=base / LOCATION, port=port, token=token)
+        gate = Gate(server, base=base, artifacts=base / ARTIFACT_FOLDER, port=port, token=token)
         sys.stdout.write(
-            f"MLflow, to read: http://{LOOPBACK}:{port}/?{TOKEN}={token}{newest_page(store)}\n"
+            f"MLflow, to read: http://{LOOPBACK_HOST}:{port}/?{TOKEN_PARAMETER}={token}{newest_page(store)}\n"
             "The link holds this session's token; without it nobody on this machine gets in.  (Ctrl-C stops it)\n"
         )
         sys.stdout.flush()
@@ -82,18 +82,21 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="dpbo-") as name:
         folder = Path(name)
         path = folder / "mlflow"
-        if len(str(path)) > LONGEST_PATH:
+        if len(str(path)) > MAX_SOCKET_PATH:
             raise DpboError(
                 "the folder for temporary files has too long a name", remedy="set TMPDIR to a shorter one"
             )
         command = [
             sys.executable, "-P", "-m", "mlflow", "server",
-            "--default-artifact-root", str(base / LOCATION), "--no-serve-artifacts", "--workers", "1",
+            "--default-artifact-root", str(base / ARTIFACT_FOLDER), "--no-serve-artifacts", "--workers", "1",
             "--allowed-hosts", ",".join(names(port)), "--cors-allowed-origins", ",".join(origins(port)),
             "--uvicorn-opts", f"--uds {path}",
         ]  # fmt: skip
-        child = Leashed(
-            command, log=subprocess.DEVNULL, env=os.environ | UNREPORTED | NO_JOBS | {STORE: uri}, cwd=base
+        child = LeashedProcess(
+            command,
+            log=subprocess.DEVNULL,
+            env=os.environ | MLFLOW_TELEMETRY | NO_JOBS_SETTING | {STORE_VARIABLE: uri},
+            cwd=base,
         )
         try:
             _wait(path, child)
@@ -102,9 +105,9 @@ def mlflow(uri: str, base: Path, port: int) -> Iterator[Path]:
             child.close()
 
 
-def _wait(path: Path, child: Leashed) -> None:
-    end = time.monotonic() + PATIENCE
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url=f"http://{LOOPBACK}") as client:
+def _wait(path: Path, child: LeashedProcess) -> None:
+    end = time.monotonic() + ANSWER_TIMEOUT_S
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url=f"http://{LOOPBACK_HOST}") as client:
         while True:
             try:
                 client.get("/version", timeout=5.0)
@@ -118,12 +121,12 @@ def _wait(path: Path, child: Leashed) -> None:
                     cause="a store of another version, or a broken installation",
                     remedy="run dpbo doctor",
                 )
-            time.sleep(PAUSE)
+            time.sleep(POLL_INTERVAL_S)
 
 
 @contextmanager
 def listening(port: int) -> Iterator[socket.socket]:
-    """Context with a socket that listens on `port` of the loopback; refused where another program does."""
+    """Context with a socket that listens on `port` of the loopback; refused if another program does."""
     held = bound_socket(port)
     if held is None:
         raise DpboError(
@@ -136,17 +139,17 @@ def listening(port: int) -> Iterator[socket.socket]:
 
 
 def names(port: int) -> tuple[str, ...]:
-    """The values of `Host` that a server on this port of the loopback accepts."""
-    return f"{LOOPBACK}:{port}", f"localhost:{port}"
+    """Return the values of `Host` that a server on this port of the loopback accepts."""
+    return f"{LOOPBACK_HOST}:{port}", f"localhost:{port}"
 
 
 def origins(port: int) -> tuple[str, ...]:
-    """The values of `Origin` that a server on this port of the loopback accepts."""
+    """Return the values of `Origin` that a server on this port of the loopback accepts."""
     return tuple(f"http://{name}" for name in names(port))
 
 
 def page_policy(port: int) -> bytes:
-    """A Content-Security-Policy under which a page reaches this server and nobody else."""
+    """Return a Content-Security-Policy under which a page reaches this server and nobody else."""
     ours = " ".join((*origins(port), *(f"ws://{name}" for name in names(port))))
     return f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob: {ours}; frame-ancestors 'self'".encode()
 
@@ -181,7 +184,7 @@ class HostChecks:
         else:
             headers = [(b"content-type", b"text/plain; charset=utf-8")]
             await send({"type": "http.response.start", "status": 403, "headers": headers})
-            await send({"type": "http.response.body", "body": REFUSAL})
+            await send({"type": "http.response.body", "body": REFUSAL_BODY})
 
     def _ours(self, scope: Scope) -> bool:
         """Whether a request has our host and no foreign origin, and began on our pages or as a followed link."""

@@ -1,6 +1,6 @@
 """Who scores the parts of a folder: processes of this machine, or a Dask cluster that others run (extra `dask`).
 
-Processes of this machine (`dpbo_core.models.scoring.processes`) are asked for by the study, or by `--workers`. A
+Processes of this machine (`dpbo_core.models.scoring.processes`) are requested by the study, or by `--workers`. A
 cluster (`standing_cluster`) was looked at first, and each of its workers looks at itself again before it scores,
 since it may have come later. Nothing of a partition is kept by Dask: its answer is bytes of one width (where
 persons are averaged, a power of two of entries), which are forgotten when they arrive. A worker has one part at a
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpbo.flows.workers.standing_cluster import StandingCluster
 
 LOOK, LOOKS = 5.0, 12  # seconds between looks for workers, and how many may find none before all is given up
-WIDTH = 16  # bytes of an integer; a sum is below 2**127 by far
+INTEGER_BYTES = 16  # bytes of an integer; a sum is below 2**127 by far
 
 
 class DaskWorkers:
@@ -62,15 +62,15 @@ class DaskWorkers:
             )
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The answers of `work` (a sum, how many records) in any order; None where part or worker failed."""
+        """Return the answers of `work` (a sum, how many records) in any order; None if part or worker failed."""
         n = work.n_numbers
         return [
             None if answer is None else from_one_width(answer, n_numbers=n)
-            for answer in self.answers(OneWidth(work), parts)
+            for answer in self.answers(FixedWidthWork(work), parts)
         ]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray | None]:
-        """The answers of `work` for all parts, in bytes, in any order; None where a worker was lost."""
+        """Yield the answers of `work` for all parts, in bytes, in any order; None if a worker was lost."""
         client = self._joined()
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         addresses = sorted(client.nthreads())
@@ -99,7 +99,7 @@ class _DaskWorker:
         return True
 
     def __call__(self, work: Any, part: Part) -> bytes | bytearray | None:
-        """The answer for a part; None where it was lost with its worker, or the scheduler, and from then on."""
+        """Return the answer for a part; None if it was lost with its worker, or the scheduler, and from then on."""
         if self._is_lost:
             return None
         futures, answers = [], []
@@ -130,14 +130,14 @@ class _DaskWorker:
 
 
 def blind_workers_here(client: Any) -> Iterator[str]:
-    """A sentence about each worker that cannot read the files of some study in the current folder."""
+    """Yield a sentence about each worker that cannot read the files of some study in the current folder."""
     for path in sorted(Path().glob("*.toml")):
         with suppress(StudyInvalid):  # no study, or one that cannot be run
             yield from blind_workers(client, validation_parts(read_study(path), path.parent))
 
 
 def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:
-    """A sentence about each worker of a cluster that cannot read every one of a folder's files."""
+    """Return a sentence about each worker of a cluster that cannot read every one of a folder's files."""
     places = [part.resolve() for part in parts if isinstance(part, Path)]
     unread = client.run(unreadable, places) if places else {}
     return [
@@ -148,30 +148,34 @@ def blind_workers(client: Any, parts: Sequence[Part]) -> list[str]:
 
 
 def unreadable(places: Sequence[Path]) -> int:
-    """The number of `places` that this process may not read, or that are not there."""
+    """Return the number of `places` that this process may not read, or that are not there."""
     return sum(not os.access(place, os.R_OK) for place in places)
 
 
-class OneWidth:
+class FixedWidthWork:
     """Work on a part whose answers have one width in bytes, whatever they are."""
 
     def __init__(self, work: PartWork) -> None:
         self.work = work
 
-    def with_cache(self, memory: PartCache[Any], n_processes: int) -> "OneWidth":
+    def with_cache(self, memory: PartCache[Any], n_processes: int) -> "FixedWidthWork":
         """This work with `memory` as the cache of the files (parts) that one of `n_processes` workers reads."""
-        return OneWidth(self.work.with_cache(memory, n_processes)) if isinstance(self.work, CachingWork) else self
+        return (
+            FixedWidthWork(self.work.with_cache(memory, n_processes))
+            if isinstance(self.work, CachingWork)
+            else self
+        )
 
     def __call__(self, part: Part) -> bytes:
-        """The bytes of the answer for `part`."""
+        """Return the bytes of the answer for `part`."""
         return of_one_width(self.work, part, n_numbers=self.work.n_numbers)
 
 
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
 ) -> bytes | bytearray | None:
-    """The answer of `work` for a part, on a worker that others started; None if it is unfit, or has other package
-    `versions` or another `kind` of processor than the curator.
+    """Return the answer of `work` for a part, on a worker that others started; None if it is unfit, or has other
+    package `versions` or another `kind` of processor than the curator.
 
     A cached part is not read again. `versions` and `kind` are the packages and the processor of the curator's host.
     """
@@ -186,20 +190,20 @@ def answer_if_fit(
 
 
 def own_packages() -> dict[str, str]:
-    """The versions in this process of the packages that a worker must share."""
+    """Return the versions in this process of the packages that a worker must share."""
     from distributed.versions import get_package_info
 
-    from dpbo.flows.workers.standing_cluster import PACKAGES, packages
+    from dpbo.flows.workers.standing_cluster import COMPARED_PACKAGES, packages
 
-    return packages({"packages": get_package_info(PACKAGES)})
+    return packages({"packages": get_package_info(COMPARED_PACKAGES)})
 
 
 def _memory(worker: Any) -> PartCache[Any]:
-    from dpbo.flows.workers.standing_cluster import MEMORY
+    from dpbo.flows.workers.standing_cluster import MEMORY_ATTRIBUTE
 
-    if not hasattr(worker, MEMORY):
-        setattr(worker, MEMORY, PartCache())
-    memory: PartCache[Any] = getattr(worker, MEMORY)
+    if not hasattr(worker, MEMORY_ATTRIBUTE):
+        setattr(worker, MEMORY_ATTRIBUTE, PartCache())
+    memory: PartCache[Any] = getattr(worker, MEMORY_ATTRIBUTE)
     return memory
 
 
@@ -214,15 +218,17 @@ def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers
         added = np.zeros(n_numbers, dtype="<i8") if answer is None else np.asarray(total, dtype="<i8").ravel()
         body = added.tobytes()
     else:
-        body = int(total).to_bytes(WIDTH, "little", signed=True)
+        body = int(total).to_bytes(INTEGER_BYTES, "little", signed=True)
     head = (int(answer is not None), int(n_records))
-    return b"".join(number.to_bytes(WIDTH, "little", signed=True) for number in head) + body
+    return b"".join(number.to_bytes(INTEGER_BYTES, "little", signed=True) for number in head) + body
 
 
 def from_one_width(raw: bytes | bytearray, *, n_numbers: int = 1) -> Answer | None:
-    """The answer (sum of `n_numbers`, how many records) in bytes of `of_one_width`; None where the part failed."""
-    there, n_records = (int.from_bytes(raw[i * WIDTH : (i + 1) * WIDTH], "little", signed=True) for i in range(2))
-    body = raw[2 * WIDTH :]
+    """The answer (sum of `n_numbers`, how many records) in bytes of `of_one_width`; None if the part failed."""
+    there, n_records = (
+        int.from_bytes(raw[i * INTEGER_BYTES : (i + 1) * INTEGER_BYTES], "little", signed=True) for i in range(2)
+    )
+    body = raw[2 * INTEGER_BYTES :]
     if not there:
         return None
     if n_numbers == 1:

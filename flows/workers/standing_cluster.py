@@ -24,15 +24,15 @@ from dpbo_core.errors import StudyInvalid
 if TYPE_CHECKING:
     from distributed.security import Security
 
-ADDRESS = "DPBO_DASK"
-MEMORY = "_dpbo_kept_parts"  # a worker's attribute
-SECONDS = 8  # for its scheduler's answer
-CLIENT: dict[str, Any] = {
-    "distributed.comm.timeouts.connect": f"{SECONDS}s",  # after which a scheduler that was lost is given up
+ADDRESS_SETTING = "DPBO_DASK"
+MEMORY_ATTRIBUTE = "_dpbo_kept_parts"  # a worker's attribute
+ANSWER_TIMEOUT_S = 8  # for its scheduler's answer
+CLIENT_SETTINGS: dict[str, Any] = {
+    "distributed.comm.timeouts.connect": f"{ANSWER_TIMEOUT_S}s",  # then a lost scheduler is given up
     "distributed.diagnostics.computations.nframes": 0,  # else the caller's source code is sent, and shown
     "distributed.comm.compression": False,  # packed bytes would be as many as what is in them says
 }
-PACKAGES = ("dpbo", "python", "dask", "distributed", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
+COMPARED_PACKAGES = ("dpbo", "python", "dask", "distributed", "numpy", "scipy", "scikit-learn", "pandas", "pyarrow")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class StandingCluster:
         return made
 
     def is_listening(self) -> bool:
-        """Whether anybody answers at the scheduler's address; nothing is said there."""
+        """Return whether anybody answers at the scheduler's address; nothing is said there."""
         place = urlsplit(self.address)
         with suppress(OSError), socket.create_connection((str(place.hostname), int(place.port or 0)), timeout=2.0):
             return True
@@ -73,12 +73,12 @@ class StandingCluster:
         from distributed.versions import VersionMismatchWarning
 
         security = self.security()
-        running.enter_context(dask.config.set(CLIENT))
+        running.enter_context(dask.config.set(CLIENT_SETTINGS))
         running.enter_context(silence_logging_cmgr("CRITICAL"))  # one message says what was lost, and Dask none
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", VersionMismatchWarning)  # `problems` says which of them matter
-                client = Client(self.address, security=security, timeout=SECONDS, set_as_default=False)
+                client = Client(self.address, security=security, timeout=ANSWER_TIMEOUT_S, set_as_default=False)
         except (OSError, TimeoutError, RuntimeError, ValueError):
             raise StudyInvalid(
                 f"no Dask scheduler lets us in at {self.address}",
@@ -102,8 +102,8 @@ class StandingCluster:
 
 def forget(dask_worker: Any) -> None:
     """Delete a worker's cached parts; Dask runs this function on every worker."""
-    if hasattr(dask_worker, MEMORY):
-        delattr(dask_worker, MEMORY)
+    if hasattr(dask_worker, MEMORY_ATTRIBUTE):
+        delattr(dask_worker, MEMORY_ATTRIBUTE)
 
 
 def _close_client(client: Any) -> None:
@@ -111,12 +111,12 @@ def _close_client(client: Any) -> None:
     with suppress(Exception):
         client.run(forget, on_error="ignore")
     with suppress(Exception):
-        client.close(timeout=SECONDS)
+        client.close(timeout=ANSWER_TIMEOUT_S)
 
 
 def standing_cluster() -> StandingCluster | None:
     """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected."""
-    address = os.environ.get(ADDRESS, "")
+    address = os.environ.get(ADDRESS_SETTING, "")
     if not address:
         return None
     try:
@@ -126,14 +126,14 @@ def standing_cluster() -> StandingCluster | None:
         complete = False
     if not complete or where.path or where.username:
         raise StudyInvalid(
-            f"{ADDRESS} = {address!r} is no tls:// address of a host and port",
+            f"{ADDRESS_SETTING} = {address!r} is no tls:// address of a host and port",
             cause="without TLS whoever is on the wire reads exact sums, and who reaches it runs code on workers",
-            remedy=f"give {ADDRESS} as tls://HOST:PORT, or unset it",
+            remedy=f"give {ADDRESS_SETTING} as tls://HOST:PORT, or unset it",
         )
     if find_spec("distributed") is None:
         raise StudyInvalid(
-            f"{ADDRESS} names a cluster, and Dask is not installed",
-            remedy=f"pip install 'dpbo[dask]', or unset {ADDRESS}",
+            f"{ADDRESS_SETTING} names a cluster, and Dask is not installed",
+            remedy=f"pip install 'dpbo[dask]', or unset {ADDRESS_SETTING}",
         )
     return StandingCluster(address)
 
@@ -146,10 +146,10 @@ class Problem(NamedTuple):
 
 
 def problems(client: Any) -> tuple[Problem, ...]:
-    """All that makes a Dask cluster unfit, () for nothing; if versions differ, only that is looked at."""
+    """Return all that makes a Dask cluster unfit, () for nothing; if versions differ, only that is looked at."""
     if not client.nthreads():
         return (Problem("it has no workers", "start some"),)
-    versions = client.get_versions(packages=list(PACKAGES))
+    versions = client.get_versions(packages=list(COMPARED_PACKAGES))
     ours, wrong = packages(versions["client"]), []
     for name, theirs in {"the scheduler": versions["scheduler"], **versions["workers"]}.items():
         if others := dict(packages(theirs).items() - ours.items()):
@@ -163,24 +163,24 @@ def problems(client: Any) -> tuple[Problem, ...]:
 def packages(process: Mapping[str, Any] | None) -> dict[str, str]:
     """The versions of PACKAGES in a process ("missing" if absent), by Dask's report; Python's without the patch."""
     versions = (process or {}).get("packages") or {}
-    named = {name: str(versions.get(name) or "missing") for name in PACKAGES}
+    named = {name: str(versions.get(name) or "missing") for name in COMPARED_PACKAGES}
     return named | {"python": ".".join(named["python"].split(".")[:2])}
 
 
 def processor() -> str:
-    """The vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
+    """Return the vector instructions that NumPy uses here, since another kind of processor may round otherwise."""
     import numpy as np
 
     return " ".join(sorted(np.show_config(mode="dicts")["SIMD Extensions"]["found"]))
 
 
 def scheduler_problems(dask_scheduler: Any) -> list[Problem]:
-    """What makes Dask's scheduler unfit; Dask runs this function on it."""
+    """Return what makes Dask's scheduler unfit; Dask runs this function on it."""
     return _problems(dask_scheduler, "scheduler", "the scheduler")
 
 
 def worker_problems(ours: str, dask_worker: Any) -> list[Problem]:
-    """What makes a Dask worker unfit; Dask runs this function on it. `ours` is the curator's processor."""
+    """Return what makes a Dask worker unfit; Dask runs this function on it. `ours` is the curator's processor."""
     name = f"worker {dask_worker.address}"
     wrong = _problems(dask_worker, "worker", name)
     if type(dask_worker.data) is not dict:

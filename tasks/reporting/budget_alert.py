@@ -6,7 +6,7 @@ import re
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.accounting.edition_price import room_in_words
+from dpbo_core.ledger.accounting.edition_price import room_text
 from dpbo_core.privacy.amounts import from_units
 
 SETTING, SHARE = "DPBO_BUDGET_ALERT", "0.8"
@@ -29,5 +29,5 @@ def account_line(account: Account, *, study: str = "") -> str:
     if math.isinf(spent):
         return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
     more = account.editions.get(study)
-    fits = "" if more is None else f", {room_in_words(more)}"
+    fits = "" if more is None else f", {room_text(more)}"
     return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"

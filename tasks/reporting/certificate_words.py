@@ -2,7 +2,8 @@
 
 `registry_entry` drafts an entry for the registry of differential privacy deployments. Its fields are those of the
 registry's schema, by the authors of arXiv 2509.13509 (`deployments-schema.yaml` of
-opendp/deployments-registry-data). What a release does not say stands there as `OPEN`, for its owner to write.
+opendp/deployments-registry-data). What a release does not say stands there as `CURATOR_TODO`, for its owner to
+write.
 """
 
 import math
@@ -16,40 +17,42 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import (
     CALLER_ASSUMPTIONS,
     OPERATING_SYSTEM,
+    OTHER_TOOLS_NOISE,
     PUBLIC_QUESTIONS,
     NeighboringRelation,
     PrivacyGuarantee,
     PrivacyUnit,
-    anyone,
-    whom,
+    one_unit_in_words,
+    unit_in_words,
 )
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, Release
 
-MEANING = (
+EPSILON_MEANING = (
     "{change}: the probability of anything that this release shows changes by a factor of at most "
     "e^{epsilon:g} = {factor:.3g}{but}."
 )
-CHANGE = {
+CHANGE_WORDS = {
     NeighboringRelation.REPLACE_ONE: "Replace the data of {one} by any other, however strange",
     NeighboringRelation.REPLACE_ONE_PERSON: (
         "Replace all data of {one}, however many records, by those of any other or by none, however strange"
     ),
     NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
+    NeighboringRelation.ZERO_OUT: "Replace the data of {one} by data that add nothing",
     NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
 }
-EXACT = "That the score is exact: it carries noise, and may lie outside its range."
-PUBLIC = "Anything about the training set, the search space or the study itself: they are taken to be public."
-PUBLIC_IN_PRIVATE_TRAINING = (
+SCORE_LIMIT = "That the score is exact: it carries noise, and may lie outside its range."
+PUBLIC_LIMIT = "Anything about the training set, the search space or the study itself: they are taken to be public."
+PRIVATE_TRAINING_LIMIT = (
     "Anything about the search space, the study itself, and what it states of its data (header, number of records, "
     "labels, bounds): they are taken to be public."
 )
-ALWAYS = (
+GENERAL_LIMITS = (
     "That nobody learns what holds for the whole population: a study exists to find that out.",
     "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
     "That the noise was drawn as stated: for that the curator's ledger is the record.",
 )
-OPEN = "TO BE WRITTEN BY THE CURATOR"
-CURATOR = (
+CURATOR_TODO = "TO BE WRITTEN BY THE CURATOR"
+CURATOR_TEXT = (
     "The curator reads the records, adds the noise and is trusted. Everybody else sees releases alone, and may be "
     "an adversary who knows all other records."
 )
@@ -60,20 +63,23 @@ def untrained_words(release: Release) -> str:
     listed = release.facts["untrained_candidates"]
     points = "; ".join(", ".join(f"{name} = {in_words(item)}" for name, item in point.items()) for point in listed)
     more = " and others" if len(listed) < release.facts["untrained"] else ""
-    return f"{release.facts['untrained']} of the candidates scored as a constant answer: {points}{more}"
+    return (
+        f"{release.facts['untrained']} of the candidates could not be trained and scored as one answer for "
+        f"all: {points}{more}"
+    )
 
 
 def meaning(release: Release) -> str:
-    """The guarantee in plain words: by how much one unit's data may change the probability of any release; at ε = ∞
-    that every number is as the raw one.
+    """Return the guarantee in plain words: by how much one unit's data may change the probability of any release;
+    at ε = ∞ that every number is as the raw one.
     """
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:
         return "Treat every number here as the raw one."
     but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
     factor = math.exp(min(guarantee.epsilon, 700.0))
-    change = CHANGE[guarantee.relation].format(one=anyone(guarantee.unit))
-    return MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
+    change = CHANGE_WORDS[guarantee.relation].format(one=one_unit_in_words(guarantee.unit))
+    return EPSILON_MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
 
 
 def guess(release: Release) -> str:
@@ -85,23 +91,24 @@ def guess(release: Release) -> str:
     right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
     near = ", by a distance of at most 1" if guarantee.relation is NeighboringRelation.ROW_MOVES_BY_ONE else ""
     return (
-        f"Of two data sets that differ in {anyone(guarantee.unit)} alone{near}, whoever guesses which one was used "
+        f"Of two data sets that differ in {one_unit_in_words(guarantee.unit)} alone{near}, whoever guesses "
+        "which one was used "
         f"is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and in 50 without it."
     )
 
 
 def limits(release: Release) -> Iterable[str]:
-    """What a release does not guarantee, a sentence each."""
-    yield EXACT
+    """Yield what a release does not guarantee, a sentence each."""
+    yield SCORE_LIMIT
     private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
-    yield PUBLIC_IN_PRIVATE_TRAINING if private else PUBLIC
+    yield PRIVATE_TRAINING_LIMIT if private else PUBLIC_LIMIT
     if "optimism" in release.facts:
         yield f"That its figures hold for new records: {release.facts['optimism']}."
-    yield from ALWAYS
+    yield from GENERAL_LIMITS
 
 
 def rests(release: Release) -> Iterable[str]:
-    """The evidence and the assumptions on which the guarantee rests, a sentence each."""
+    """Yield the evidence and the assumptions on which the guarantee rests, a sentence each."""
     guarantee = release.guarantee
     yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
     for name in guarantee.assumptions:
@@ -137,7 +144,7 @@ def rests(release: Release) -> Iterable[str]:
 
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
-    """How many records of one person are protected, `at_most` in words, and whether that is enforced."""
+    """Return how many records of one person are protected, `at_most` in words, and whether that is enforced."""
     if guarantee.unit is PrivacyUnit.PERSON:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
@@ -152,7 +159,7 @@ def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
 
 
 def noise_in_words(release: Release) -> str:
-    """A release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
+    """Return a release's noise in words, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"; of
     injected noise it says NOT PRIVATE.
     """
     top = release.facts.get("score_range")
@@ -160,6 +167,8 @@ def noise_in_words(release: Release) -> str:
     scored = "" if top is None or is_report(release) else f" on a score between 0 and {top:.3g}"
     if COUNTS in release.facts and NO_SCORE in release.value:
         scored = " of as many pairs of the two classes as halves would make"
+    if release.noise == OTHER_TOOLS_NOISE:
+        return "drawn by another tool, and not checked"
     noise = f"{draws}; {'; '.join(_scales(release))}{scored}"
     return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"
 
@@ -180,13 +189,13 @@ def registry_entry(release: Release) -> dict[str, Any]:
     name = f"{release.study}, edition {release.edition}"
     basic = {
         "name": name,
-        "data_curators": [OPEN],
+        "data_curators": [CURATOR_TODO],
         "description": f"{release.method} on the dataset {release.dataset}. {guarantee.in_words()}",
-        "intended_use": OPEN,
+        "intended_use": CURATOR_TODO,
         "data_product_type": "Machine learning model"
         if "hyperparameters" in release.value
         else "Summary statistics",
-        "data_product_region": OPEN,
+        "data_product_region": CURATOR_TODO,
         "publication_date": release.released_at[:10],
     }
     variant = {
@@ -195,14 +204,14 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "unprotected_quantities": "The study, its public data, that it ran and when, what it states of its records",
     }
     loss = {
-        "privacy_unit": whom(guarantee.unit),
-        "privacy_unit_details": CHANGE[guarantee.relation].format(one=anyone(guarantee.unit)),
+        "privacy_unit": unit_in_words(guarantee.unit),
+        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=one_unit_in_words(guarantee.unit)),
         "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
         "privacy_parameters_details": meaning(release),
     }
     model = {
         "model_name": "Central",
-        "actors": CURATOR,
+        "actors": CURATOR_TEXT,
         "release_type": "One release",
         "release_type_details": "Every release about the dataset is charged to one cap, which is never refilled.",
         "data_source_type": "Static",
@@ -226,7 +235,7 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "deployment_model": model,
         "accounting": accounting,
         "implementation": implementation,
-        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [OPEN]},
+        "administrative": {"notes": f"Release {release.release_id}", "registry_authors": [CURATOR_TODO]},
     }
     slug = re.sub(r"[^a-z0-9]+", "-", f"{release.dataset}-{name}".lower()).strip("-")
     return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": parts}

@@ -7,7 +7,8 @@ numbers are here and nowhere else.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NOTHING = "–"  # in the place of a number that is not stated
+NO_NUMBER = "–"  # instead of a number that is not stated
+NARROW_WIDTH = 0.01  # of an interval whose ends need a fourth decimal
 
 
 @dataclass(frozen=True)
@@ -86,25 +87,29 @@ class Document:
 
 
 def number(value: object) -> str:
-    """A float to four significant digits; a dash for None; another value as text."""
-    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    """Return a float to four significant digits; a dash for None; another value as text."""
+    return NO_NUMBER if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def score(value: float | None) -> str:
-    """A score or metric to four decimals, or to four digits beyond 1; a dash for None."""
-    return NOTHING if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
+    """Return a score or metric to four decimals, or to four digits beyond 1; a dash for None."""
+    return NO_NUMBER if value is None else f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
 
 
 def end(value: float) -> str:
-    """An end of an interval to three decimals, or to four digits from 10 on."""
+    """Return an end of an interval to three decimals, or to four digits from 10 on."""
     return f"{value:.3f}" if abs(value) < 10.0 else f"{value:.4g}"
 
 
 def interval(ends: Sequence[float] | None) -> str:
-    """An interval, "0.867 to 0.897"; a dash for None."""
-    return NOTHING if ends is None else f"{end(ends[0])} to {end(ends[1])}"
+    """Return an interval, "0.867 to 0.897", with a fourth decimal if it is narrow; a dash for None."""
+    if ends is None:
+        return NO_NUMBER
+    low, high = ends
+    narrow = high - low < NARROW_WIDTH and abs(high) <= 1.0
+    return f"{low:.4f} to {high:.4f}" if narrow else f"{end(low)} to {end(high)}"
 
 
 def share(value: float | None) -> str:
-    """A share in per cent; a dash for None."""
-    return NOTHING if value is None else f"{value:.1%}"
+    """Return a share in per cent; a dash for None."""
+    return NO_NUMBER if value is None else f"{value:.1%}"

@@ -8,8 +8,12 @@ from collections.abc import Mapping
 
 from dpbo_core.errors import printable
 
-ESCAPED = re.compile(r"([\\`*_{}\[\]()>#+.!~=|-])")  # what a backslash makes plain in every kind of Markdown
-ENTITIES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "&<$@/"})  # of some kinds, of HTML, and of addresses
+MARKDOWN_PATTERN = re.compile(
+    r"([\\`*_{}\[\]()>#+.!~=|-])"
+)  # what a backslash makes plain in every kind of Markdown
+ENTITY_TABLE = str.maketrans(
+    {mark: f"&#{ord(mark)};" for mark in "&<$@/"}
+)  # of some kinds, of HTML, and of addresses
 
 
 def in_picture(text: object) -> str:
@@ -19,7 +23,7 @@ def in_picture(text: object) -> str:
 
 def in_markdown(text: object) -> str:
     """Text escaped for a description or note that MLflow and Prefect render."""
-    return ESCAPED.sub(r"\\\1", printable(str(text))).translate(ENTITIES)
+    return MARKDOWN_PATTERN.sub(r"\\\1", printable(str(text))).translate(ENTITY_TABLE)
 
 
 def embedded(picture: str, run_id: str) -> str:
@@ -28,11 +32,11 @@ def embedded(picture: str, run_id: str) -> str:
 
 
 def point_in_short(point: Mapping[str, object]) -> str:
-    """A point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
+    """Return a point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
     texts = (f"{item:.3g}" if isinstance(item, float) else str(item) for item in point.values())
     return ", ".join(f"{name} = {text}" for name, text in zip(point, texts, strict=True))
 
 
 def in_words(item: object) -> str:
-    """A number to six digits; another value as text. Not escaped."""
+    """Return a number to six digits; another value as text. Not escaped."""
     return f"{item:.6g}" if isinstance(item, float) else str(item)

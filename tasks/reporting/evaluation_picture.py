@@ -16,19 +16,24 @@ if TYPE_CHECKING:
 
     from dpbo_core.report.repair import Repair
 
-UNDRAWN = ("positive_share", "unread_share", "flagged_share", "lift")  # what says nothing good or bad by itself
-GAPS = ("recall", "precision", "flagged_share")  # of a group, from all other records
-IN_FIRST = ("_share", "_q05", "_q25", "_q50", "_q75", "_q90", "_q95")  # the first panel has them
-WRITTEN = 12  # classes of a matrix whose counts can be read
+UNDRAWN_FIGURES = (
+    "positive_share",
+    "unread_share",
+    "flagged_share",
+    "lift",
+)  # what says nothing good or bad by itself
+GAP_FIGURES = ("recall", "precision", "flagged_share")  # of a group, from all other records
+FIRST_PANEL_SUFFIXES = ("_share", "_q05", "_q25", "_q50", "_q75", "_q90", "_q95")  # the first panel has them
+MAX_WRITTEN_CLASSES = 12  # classes of a matrix whose counts can be read
 COLORS = (INK, CHOICE, NOISE)
 Figures = Mapping[str, Any]
-OWN_THRESHOLD: Figures = {"marker": "D", "color": CHOICE, "ms": 6}
-SHARES: dict[str, Any] = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}  # limits of axes that show shares
-POINT: Figures = {"marker": "o", "color": INK, "ms": 3}
+THRESHOLD_STYLE: Figures = {"marker": "D", "color": CHOICE, "ms": 6}
+SHARE_LIMITS: dict[str, Any] = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02)}  # limits of axes that show shares
+POINT_STYLE: Figures = {"marker": "o", "color": INK, "ms": 3}
 
 
 def draw_evaluation(release: Release) -> "Figure":
-    """The figure of an evaluation's report: its curves, intervals and tables as panels."""
+    """Return the figure of an evaluation's report: its curves, intervals and tables as panels."""
     value = release.value
     if COMPARED in value:
         return _difference(release)
@@ -51,16 +56,16 @@ def draw_evaluation(release: Release) -> "Figure":
 
 
 def _difference(release: Release) -> "Figure":
-    """The figure of a comparison: the difference with both intervals, beside none."""
+    """Return the figure of a comparison: the difference with both intervals, beside none."""
     difference, figure = release.value[COMPARED], sheet(2.6)
     axes = figure.subplots()
     bars = ((difference["interval"], 2, INK), (difference["noise_interval"], 6, CHOICE))
     for ends, width, color in bars:
         if ends is not None:
             axes.plot(ends, [0, 0], color=color, lw=width, solid_capstyle="butt")
-    axes.plot([difference["value"]], [0], **POINT)
+    axes.plot([difference["value"]], [0], **POINT_STYLE)
     axes.axvline(0.0, color=NOISE, lw=1)
-    axes.set(yticks=[], xlabel="challenger less champion; more is better", title=difference["verdict"])
+    axes.set(yticks=[], xlabel="challenger minus champion; higher is better", title=difference["verdict"])
     plain(axes)
     figure.suptitle(in_picture(f"{release.study} · edition {release.edition}"), color=INK, fontweight="bold")
     words = f"{release.guarantee.in_words()} Thick: 90% of the known noise; thin: with sampling."
@@ -69,8 +74,8 @@ def _difference(release: Release) -> "Figure":
 
 
 def draw_repair(repair: "Repair") -> "Figure":
-    """The figure of a repair: the reliability diagram before and after, with the log-losses."""
-    from dpbo_core.report.repair import OPTIMISTIC, PRICE
+    """Return the figure of a repair: the reliability diagram before and after, with the log-losses."""
+    from dpbo_core.report.repair import NO_PRICE_NOTE, OPTIMISM_WARNING
 
     figure = sheet(4.1)
     for axes, title, side in zip(
@@ -83,7 +88,7 @@ def draw_repair(repair: "Repair") -> "Figure":
         figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in shown if value is not None)
         axes.set_title(f"{title}: {figures}" if figures else title, fontsize=10)
         plain(axes)
-    figure.supxlabel("\n".join(map(in_picture, (OPTIMISTIC, PRICE))), fontsize=6, color=NOISE)
+    figure.supxlabel("\n".join(map(in_picture, (OPTIMISM_WARNING, NO_PRICE_NOTE))), fontsize=6, color=NOISE)
     return figure
 
 
@@ -103,7 +108,7 @@ def _roc(axes: "Axes", value: Figures) -> None:
             _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, _mark(row))
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     auc = value["metrics"]["auc"]["value"]
-    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **SHARES)
+    axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **SHARE_LIMITS)
     axes.set_title("ROC" if auc is None else f"ROC: AUC {auc:.3f}", fontsize=10)
 
 
@@ -116,7 +121,7 @@ def _precision_recall(axes: "Axes", value: Figures) -> None:
     share = value["metrics"]["positive_share"]["value"]
     if share is not None:
         axes.axhline(share, color=NOISE, lw=0.8, ls=":")
-    axes.set(xlabel="recall", ylabel="precision", **SHARES)
+    axes.set(xlabel="recall", ylabel="precision", **SHARE_LIMITS)
     axes.set_title("Precision and recall; dotted: share of positives", fontsize=10)
 
 
@@ -124,16 +129,16 @@ def _reliability(axes: "Axes", value: Figures) -> None:
     bins = [row for row in value["calibration"] if None not in (row["predicted"], row["observed"]["value"])]
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     for row in bins:
-        _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], POINT)
+        _cross(axes, row["predicted"], row["observed"]["value"], None, row["observed"], POINT_STYLE)
     error = value["metrics"].get("calibration_error", {}).get("value")
-    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **SHARES)
+    axes.set(xlabel="predicted probability (public mean of the bin)", ylabel="observed share", **SHARE_LIMITS)
     axes.set_title("Reliability" if error is None else f"Reliability: expected error {error:.3f}", fontsize=10)
 
 
 def _figures(axes: "Axes", value: Figures) -> None:
     from dpbo_core.report.binary import Binary
 
-    drawn = [name for name in Binary.metrics if name not in UNDRAWN]
+    drawn = [name for name in Binary.metrics if name not in UNDRAWN_FIGURES]
     present = [name for name in drawn if value["metrics"].get(name, {}).get("value") is not None]
     for place, name in enumerate(reversed(present)):
         cell = value["metrics"][name]
@@ -153,7 +158,7 @@ def _cross(axes: "Axes", x: float, y: float, across: Figures | None, up: Figures
 
 
 def _mark(row: Figures) -> Figures:
-    return OWN_THRESHOLD if row["own"] else POINT
+    return THRESHOLD_STYLE if row["own"] else POINT_STYLE
 
 
 def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
@@ -179,7 +184,7 @@ def _matrix(axes: "Axes", value: Figures) -> None:
     counts = np.array([row["records"]["value"] or 0.0 for row in value["confusion"]]).reshape(C, C)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
     axes.imshow(shares, cmap="Oranges", vmin=0.0, vmax=1.0, aspect="auto")
-    if C <= WRITTEN:
+    if C <= MAX_WRITTEN_CLASSES:
         for i, j in np.ndindex(C, C):
             color = "white" if shares[i, j] > 0.6 else INK
             axes.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8, color=color)
@@ -205,7 +210,11 @@ def _histogram(axes: "Axes", value: Figures) -> None:
 
 
 def _metric_bars(axes: "Axes", value: Figures) -> None:
-    present = [name for name, cell in value["metrics"].items() if _has_value(cell) and not name.endswith(IN_FIRST)]
+    present = [
+        name
+        for name, cell in value["metrics"].items()
+        if _has_value(cell) and not name.endswith(FIRST_PANEL_SUFFIXES)
+    ]
     for place, name in enumerate(reversed(present)):
         cell = value["metrics"][name]
         _bar(axes, cell, float(place), INK)
@@ -230,7 +239,7 @@ def _classes(axes: "Axes", value: Figures) -> None:
 
 
 def _gaps(axes: "Axes", value: Figures) -> None:
-    figures = GAPS if "roc" in value else list(next(iter(value["groups"].values()))["gaps"])
+    figures = GAP_FIGURES if "roc" in value else list(next(iter(value["groups"].values()))["gaps"])
     drawn = dict.fromkeys(figures, False)
     for place, cell in enumerate(reversed(value["groups"].values())):
         for number, figure in enumerate(figures):

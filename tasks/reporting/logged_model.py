@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
 FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias too
-COMPARES = "warn_dependency_requirement_mismatches"
-_ONE_AT_A_TIME = threading.Lock()  # else one would put back what another had put there
-DIGITS = 16  # of a digest; MLflow takes 36
-CHAMPION = "champion"  # the alias of the version that serves
+WARNING_FUNCTION = "warn_dependency_requirement_mismatches"
+_PATCH_LOCK = threading.Lock()  # else one would put back what another had put there
+DIGEST_DIGITS = 16  # of a digest; MLflow takes 36
+CHAMPION_ALIAS = "champion"  # the alias of the version that serves
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
 
@@ -63,7 +63,7 @@ def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, f
             model_type=str(release.facts.get("estimator", "")) or None,
         )
     _fill(store, logged, folder)
-    _measure(store, run_id, release, logged.model_id, model.training[:DIGITS])
+    _measure(store, run_id, release, logged.model_id, model.training[:DIGEST_DIGITS])
 
 
 def _measure(store: Store, run_id: str, release: Release, model_id: str, digest: str) -> None:
@@ -102,7 +102,7 @@ def put_repaired(
     store: Store, run_id: str, release: Release, repair: "Repair", model: FinalModel, scratch: Path
 ) -> None:
     """Save, log and register the repaired model, once, and give its version the alias `repaired`."""
-    from dpbo_core.report.repair import PRICE
+    from dpbo_core.report.repair import NO_PRICE_NOTE
 
     folder, client = scratch / REPAIRED, store.client
     name = registered_name(release.study.removesuffix(f"/{EVALUATION}"))
@@ -114,9 +114,9 @@ def put_repaired(
             return
     save_served(model, model.save(scratch / "data"), folder)
     store.put(run_id, folder, REPAIRED)
-    tags = {**mine, "dpbo.guarantee": PRICE, "dpbo.repair": "; ".join(repair.why)}
+    tags = {**mine, "dpbo.guarantee": NO_PRICE_NOTE, "dpbo.repair": "; ".join(repair.why)}
     _fill(store, _created(store, run_id, name=REPAIRED, tags=tags, params=fit), folder)
-    made = _new_version(store, run_id, name, REPAIRED, tags=tags, description=PRICE)
+    made = _new_version(store, run_id, name, REPAIRED, tags=tags, description=NO_PRICE_NOTE)
     client.set_registered_model_alias(name, REPAIRED, made.version)
 
 
@@ -156,16 +156,16 @@ def _requirements_not_compared() -> Iterator[None]:
     """
     from mlflow.utils import environment
 
-    with _ONE_AT_A_TIME:
-        original = getattr(environment, COMPARES, None)
+    with _PATCH_LOCK:
+        original = getattr(environment, WARNING_FUNCTION, None)
         if original is None:
             yield
             return
-        setattr(environment, COMPARES, lambda _: None)
+        setattr(environment, WARNING_FUNCTION, lambda _: None)
         try:
             yield
         finally:
-            setattr(environment, COMPARES, original)
+            setattr(environment, WARNING_FUNCTION, original)
 
 
 def _signature(model: FinalModel) -> "ModelSignature":
@@ -210,7 +210,7 @@ def register(store: Store, run_id: str, release: Release) -> str:
         )
         tags = {RELEASE_TAG: release.release_id, "dpbo.edition": release.edition}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
-    client.set_registered_model_alias(name, CHAMPION, own.version)
+    client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
     return f"models:/{name}/{own.version}"
 
 
@@ -238,7 +238,7 @@ def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:
 
 
 def _source_of(client: "MlflowClient", address: str) -> str:
-    """Where the files of the model at an address lie: a run's, a version's or an alias's."""
+    """Return where the files of the model at an address lie: a run's, a version's or an alias's."""
     scheme, _, rest = address.partition(":/")
     if scheme == "runs":
         run_id, _, path = rest.strip("/").partition("/")
@@ -267,6 +267,6 @@ def registered_name(study: str) -> str:
 
 
 def versions(client: "MlflowClient", name: str) -> list[Any]:
-    """All versions of the registered model `name`."""
+    """Return all versions of the registered model `name`."""
     escaped = name.replace("'", "''")
     return list(client.search_model_versions(f"name = '{escaped}'"))

@@ -18,14 +18,16 @@ from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
 from dpbo_core.report import COMPARED
 
-LONGEST = 500  # characters MLflow takes for a parameter
-LONGEST_NAME = 250
-GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
-UNNAMEABLE = re.compile(r"[^\w\-.: ]")  # what MLflow takes in no name; of its slashes the groups' alone stay
+MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
+MAX_NAME_LENGTH = 250
+METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
+UNNAMEABLE_PATTERN = re.compile(
+    r"[^\w\-.: ]"
+)  # what MLflow takes in no name; of its slashes the groups' alone stay
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
-    """All MLflow metrics of a release: its score, the budget, a report's figures, the trajectory by step.
+    """Return all MLflow metrics of a release: its score, the budget, a report's figures, the trajectory by step.
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
@@ -47,7 +49,7 @@ def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, flo
 
 
 def score_rows(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """The displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
+    """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
     metric = None if _figures(release) else displayed_metric(release)
     if metric is None:
         return []
@@ -64,20 +66,20 @@ def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
-    """Rows of name, value and step as MLflow metrics at the release's time; infinite ones are left out."""
+    """Return rows of name, value and step as MLflow metrics at the release's time; infinite ones are left out."""
     now = int(datetime.fromisoformat(release.released_at).timestamp() * 1000)
     return [metric(_key(name), float(number), now, step) for name, number, step in rows if math.isfinite(number)]
 
 
 def metric(name: str, value: float, moment: int, step: int) -> Any:
-    """An MLflow metric; `moment` is in milliseconds since 1970."""
+    """Return an MLflow metric; `moment` is in milliseconds since 1970."""
     from mlflow.entities import Metric
 
     return Metric(name, value, moment, step)
 
 
 def params(release: Release) -> list[Any]:
-    """The release's public facts and terms as MLflow parameters, in text."""
+    """Return the release's public facts and terms as MLflow parameters, in text."""
     from mlflow.entities import Param
 
     guarantee, facts = release.guarantee, release.facts
@@ -97,7 +99,7 @@ def params(release: Release) -> list[Any]:
     }
     options = {f"option.{name}": in_words(item) for name, item in facts.get("options", {}).items()}
     return [
-        Param(_key(name), str(item)[:LONGEST])
+        Param(_key(name), str(item)[:MAX_PARAMETER_LENGTH])
         for name, item in (own | public | options | _shown(release) | _ends(release)).items()
     ]
 
@@ -123,7 +125,7 @@ def _ends(release: Release) -> dict[str, str]:
 
 
 def _shown(release: Release) -> dict[str, str]:
-    """The displayed metric's name, value, 90% interval and baseline, as MLflow parameters.
+    """Return the displayed metric's name, value, 90% interval and baseline, as MLflow parameters.
 
     MLflow's page that compares runs opens on the first three, by name, in which they differ.
     """
@@ -149,6 +151,6 @@ def _scores(release: Release) -> Iterator[tuple[str, float]]:
 
 
 def _key(name: str) -> str:
-    group = next((group for group in GROUPS if name.startswith(group)), "")
-    allowed = UNNAMEABLE.sub("_", name.removeprefix(group))
-    return f"{group}{allowed if allowed.strip('.') else '_'}"[:LONGEST_NAME]
+    group = next((group for group in METRIC_GROUPS if name.startswith(group)), "")
+    allowed = UNNAMEABLE_PATTERN.sub("_", name.removeprefix(group))
+    return f"{group}{allowed if allowed.strip('.') else '_'}"[:MAX_NAME_LENGTH]

@@ -7,7 +7,7 @@ from dpbo.tasks.reporting.escaping import in_markdown
 
 
 def markdown(document: Document, *, pictures: str = "", n_tables: int | None = None) -> str:
-    """A document in Markdown: facts and tables, `pictures` (Markdown already), then the notes."""
+    """Return a document in Markdown: facts and tables, `pictures` (Markdown already), then the notes."""
     return "\n\n".join(filter(None, _paragraphs(document, pictures, n_tables)))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpbo.tasks.reporting.mlflow_store import (
-    LOCATION,
+    ARTIFACT_FOLDER,
     SQLITE,
     Store,
     StoreSilent,
@@ -27,7 +27,7 @@ from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import Release
 
 RELEASE_TAG = "dpbo.release_id"
-MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
+URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
 CHANGE_COUNTER, ROLLBACK_JOURNAL = slice(24, 28), b"\1\1"  # of SQLite's file format; a WAL store counts otherwise
 HEADER_BYTES = 100
 
@@ -48,19 +48,19 @@ class Tracked:
 
 
 def place_of(experiment: str, run_id: str) -> str:
-    """The part of MLflow's address that opens a run's page."""
-    return f"#/experiments/{experiment}/runs/{run_id}{MODE}"
+    """Return the part of MLflow's address that opens a run's page."""
+    return f"#/experiments/{experiment}/runs/{run_id}{URL_MODE}"
 
 
 def newest_page(store: Store) -> str:
     """The part of MLflow's address that opens the newest edition's page, or the experiments where there is none."""
     experiments = [experiment.experiment_id for experiment in store.client.search_experiments()]
     newest = store.client.search_runs(experiments, "tags.`dpbo.kind` = 'edition'", max_results=1)
-    return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{MODE}"
+    return place_of(newest[0].info.experiment_id, newest[0].info.run_id) if newest else f"#/experiments{URL_MODE}"
 
 
 def shown_before(release: Release, tracking_uri: str) -> Tracked | None:
-    """Where MLflow shows `release` complete, by the file beside a SQLite store; None where that is not certain."""
+    """Where MLflow shows `release` complete, by the file beside a SQLite store; None if that is not certain."""
     tracked = published_in(tracking_uri).get(release.release_id)
     return tracked if tracked is not None and tracked.experiment == experiment_name(release.dataset) else None
 
@@ -83,7 +83,7 @@ def _record(tracking_uri: str) -> Path:
 
 
 def published_in(tracking_uri: str) -> dict[str, Tracked]:
-    """Where the store shows each published release, by id; empty if the store has changed since."""
+    """Return where the store shows each published release, by id; empty if the store has changed since."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # no file, or not as we write it
         state = _state(tracking_uri)
         record = json.loads(_record(tracking_uri).read_bytes())
@@ -104,7 +104,7 @@ def _state(tracking_uri: str) -> str | None:
 
 
 def check_target(dataset: str, uri: str) -> str:
-    """Whether MLflow's store can take a release of `dataset`: "" if so, else a warning; refused if never."""
+    """Return whether MLflow's store can take a release of `dataset`: "" if so, else a warning; refused if never."""
     own_tags()
     local = uri.startswith(SQLITE)
     if local:
@@ -131,7 +131,7 @@ def check_target(dataset: str, uri: str) -> str:
 
 
 def _check_writable(database: Path) -> None:
-    for place in (database, root_of(database) / LOCATION):
+    for place in (database, root_of(database) / ARTIFACT_FOLDER):
         there = place
         while not there.exists() and there.parent != there:
             there = there.parent

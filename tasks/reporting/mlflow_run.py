@@ -22,7 +22,7 @@ from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.report_document import is_report
-from dpbo.tasks.reporting.study_series import KIND, PARENT, STUDY, extend, series_of
+from dpbo.tasks.reporting.study_series import KIND, PARENT_TAG, STUDY, extend, series_of
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import BETTER, COMPARED
@@ -31,7 +31,7 @@ from dpbo_core.study.final_training import FinalModel, model_is_public
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
-AT_ONCE = 100  # parameters that MLflow takes in one request
+MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
 MAIN_PICTURES = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
 
@@ -80,8 +80,8 @@ def _logged(
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         described = params(release)
-        for start in range(0, len(described), AT_ONCE):
-            store.client.log_batch(run_id, params=described[start : start + AT_ONCE])
+        for start in range(0, len(described), MAX_PARAMETERS_PER_REQUEST):
+            store.client.log_batch(run_id, params=described[start : start + MAX_PARAMETERS_PER_REQUEST])
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
@@ -173,7 +173,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
     study = release.study.removesuffix(f"/{release.method}")
     tags = own_tags() | {
         RELEASE_TAG: release.release_id,
-        PARENT: series_of(store, experiment, study, release.dataset),
+        PARENT_TAG: series_of(store, experiment, study, release.dataset),
         KIND: kind,
         STUDY: study,
         "dpbo.edition": release.edition,
@@ -192,7 +192,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
 def run_note(
     release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
 ) -> str:
-    """The Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
+    """Return the Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
     document = release_document(release, budget=account_line(account, study=release.study), model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)

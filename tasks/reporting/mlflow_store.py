@@ -24,21 +24,24 @@ if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
 
-UNREPORTED = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}  # asked for at every call MLflow counts
+MLFLOW_TELEMETRY = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+}  # asked for at every call MLflow counts
 SQLITE, POSTGRESQL = "sqlite:///", "postgresql"
-LOCATION = "mlruns/artifacts"
-NO_FOLDER = "mlflow-artifacts:/"  # of MLflow's own first experiment, which holds nothing of ours
+ARTIFACT_FOLDER = "mlruns/artifacts"
+DEFAULT_ARTIFACT_ROOT = "mlflow-artifacts:/"  # of MLflow's own first experiment, which holds nothing of ours
 SQLITE_HEADER = b"SQLite format 3\0"
 PREFIX_SETTING, TAGS_SETTING = "DPBO_MLFLOW_EXPERIMENT_PREFIX", "DPBO_MLFLOW_TAGS"
-ANSWER = 5.0  # seconds a tracking server has for its first answer
-CREATION = 120.0  # seconds for which one process may wait while another makes MLflow's tables
+ANSWER_TIMEOUT_S = 5.0  # seconds a tracking server has for its first answer
+CREATION_TIMEOUT_S = 120.0  # seconds for which one process may wait while another makes MLflow's tables
 SILENT_REMEDY = """start it and run the same study again: it publishes, and spends nothing; dpbo show prints the
 release meanwhile"""
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
-NOTE = """\
+EXPERIMENT_NOTE = """\
 Every number here is a **differentially private release**; no raw validation score is stored. Open a study, \
 a row below: its page has every edition's score by date, with its interval and a constant answer's.
 
@@ -76,7 +79,7 @@ class Store:
     root: Path | None
 
     def check_experiment(self, dataset: str) -> "Experiment | None":
-        """The MLflow experiment of the dataset, None if there is none; refused if it was deleted."""
+        """Return the MLflow experiment of the dataset, None if there is none; refused if it was deleted."""
         name = experiment_name(dataset)
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None or experiment.lifecycle_stage == "active":
@@ -89,7 +92,7 @@ class Store:
         )
 
     def experiment(self, dataset: str) -> str:
-        """The id of the dataset's experiment, created with its note if need be."""
+        """Return the id of the dataset's experiment, created with its note if need be."""
         from mlflow.exceptions import MlflowException
 
         existing = self.check_experiment(dataset)
@@ -104,12 +107,12 @@ class Store:
 
     def _create_experiment(self, name: str) -> str:
         if self.root is None:
-            return str(self.client.create_experiment(name, tags={NOTE_TAG: NOTE}))
+            return str(self.client.create_experiment(name, tags={NOTE_TAG: EXPERIMENT_NOTE}))
         from mlflow.entities import ExperimentTag
 
         store = _sql_store(self.uri)
-        store.artifact_root_uri = LOCATION
-        made = store.create_experiment(name, tags=[ExperimentTag(NOTE_TAG, NOTE)])
+        store.artifact_root_uri = ARTIFACT_FOLDER
+        made = store.create_experiment(name, tags=[ExperimentTag(NOTE_TAG, EXPERIMENT_NOTE)])
         store.engine.dispose()
         return str(made)
 
@@ -135,8 +138,8 @@ class Store:
 
 
 def open_store(uri: str) -> Store:
-    """The MLflow store at `uri`, made if missing; process-wide no telemetry, loggers at WARNING."""
-    os.environ.update(UNREPORTED)
+    """Return the MLflow store at `uri`, made if missing; process-wide no telemetry, loggers at WARNING."""
+    os.environ.update(MLFLOW_TELEMETRY)
     _check_answer(uri)
     if uri.startswith(SQLITE):
         _check_sound(Path(uri.removeprefix(SQLITE)))
@@ -161,7 +164,7 @@ def _check_answer(uri: str) -> None:
     import httpx
 
     try:
-        refused = httpx.get(uri, timeout=ANSWER).status_code in (401, 403)  # whatever else it answers
+        refused = httpx.get(uri, timeout=ANSWER_TIMEOUT_S).status_code in (401, 403)  # whatever else it answers
     except (httpx.TransportError, httpx.InvalidURL):
         raise StoreSilent(
             "MLflow's tracking server does not answer",
@@ -188,12 +191,12 @@ def _check_credentials(uri: str) -> None:
 
 
 def experiment_name(dataset: str) -> str:
-    """The name of a dataset's experiment: DPBO_MLFLOW_EXPERIMENT_PREFIX and the dataset's name."""
+    """Return the name of a dataset's experiment: DPBO_MLFLOW_EXPERIMENT_PREFIX and the dataset's name."""
     return os.environ.get(PREFIX_SETTING, "") + dataset
 
 
 def own_tags() -> dict[str, str]:
-    """The tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts."""
+    """Return the tags of DPBO_MLFLOW_TAGS, which every run of ours gets: a JSON object of names and texts."""
     text = os.environ.get(TAGS_SETTING) or "{}"
     try:
         tags = json.loads(text)
@@ -223,7 +226,7 @@ def _check_sound(database: Path) -> None:
 
 
 def _root(uri: str) -> Path | None:
-    """The folder where relative artifact locations start; None where a server keeps artifacts."""
+    """Return the folder where relative artifact locations start; None if a server keeps artifacts."""
     if uri.startswith(SQLITE):
         return root_of(Path(uri.removeprefix(SQLITE)))
     return Path.cwd() if uri.startswith(POSTGRESQL) else None
@@ -238,7 +241,7 @@ def root_of(database: Path) -> Path:
 def _sql_store(uri: str) -> Any:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
-    return SqlAlchemyStore(uri, NO_FOLDER)
+    return SqlAlchemyStore(uri, DEFAULT_ARTIFACT_ROOT)
 
 
 def _make(path: Path) -> None:
@@ -252,7 +255,7 @@ def _make_postgresql(uri: str) -> None:
         with engine.begin() as connection:
             ours: Any = connection.connection.driver_connection
             if hasattr(ours, "silence"):
-                ours.silence = CREATION
+                ours.silence = CREATION_TIMEOUT_S
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(CREATION_LOCK)))
             _sql_store(uri).engine.dispose()
     except sa.exc.OperationalError:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def draw_posterior(release: Release) -> "Figure | None":
-    """A figure of the posterior along the first numeric axis; None if the release alone does not give it."""
+    """Return a figure of the posterior along the first numeric axis; None if the release alone does not give it."""
     cut = slice_through_choice(release)
     if cut is None:
         return None
@@ -65,7 +65,7 @@ def draw_budget(account: Account) -> "Figure | None":
 
 
 def draw_burn_down(account: Account) -> "Figure | None":
-    """A figure of the budget left by date, and as forecast; None without a limit, or if no study recurs."""
+    """Return a figure of the budget left by date, and as forecast; None without a limit, or if no study recurs."""
     from matplotlib.dates import date2num
 
     burn_down = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))
@@ -89,7 +89,7 @@ def draw_burn_down(account: Account) -> "Figure | None":
 
 
 def draw_noise(release: Release) -> "Figure":
-    """A figure of the score's range beside the width that holds one draw's noise nine times in ten."""
+    """Return a figure of the score's range beside the width that holds one draw's noise nine times in ten."""
     figure, axes = _sheet(height=2.8)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
@@ -107,7 +107,7 @@ def draw_noise(release: Release) -> "Figure":
 
 
 def noises(release: Release) -> dict[tuple[str, float], int]:
-    """The number of draws of each kind of noise: (mechanism, width that holds nine in ten, to 4 digits)."""
+    """Return the number of draws of each kind of noise: (mechanism, width that holds nine in ten, to 4 digits)."""
     unit = release.score_per_unit
     return Counter((spend.mechanism, float(f"{2.0 * unit * spread(spend):.4g}")) for spend in release.spends)
 

@@ -26,7 +26,7 @@ from dpbo_core.search.mixture import KernelMixture, average
 from dpbo_core.search.score_map import CENTRE, NORMAL_90, SPREAD
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
-POINTS = 200
+N_POINTS = 200
 Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
@@ -51,7 +51,7 @@ def slice_through_choice(release: Release) -> Slice | None:
         return None
     name, axis = numeric[0]
     chosen = release.value["hyperparameters"]
-    values = [axis.at(u) for u in np.linspace(0.0, 1.0, POINTS)]
+    values = [axis.at(u) for u in np.linspace(0.0, 1.0, N_POINTS)]
     along = np.array([space.encode({**chosen, name: value}) for value in values])
     mean, half_width = _with_the_release(release, space, along)
     return Slice(name, axis.log, np.array(values, dtype=float), mean, half_width)

@@ -2,7 +2,7 @@
 
 | part | what it holds |
 |---|---|
-| statement | subject: SHA-256 of release.json; predicate: what `SIGNED` names of it, word for word |
+| statement | subject: SHA-256 of release.json; predicate: what `SIGNED_FIELDS` names of it, word for word |
 | envelope | `TYPE`, the statement in base64, and signatures of "DSSEv1 len(TYPE) TYPE len(statement) statement" |
 | keyid | SHA-256 of the 32 bytes of the public key: a hint, on which nothing rests |
 
@@ -31,20 +31,20 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.ledger.address import STATE
+from dpbo_core.ledger.address import STATE_FOLDER
 from dpbo_core.privacy.atomically import create_atomically, replace_atomically
 from dpbo_core.privacy.release import Release
 
-SETTING, DEFAULT = "DPBO_SIGNING_KEY", STATE / "signing.key"
-TYPE = "application/vnd.in-toto+json"
+SETTING, DEFAULT = "DPBO_SIGNING_KEY", STATE_FOLDER / "signing.key"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT, PREDICATE = "https://in-toto.io/Statement/v1", "urn:dpbo:release:v1"
-SIGNED = ("release_id", "released_at", "study", "edition", "method", "dataset", "guarantee", "noise")
-END = "-----END PUBLIC KEY-----\n"
+SIGNED_FIELDS = ("release_id", "released_at", "study", "edition", "method", "dataset", "guarantee", "noise")
+PEM_END = "-----END PUBLIC KEY-----\n"
 Keys = Mapping[str, Ed25519PublicKey]
 
 
 def release_text(release: Release) -> str:
-    """The text of release.json, byte for byte what its receipt signs."""
+    """Return the text of release.json, byte for byte what its receipt signs."""
     return json.dumps(release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -60,32 +60,32 @@ def write_release(release: Release, file: Path) -> tuple[Path, ...]:
 
 
 def receipt_of(file: Path) -> Path:
-    """The path of a release's receipt: release.intoto.json beside release.json."""
+    """Return the path of a release's receipt: release.intoto.json beside release.json."""
     return file.with_suffix(".intoto.json")
 
 
 def receipt(text: str, key: Ed25519PrivateKey) -> str:
-    """The signed receipt of a release's text, as JSON; the same key signs the same text identically."""
+    """Return the signed receipt of a release's text, as JSON; the same key signs the same text identically."""
     release = json.loads(text)
     statement = {
         "_type": STATEMENT,
         "subject": [{"name": "release.json", "digest": {"sha256": hashlib.sha256(text.encode()).hexdigest()}}],
         "predicateType": PREDICATE,
-        "predicate": {name: release[name] for name in SIGNED},
+        "predicate": {name: release[name] for name in SIGNED_FIELDS},
     }
     payload = json.dumps(statement, ensure_ascii=False, allow_nan=False).encode()
     signature = {"keyid": key_id(key.public_key()), "sig": b64encode(key.sign(signed_bytes(payload))).decode()}
-    envelope = {"payloadType": TYPE, "payload": b64encode(payload).decode(), "signatures": [signature]}
+    envelope = {"payloadType": PAYLOAD_TYPE, "payload": b64encode(payload).decode(), "signatures": [signature]}
     return json.dumps(envelope, indent=2)
 
 
 def signed_bytes(payload: bytes) -> bytes:
     """DSSE's pre-authentication encoding of a payload of our type: the bytes that are signed."""
-    return b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(payload), payload)
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
 def pem_of(key: Ed25519PrivateKey) -> bytes:
-    """The public half of a key as a PEM file."""
+    """Return the public half of a key as a PEM file."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -110,7 +110,7 @@ def new_key() -> tuple[Path, Path, str]:
 
 
 def signing_key() -> Ed25519PrivateKey | None:
-    """The owner's private key, of the file DPBO_SIGNING_KEY, else of the default file; None without."""
+    """Return the owner's private key, of the file DPBO_SIGNING_KEY, else of the default file; None without."""
     file, alone, key = Path(os.environ.get(SETTING) or DEFAULT), True, None
     if SETTING not in os.environ and not file.exists():
         return None
@@ -130,12 +130,12 @@ def signing_key() -> Ed25519PrivateKey | None:
 
 
 def public_keys(files: Iterable[Path]) -> Keys:
-    """The public keys of PEM files, one or several a file, by their ids; a file without one is refused."""
+    """Return the public keys of PEM files, one or several a file, by their ids; a file without one is refused."""
     keys: dict[str, Ed25519PublicKey] = {}
     for file in files:
         try:
-            blocks = file.read_text(encoding="ascii").split(END)[:-1]
-            loaded: list[Any] = [load_pem_public_key((block + END).encode()) for block in blocks]
+            blocks = file.read_text(encoding="ascii").split(PEM_END)[:-1]
+            loaded: list[Any] = [load_pem_public_key((block + PEM_END).encode()) for block in blocks]
         except (OSError, ValueError, UnsupportedAlgorithm):
             loaded = []
         if not loaded or not all(isinstance(key, Ed25519PublicKey) for key in loaded):
@@ -149,13 +149,13 @@ def public_keys(files: Iterable[Path]) -> Keys:
 
 
 def check_receipt(file: Path, content: bytes, trusted: Keys) -> str:
-    """The id of the trusted key that signed the receipt beside this release; refused if none did."""
+    """Return the id of the trusted key that signed the receipt beside this release; refused if none did."""
     place = receipt_of(file)
     try:
         envelope = json.loads(place.read_bytes())
         payload = b64decode(envelope["payload"], validate=True)
         signatures = [b64decode(signature["sig"], validate=True) for signature in envelope["signatures"]]
-        typed = envelope["payloadType"] == TYPE
+        typed = envelope["payloadType"] == PAYLOAD_TYPE
     except OSError:
         raise StudyInvalid(
             f"there is no receipt {str(place)!r}",
@@ -197,7 +197,7 @@ def _is_about(payload: bytes, content: bytes) -> bool:
         return bool(
             (statement["_type"], statement["predicateType"]) == (STATEMENT, PREDICATE)
             and subject["digest"] == {"sha256": hashlib.sha256(content).hexdigest()}
-            and statement["predicate"] == {name: release[name] for name in SIGNED}
+            and statement["predicate"] == {name: release[name] for name in SIGNED_FIELDS}
         )
     except (ValueError, LookupError, TypeError, RecursionError):
         return False

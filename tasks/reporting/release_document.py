@@ -24,47 +24,52 @@ from dpbo_core.report import UNSURE as CANNOT_TELL
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
 
-BESIDE = {PAIRS: " of as many pairs of the two classes as halves would make"}
+UNIT_NOTES = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
-CHOICE = (
-    "The hyperparameters that the search ended with. It saw the sensitive records only through noised scores, so "
-    "another run could end elsewhere, where the scores are nearly as good."
+CHOICE_NOTE = (
+    "The hyperparameters that the search chose. It saw the sensitive records only through noised scores, so "
+    "another run could choose others whose scores are nearly as good."
 )
-SCORE = "It has noise in it, and its 90% interval is for the score without the noise."
-NOISE = (
-    "Drawn from the operating system, and added before anything was recorded or shown. It is the price: fewer "
-    "records or a smaller ε mean more of it. Do not run again for a luckier draw: the same study gives the same "
-    "release, and a new edition spends again."
+SCORE_NOTE = "It contains noise, and its 90% interval is for the score without the noise."
+NOISE_NOTE = (
+    "The noise was drawn from the operating system and added before anything was recorded or shown. Fewer records "
+    "or a smaller ε need more noise. Running again gives no better draw: the same study gives the same release, "
+    "and a new edition spends budget again."
 )
-EVIDENCE = (
-    "How well the guarantee's proof stands: standard is a textbook's or a library's, printed a paper's as it "
-    "stands, corrected a paper's with its error mended. Assumptions are what nobody here could check."
+EVIDENCE_NOTE = (
+    "How well the proof of the guarantee is established: standard (a textbook or library), printed (a paper as "
+    "published), corrected (a paper with its error mended). Assumptions are facts that dpbo cannot check."
 )
-BUDGET = (
-    "Every release about the same people adds to it, whoever asks; when the cap is reached the next study is "
-    "refused before a record is read, and nothing is ever given back."
+BUDGET_NOTE = (
+    "Every release about the same people spends from it, whoever asks. When the cap is reached, the next study is "
+    "refused before any record is read. Budget is never refunded."
 )
-BETTER, NO_BETTER = "better than a constant answer", "no better than a constant answer"
-UNSURE = "it cannot be told whether it is better than a constant answer"
-CONSTANTS = {  # figures of a report, what one answer to all has of each, and on which records
+BETTER_TEXT = "better than always giving the same answer"
+NO_BETTER_TEXT = "no better than always giving the same answer"
+UNSURE_TEXT = "cannot tell whether it is better than always giving the same answer"
+CONSTANT_FIGURES = {  # figures of a report, what one answer to all has of each, and on which records
     "auc": ("AUC", 0.5, ""),
     "cohen_kappa": ("Cohen's kappa", 0.0, ""),
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
-NEXT = {
+NEXT_STEPS = {
     BETTER_THAN_CHAMPION: "the same command with --register makes it MLflow's champion, and costs nothing",
     WORSE: "keep the champion",
-    CANNOT_TELL: "more records or a larger ε narrow the interval: dpbo evaluate --plan says what can be seen",
-    NO_BETTER: "do not use the model; try other features or another estimator on the public table first, "
-    "which costs nothing",
-    UNSURE: "more records or a larger ε narrow the interval: dpbo plan says how far; another run at the same ε is "
-    "another spend, and no surer",
+    CANNOT_TELL: "more records or a larger ε narrow the interval; dpbo evaluate --plan shows what it can detect",
+    NO_BETTER_TEXT: "do not use the model; first try other features or another estimator on the public table, "
+    "which costs no budget",
+    UNSURE_TEXT: "more records or a larger ε narrow the interval; dpbo plan shows by how much. Running again at "
+    "the same ε spends budget and is no more certain",
 }
-MORE = "more records, of the rarer class above all, or a larger ε give a score: dpbo plan says from how many"
-OF_STUDY = "dpbo evaluate STUDY.toml for a report (without [evaluation]: --epsilon 0.5)"
-WITHOUT_MODEL = "dpbo ui shows it, with its certificate"
+MORE_RECORDS_HINT = (
+    "more records, above all of the rarer class, or a larger ε give a score; dpbo plan shows how many"
+)
+STUDY_HINT = "dpbo evaluate STUDY.toml for a report. If the study has no [evaluation] section, add --epsilon 0.5"
+NO_MODEL_HINT = "run dpbo ui to view it with its certificate"
 KEEP = "keep the champion unless you prefer the challenger for another reason"
-OF_REPORT = "dpbo evaluate STUDY.toml --repair mends the model for free, if it can; dpbo watch says if it is stale"
+REPORT_HINT = (
+    "dpbo evaluate STUDY.toml --repair recalibrates the model at no further ε; dpbo watch monitors its score"
+)
 
 
 def release_document(
@@ -76,26 +81,26 @@ def release_document(
     best: Mapping[str, Any] | None = None,
     model: "FinalModel | None" = None,
 ) -> Document:
-    """The document of a release, a search's or a report's.
+    """Return the document of a release, a search's or a report's.
 
     Args:
         release: the value, the guarantee and the draws.
         replayed: whether it had been released before, and nothing was drawn now.
-        budget: what is left of the dataset's budget, in words; "" where the account is not at hand.
+        budget: what is left of the dataset's budget, as text; "" where the account is not at hand.
         look: where more of it is shown; "" for nowhere.
         best: of a report, the best threshold for the costs that are stated now.
         model: trained at what was chosen, if there is one; the document names what it predicts.
     """
     value, guarantee = release.value, release.guarantee
     again = (
-        f"released on {release.released_at[:10]}; nothing was drawn or spent now. "
+        f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
         f"For new data give the {'evaluation' if is_report(release) else 'study'} a new edition."
     )
     optional = (
         ("not trained", untrained_words(release) if release.facts.get("untrained") else ""),
-        ("began with", _earlier_editions(release)),
+        ("learned from", _earlier_editions(release)),
         ("budget", budget),
-        ("look", look),
+        ("view", look),
     )
     return Document(
         title=release.study,
@@ -125,19 +130,19 @@ def _answers(release: Release) -> Iterator[Fact]:
         yield Fact(name, strong=number(item))
     for name, item in chosen.items():
         if item in [space[name][side] for side in ("low", "high") if side in space.get(name, {})]:
-            at_end = f"{name} = {number(item)} is the end of the range: a wider range may be better"
-            yield Fact("range", f"{at_end} (a new edition costs ε again)")
+            at_end = f"{name} = {number(item)} is at the end of the range; a wider range may be better"
+            yield Fact("range", f"{at_end} (a new edition spends ε again)")
     metric = displayed_metric(release)
     if (difference := release.value.get(COMPARED)) is not None:
-        of = f"   challenger less champion, of {release.facts['score']}; more is better"
+        of = f"   challenger minus champion, of {release.facts['score']}; higher is better"
         yield Fact("difference", of, f"{difference['value']:+.4f}")
         if difference["interval"] is not None:
             yield Fact("90% interval", f"{interval(difference['interval'])}   sampling and noise together")
-        yield Fact("noise, 90%", f"{interval(difference['noise_interval'])}   of these very records")
+        yield Fact("noise, 90%", f"{interval(difference['noise_interval'])}   on these records")
     if metric is not None:
         ends = f"   90% interval {interval(metric.interval)}" if metric.interval else ""
-        less = "" if metric.greater_is_better else "   (less is better)"
-        outside = "   (the noise took it out of its range)" if metric.outside else ""
+        less = "" if metric.greater_is_better else "   (lower is better)"
+        outside = "   (noise moved it out of its range)" if metric.outside else ""
         yield Fact(metric.name.replace("_", " "), ends + less + outside, score(metric.value))
     if lead := lead_in_words(release):
         yield Fact("the choice", lead)
@@ -145,11 +150,11 @@ def _answers(release: Release) -> Iterator[Fact]:
     if word:
         yield Fact("verdict", numbers, word)
     elif metric is not None and metric.baseline is not None:
-        yield Fact("a constant answer", f"{score(metric.baseline)} on {metric.baseline_set}")
+        yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
 
 
 def lead_in_words(release: Release) -> str:
-    """What the released lead of a choice says of it, the margin rounded down; "" where it says nothing."""
+    """Return what the released lead of a choice says of it, the margin rounded down; "" where it says nothing."""
     lead = release.value.get("lead")
     if lead is None or lead["at_least"] is None:
         return ""
@@ -168,12 +173,12 @@ def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
 def _other_values(value: Mapping[str, Any]) -> Iterator[Fact]:
     for name, item in value.items():
         if name not in ("score", "hyperparameters") and isinstance(item, str | int | float):
-            yield Fact(name.replace("_", " "), number(item) + BESIDE.get(name, ""))
+            yield Fact(name.replace("_", " "), number(item) + UNIT_NOTES.get(name, ""))
 
 
 def _earlier_editions(release: Release) -> str:
     names = ", ".join(item["edition"] for item in release.facts.get(LEARNED_FROM) or ())
-    return f"what editions {names} released" if names else ""
+    return f"the releases of editions {names}" if names else ""
 
 
 def _draws(release: Release) -> Table:
@@ -196,15 +201,15 @@ def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterato
     yield Note("What it does not guarantee", tuple(limits(release)))
     metric = displayed_metric(release)
     lessons = {
-        "The choice": CHOICE if release.value.get("hyperparameters") else "",
+        "The choice": CHOICE_NOTE if release.value.get("hyperparameters") else "",
         "The score": f"None is stated: {release.value[NO_SCORE]}" if NO_SCORE in release.value else "",
-        "The noise": NOISE,
-        "Evidence": EVIDENCE,
-        "The budget": f"{budget}. {BUDGET}" if budget else "",
+        "The noise": NOISE_NOTE,
+        "Evidence": EVIDENCE_NOTE,
+        "The budget": f"{budget}. {BUDGET_NOTE}" if budget else "",
     }
     if metric is not None:
-        better = "more is better" if metric.greater_is_better else "less is better"
-        lessons["The score"] = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}. {SCORE}"
+        better = "higher is better" if metric.greater_is_better else "lower is better"
+        lessons["The score"] = f"{metric.name.replace('_', ' ')} on the sensitive records, {better}. {SCORE_NOTE}"
     yield from (Note(title, (text,), lesson=True) for title, text in lessons.items() if text)
 
 
@@ -235,8 +240,8 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
     low, high = interval
     worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
     if worst > 0:
-        return BETTER
-    return NO_BETTER if best <= 0 else UNSURE
+        return BETTER_TEXT
+    return NO_BETTER_TEXT if best <= 0 else UNSURE_TEXT
 
 
 def verdict(release: Release) -> tuple[str, str]:
@@ -244,22 +249,22 @@ def verdict(release: Release) -> tuple[str, str]:
     if COMPARED in release.value:
         return release.value[COMPARED]["verdict"], ""
     metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
-    for name, (title, constant, where) in CONSTANTS.items():
+    for name, (title, constant, where) in CONSTANT_FIGURES.items():
         if name in metrics:
             ends = metrics[name]["noise_interval"]
             if ends is None:
-                return UNSURE, ""
+                return UNSURE_TEXT, ""
             word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            numbers = f": {title} {interval(ends)}, where such an answer has {constant:g}{where}"
+            numbers = f": {title} {interval(ends)}, always the same answer {constant:g}{where}"
             return word, numbers + _by_accuracy(release.value)
     if metric is None or metric.interval is None or metric.baseline is None:
         return "", ""
     word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
-    return word, f", which scores {score(metric.baseline)} on {metric.baseline_set}"
+    return word, f" ({score(metric.baseline)} on {metric.baseline_set})"
 
 
 def _by_accuracy(report: Mapping[str, Any]) -> str:
-    """A report's accuracy beside its most frequent class's, in words, by the same counts; "" if one is missing.
+    """A report's accuracy beside its most frequent class's, as text, by the same counts; "" if one is missing.
 
     Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
     """
@@ -272,16 +277,24 @@ def _by_accuracy(report: Mapping[str, Any]) -> str:
     noise, *others = ((high - low) / 2.0 for low, high in ends)
     gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
     word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True).partition(" than ")[0]
-    return f"; accuracy {end(accuracy['value'])}, where it has {end(constant)} on these very records: {word}"
+    return (
+        f"; accuracy {end(accuracy['value'])}, always the same answer {end(constant)} on the same records: {word}"
+    )
 
 
 def next_step(release: Release) -> str:
-    """What to do with the release, in a sentence without its full stop."""
+    """Return what to do with the release, in a sentence without its full stop."""
     value, facts = release.value, release.facts
     if NO_SCORE in value:
-        return MORE
+        return MORE_RECORDS_HINT
     has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
     otherwise = (
-        KEEP if COMPARED in value else OF_REPORT if "metrics" in value else OF_STUDY if has_model else WITHOUT_MODEL
+        KEEP
+        if COMPARED in value
+        else REPORT_HINT
+        if "metrics" in value
+        else STUDY_HINT
+        if has_model
+        else NO_MODEL_HINT
     )
-    return NEXT.get(verdict(release)[0], otherwise)
+    return NEXT_STEPS.get(verdict(release)[0], otherwise)

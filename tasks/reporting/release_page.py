@@ -15,7 +15,7 @@ from dpbo.tasks.reporting.receipt import release_text
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo_core.privacy.release import Release
 
-PAGE = Template("""\
+PAGE_TEMPLATE = Template("""\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
@@ -42,19 +42,19 @@ of the same run) and run <code>dpbo verify release.json</code>.</p>
 
 
 def page(release: Release, pictures: Iterable[Path], *, budget: str = "") -> str:
-    """A release's certificate as one HTML page, with what is left of the `budget` in words."""
+    """Return a release's certificate as one HTML page, with what is left of the `budget` in words."""
     return html(release_document(release, budget=budget), pictures, attached=release_text(release))
 
 
 def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
-    """A document as one HTML page with pictures, and the text `attached` for whoever checks it."""
+    """Return a document as one HTML page with pictures, and the text `attached` for whoever checks it."""
     images = (
         f'<p><img alt="{escape(path.stem)}" src="data:image/png;base64,'
         f'{base64.b64encode(path.read_bytes()).decode()}"></p>'
         for path in pictures
     )
     facts = Table(("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in document.facts))
-    return PAGE.substitute(
+    return PAGE_TEMPLATE.substitute(
         title=escape(document.title),
         subtitle=escape(" · ".join(filter(None, (document.subtitle, document.origin)))),
         answers="".join(map(_answer, document.answers)),

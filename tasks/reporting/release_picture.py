@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LOG_TEN = 2.302585092994046  # a Laplace variable stays within so many scales nine times in ten
+LAPLACE_90 = 2.302585092994046  # a Laplace variable stays within so many scales nine times in ten
 INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
-WIDEST = 120  # characters of a caption's line
+MAX_CAPTION_LENGTH = 120  # characters of a caption's line
 
 
 def draw(release: Release) -> "Figure":
-    """The figure of a release: its scores by step and by hyperparameter, or its single score."""
+    """Return the figure of a release: its scores by step and by hyperparameter, or its single score."""
     steps = "trajectory" in release.value and NO_SCORE not in release.value
     figure = sheet(4.2 if steps else 2.6)
     if steps:
@@ -27,7 +27,7 @@ def draw(release: Release) -> "Figure":
         _one_score(figure.subplots(), release)
     title = in_picture(f"{release.study} · edition {release.edition} · {release.method}")
     figure.suptitle(title, color=INK, fontweight="bold")
-    figure.supxlabel(fill(in_picture(release.guarantee.in_words()), WIDEST), fontsize=8, color=NOISE)
+    figure.supxlabel(fill(in_picture(release.guarantee.in_words()), MAX_CAPTION_LENGTH), fontsize=8, color=NOISE)
     return figure
 
 
@@ -76,7 +76,7 @@ def _one_score(axes: "Axes", release: Release) -> None:
     if metric is None:
         axes.set_visible(False)
         return
-    spread = LOG_TEN * release.spends[-1].noise_scale * release.score_per_unit
+    spread = LAPLACE_90 * release.spends[-1].noise_scale * release.score_per_unit
     low, high = metric.interval or (metric.value - spread, metric.value + spread)
     axes.axvspan(*metric.ends, color="#f5f7fa", lw=0)
     axes.errorbar(
@@ -101,7 +101,7 @@ def _one_score(axes: "Axes", release: Release) -> None:
 
 
 def sheet(height: float, width: float = 9.0) -> "Figure":
-    """An empty figure of so many inches, apart from matplotlib's global state."""
+    """Return an empty figure of so many inches, apart from matplotlib's global state."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

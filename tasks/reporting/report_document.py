@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import (
-    NOTHING,
+    NO_NUMBER,
     Document,
     Fact,
     Figure,
@@ -15,12 +15,12 @@ from dpbo.tasks.reporting.document import (
     share,
 )  # fmt: skip
 from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.report import AT_THRESHOLD, COMPARED, FOUR_COUNTS
+from dpbo_core.report import COMPARED, FOUR_COUNTS, THRESHOLD_METRICS
 
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
-TITLES = {  # by which people know them; other figures go by their names
+FIGURE_TITLES = {  # by which people know them; other figures go by their names
     "auc": "AUC",
     "f1": "F1",
     "macro_f1": "macro F1",
@@ -35,12 +35,12 @@ TITLES = {  # by which people know them; other figures go by their names
     "error_q75": "error, 75%",
     "error_q95": "error, 95%",
 }
-HEADLINES = ("auc", "average_precision", *AT_THRESHOLD, "calibration_error")  # of a first screen
-ELSEWHERE = ("flagged_share",)
+HEADLINE_FIGURES = ("auc", "average_precision", *THRESHOLD_METRICS, "calibration_error")  # of a first screen
+OTHER_FIGURES = ("flagged_share",)
 LISTENED_RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where the ROC curve is put in words
 N_CLASSES_ON_SCREEN = 10  # a matrix of more is in --json and on the page
 NOISE, SAMPLING = "noise, 90%", "and sampling, 90%"
-READING = (
+READING_NOTE = (
     "noise: what the noise, whose law is known, leaves open of the figure of these very {counted}; and sampling: "
     "what noise and so many {counted}, if drawn independently, leave open together of all such {counted}; nine "
     "times in ten each"
@@ -54,7 +54,7 @@ Row = tuple[str, ...]
 
 
 def is_report(release: Release) -> bool:
-    """Whether a release is an evaluation's: a report, or a comparison with a champion."""
+    """Return whether a release is an evaluation's: a report, or a comparison with a champion."""
     return "metrics" in release.value or COMPARED in release.value
 
 
@@ -63,7 +63,7 @@ def report_tables(value: Figures) -> Iterator[Table]:
     if not isinstance(value.get("metrics"), dict):
         return
     figures = tuple((title(name), *_cells(cell)) for name, cell in value["metrics"].items())
-    first = [name for name in HEADLINES if name in value["metrics"] and name not in ELSEWHERE]
+    first = [name for name in HEADLINE_FIGURES if name in value["metrics"] and name not in OTHER_FIGURES]
     of_a_screen = tuple((title(name), *_cells(value["metrics"][name])) for name in first)
     header = ("figure", "value", NOISE, SAMPLING)
     short = Table(header, of_a_screen, strong=1) if "roc" in value else Table(header, figures, strong=1)
@@ -128,11 +128,11 @@ def _thresholds(confusion: Sequence[Figures]) -> Table:
         (
             number(row["threshold"]) + (" (the model's own)" if row["own"] else ""),
             *(f"{row[name]:.0f}" for name in FOUR_COUNTS),
-            *(score(row[name]["value"]) for name in AT_THRESHOLD),
+            *(score(row[name]["value"]) for name in THRESHOLD_METRICS),
         )
         for row in confusion
     )
-    header = ("above", "TP", "FP", "FN", "TN", *map(title, AT_THRESHOLD))
+    header = ("above", "TP", "FP", "FN", "TN", *map(title, THRESHOLD_METRICS))
     return Table(header, tuple(rows), title="At every threshold", needs_a_page=True)
 
 
@@ -157,7 +157,7 @@ def _bin(row: Figures) -> str:
 
 
 def report_figures(value: Figures) -> Iterator[Figure]:
-    """The ROC curve of a report of two classes."""
+    """Yield the ROC curve of a report of two classes."""
     if "roc" not in value or NO_SCORE in value:
         return
     points = tuple((float(p["fpr"]), float(p["tpr"])) for p in value["roc"] if None not in (p["fpr"], p["tpr"]))
@@ -167,7 +167,7 @@ def report_figures(value: Figures) -> Iterator[Figure]:
 
 
 def report_facts(value: Figures, facts: Figures, best: Figures | None = None) -> Iterator[Fact]:
-    """Lines of a report: own and `best` threshold, how to read it; none if `value` is no report's."""
+    """Yield lines of a report: own and `best` threshold, how to read it; none if `value` is no report's."""
     counted = "persons" if "n_persons" in facts else "records"
     if "binning" in value:
         binning = value["binning"]
@@ -189,7 +189,7 @@ def report_facts(value: Figures, facts: Figures, best: Figures | None = None) ->
     if "metrics" in value:
         if "n_persons" in facts:
             yield Fact("persons", PERSON_WEIGHTS.format(n=facts["n_persons"]))
-        yield Fact("intervals", READING.format(counted=counted))
+        yield Fact("intervals", READING_NOTE.format(counted=counted))
     if "optimism" in facts:
         yield Fact("optimism", facts["optimism"])
 
@@ -217,7 +217,7 @@ def _best_threshold(best: Figures, counted: str) -> Fact:
 
 
 def repair_document(repair: "Repair") -> Document:
-    """The document of a model's repair: its figures before and after, and which of them are optimistic."""
+    """Return the document of a model's repair: its figures before and after, and which of them are optimistic."""
     document = repair.to_json()
     at = "" if repair.probability is None else f", a probability of {repair.probability:.3g}"
     fit = f"log-odds × {repair.slope:.3g} + {repair.intercept:.3g}; flag above {number(repair.threshold)}{at}"
@@ -247,13 +247,13 @@ def _sides(before: Figures, after: Figures) -> Iterator[Table]:
 
 def _in_a_cell(cell: Figures, digits: int = 3) -> str:
     if cell["value"] is None or cell["noise_interval"] is None:
-        return NOTHING
+        return NO_NUMBER
     low, high = cell["noise_interval"]
     return f"{cell['value']:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 def pooled_document(pooled: Figures) -> Document:
-    """The document of one model's reports from several sites, summed; `pooled` is its JSON object."""
+    """Return the document of one model's reports from several sites, summed; `pooled` is its JSON object."""
     value, test, guarantee = pooled["value"], pooled["disagreement"], pooled["guarantee"]
     names = [name for name, figure in value["metrics"].items() if figure["noise_interval"] is not None][:3]
     rows = (
@@ -284,14 +284,14 @@ def pooled_document(pooled: Figures) -> Document:
 
 
 def title(name: str) -> str:
-    """The figure's name for people."""
-    return TITLES.get(name, name.replace("_", " "))
+    """Return the figure's name for people."""
+    return FIGURE_TITLES.get(name, name.replace("_", " "))
 
 
 def _cells(cell: Figures) -> tuple[str, str, str]:
     """A figure's value, noise interval and sampling interval as cells; three dashes where noise swamps it."""
     if cell["noise_interval"] is None:  # then a value is noise, and the sampling of it too
-        return NOTHING, NOTHING, NOTHING
+        return NO_NUMBER, NO_NUMBER, NO_NUMBER
     return score(cell["value"]), interval(cell["noise_interval"]), interval(cell["sampling_interval"])
 
 

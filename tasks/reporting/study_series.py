@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 KIND, STUDY = "dpbo.kind", "dpbo.study"
-SERIES = "study"  # the kind of such a run; of its children: edition, evaluation, watch
-PARENT = "mlflow.parentRunId"
+SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evaluation, watch
+PARENT_TAG = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
-NOTE = """\
+SERIES_NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
 constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
 `score/high` and `score/constant`; and, under *Model metrics*, what is left of \
@@ -38,24 +38,24 @@ its page begins with what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
-    """The id of the study's own MLflow run, made with its note if missing; the oldest if two were made."""
+    """Return the id of the study's own MLflow run, made with its note if missing; the oldest if two were made."""
     runs = store.client.search_runs(
         [experiment],
-        f"tags.`{KIND}` = '{SERIES}'",
+        f"tags.`{KIND}` = '{SERIES_KIND}'",
         max_results=LARGEST_PAGE,
         order_by=["attributes.start_time ASC"],
     )
     for run in runs:
         if run.data.tags.get(STUDY) == study:
             return str(run.info.run_id)
-    note = NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
-    tags = own_tags() | {KIND: SERIES, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
+    note = SERIES_NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
+    tags = own_tags() | {KIND: SERIES_KIND, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
     return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
     """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
-    series: Any = store.client.get_run(run_id).data.tags.get(PARENT)
+    series: Any = store.client.get_run(run_id).data.tags.get(PARENT_TAG)
     balance = balance_after(account, release.release_id)
     rows = score_rows(release, balance) + ([] if balance is None else budget_rows(balance))
     store.client.log_batch(series, metrics=as_metrics(release, rows))
@@ -69,14 +69,14 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
             for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
                 store.put(series, picture, "plots")
                 study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
-                note = NOTE.format(study=study, dataset=in_markdown(release.dataset))
+                note = SERIES_NOTE.format(study=study, dataset=in_markdown(release.dataset))
                 store.client.set_tag(series, NOTE_TAG, f"{note}\n\n{embedded(picture.name, series)}")
     store.client.set_terminated(series, "FINISHED")
 
 
 def _editions(store: Store, experiment: str, series: str, account: Account) -> list[dict[str, Any]]:
     """Rows (score, interval, constant answer, ε) of `series`'s editions with a score, by date and account."""
-    below = f"tags.`{PARENT}` = '{series}' AND tags.`{KIND}` = 'edition'"
+    below = f"tags.`{PARENT_TAG}` = '{series}' AND tags.`{KIND}` = 'edition'"
     epsilons, placed = {entry.release_id: entry.epsilon for entry in account.entries}, []
     for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
         numbers, tags = run.data.metrics, run.data.tags
@@ -100,7 +100,7 @@ def _editions(store: Store, experiment: str, series: str, account: Account) -> l
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
-    """A figure of the score by edition, with its 90% interval and the constant answer's."""
+    """Return a figure of the score by edition, with its 90% interval and the constant answer's."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
     for place, edition in zip(places, editions, strict=True):

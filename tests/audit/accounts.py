@@ -108,8 +108,8 @@ def operator() -> Way:
 
     from dpbo.flows.evaluate import evaluate_privately
     from dpbo.flows.prefect_runtime.run_server import run_server
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
-    from dpbo.flows.serve import FROZEN, in_environment, tune_on_schedule
+    from dpbo.flows.prefect_runtime.settings import disable_heartbeat
+    from dpbo.flows.serve import STUDY_DIGEST_VARIABLE, in_environment, tune_on_schedule
     from dpbo.flows.tune import tune_privately
 
     with team() as folder:
@@ -146,12 +146,12 @@ def operator() -> Way:
         Path("other.toml").write_text(tomli_w.dumps(study("7", privacy=small).to_dict()))
 
         def served() -> Any:
-            with in_environment(FROZEN, digest):
+            with in_environment(STUDY_DIGEST_VARIABLE, digest):
                 return tune_on_schedule("other.toml", return_state=True).result()
 
         runs["another study than the one served"] = served
         got = []
-        with run_server(), without_heartbeat():
+        with run_server(), disable_heartbeat():
             for name, run in runs.items():
                 try:
                     run()

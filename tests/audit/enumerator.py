@@ -190,7 +190,7 @@ class Tape:
             for where, new in (
                 *merged("frozen", seen, noises).items(),
                 ("dpbo_core.mechanisms.above_threshold._drawn", noised),
-                ("dpbo_core.mechanisms.exponential.PAUSE", 1e-6),
+                ("dpbo_core.mechanisms.exponential.SELECTION_PAUSE_S", 1e-6),
                 ("os.fsync", lambda _: None),
                 ("sqlalchemy.create_engine", self.engine),
                 ("dpbo_core.report.evaluation.report", partial(self.once, report)),

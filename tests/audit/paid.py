@@ -28,12 +28,12 @@ def arrived() -> dict[str, bool]:
     from dpbo.flows.cli.show import recorded_release
     from dpbo.flows.owner import owners_terminal
     from dpbo.flows.prefect_runtime.run_server import run_server
-    from dpbo.flows.prefect_runtime.settings import without_heartbeat
+    from dpbo.flows.prefect_runtime.settings import disable_heartbeat
     from dpbo.flows.tune import tune_privately
     from dpbo.tasks.tuning import publish
 
     came: dict[str, bool] = {}
-    with team(), run_server(), without_heartbeat(), owners_terminal(), \
+    with team(), run_server(), disable_heartbeat(), owners_terminal(), \
             patch.object(publish, "retry_delay_seconds", [0, 0, 0]):  # fmt: skip
         budget = {"epsilon": 20.0}
 
@@ -52,7 +52,7 @@ def arrived() -> dict[str, bool]:
             tuned(name, broken=broken)
         with patch("dpbo.flows.publishing.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
             tuned("its experiment, deleted meanwhile")
-    with team(), run_server(), without_heartbeat(), owners_terminal():
+    with team(), run_server(), disable_heartbeat(), owners_terminal():
         budget = {"epsilon": 20.0}
         tuned(MATHTEXT, "claims_$10k_$50k")
     return came

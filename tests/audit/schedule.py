@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 
 from intruder import command, environment
 
-from dpbo.flows.serve import MISSED
+from dpbo.flows.serve import MISSED_STATE
 
 PATIENCE = 600.0  # seconds between two runs that spend or are refused, on a busy machine
 SERVER = "prefect.server.api.server:create_app"
@@ -110,7 +110,7 @@ def _wait(done: Callable[[], bool], serving: "subprocess.Popen[bytes]", home: Pa
     """Until `done`, for as long as runs go on: how many of them a minute holds is the machine's affair."""
     end, seen = time.monotonic() + PATIENCE, 0
     while not done():
-        if len(ran := [run for run in runs(home) if run.state != MISSED]) > seen:
+        if len(ran := [run for run in runs(home) if run.state != MISSED_STATE]) > seen:
             end, seen = time.monotonic() + PATIENCE, len(ran)
         if time.monotonic() > end or serving.poll() is not None:
             raise TimeoutError("the schedule stopped, or took too long")

@@ -41,7 +41,7 @@ from audit.browser import ELSEWHERE, browser, web_page
 from audit.look import chromium
 from audit.schedule import free_port
 from audit.verdict import line
-from dpbo.flows.prefect_runtime.schedule_server import NAME, credentials
+from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX, credentials
 
 REFUSED = (401, 403, 404, 405, "closed", None)
 HEADERS: list[dict[str, str]] = [
@@ -162,7 +162,7 @@ def of_serve(folder: Path) -> Iterator[Way]:
     """`dpbo serve`: Prefect's server, its password, its page."""
     server = "dpbo serve"
     with running(folder, "serve", "nightly.toml", "--every", "1d", until="password in") as held:
-        password = (folder / "prefect" / f"{NAME}{held.port}").read_text().strip()
+        password = (folder / "prefect" / f"{SECRET_FILE_PREFIX}{held.port}").read_text().strip()
         found = as_nobody(SERVE_ATTACK, api=f"{held.url}/api", asks=ASKS)
         kinds = {"code as a deployment's pull step": " /deployments/", "the open pages under other paths": "path ",
                  "sockets of events and logs": "ws ", "other routes, under guessed passwords": " "}  # fmt: skip

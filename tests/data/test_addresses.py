@@ -23,7 +23,7 @@ from conftest import new_database
 from object_store import KEY, object_store
 
 from dpbo_core.data import read_header, read_table
-from dpbo_core.data.addresses import address_of, place_of
+from dpbo_core.data.addresses import parse_address, parse_place
 from dpbo_core.data.fetched import fetched, server_marks
 from dpbo_core.data.people import read_people
 from dpbo_core.data.read_mode import SENSITIVE_FILE
@@ -50,7 +50,7 @@ PG = "postgresql://db.example/ehr?query="
     ("select alter from ärzte", "public.ärzte", ("alter",), ""),
 ])  # fmt: skip
 def test_a_query_of_one_table_is_read(query, source, columns, order):
-    address = address_of(PG + query)
+    address = parse_address(PG + query)
     assert address.identity == f"postgresql://db.example/ehr#{source}"
     assert (address.select.columns, address.select.order) == (columns, order)
 
@@ -65,7 +65,7 @@ def test_a_query_of_one_table_is_read(query, source, columns, order):
 ])  # fmt: skip
 def test_a_query_that_could_fail_on_a_record_or_mix_records_is_refused(query):
     with pytest.raises(StudyInvalid, match=r"is not of columns of one table.*SELECT age"):
-        address_of(PG + query)
+        parse_address(PG + query)
 
 
 @pytest.mark.parametrize("text", [
@@ -202,7 +202,10 @@ def test_a_server_under_another_name_is_one_budget(here, tables, database):
             tables["study"]["edition"] = edition
             return run_study(StudySpec.from_dict(tables), ledger=ledger, folder=here)
 
-        assert place_source(address_of(elsewhere)).name != place_source(address_of(address("select a from b"))).name
+        assert (
+            place_source(parse_address(elsewhere)).name
+            != place_source(parse_address(address("select a from b"))).name
+        )
         with pytest.raises(PolicyRefused, match=r"is scored as dataset 'people', and this study calls it 'others'"):
             asked("others", elsewhere, "1")
         asked("people", elsewhere, "2")  # the dataset's own table, whatever its server is called
@@ -242,7 +245,7 @@ def test_the_number_of_rows_is_as_stated(here, tables, database):
     study = study_of(tables, here, address("select * from visits"), n=39)
     in_table(engine, here)
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    with pytest.raises(StudyInvalid, match=r"holds 40 records, the study says n_validation = 39"):
+    with pytest.raises(StudyInvalid, match=r"holds 40 records, the study has n_validation = 39"):
         run_study(study, ledger=ledger, folder=here)
     assert ledger.accounts() == ()
 
@@ -258,7 +261,7 @@ def test_nothing_in_a_cell_is_an_error(here, database):
             (0.5, '0.1', ' 7 ', false, '2025-01-01', '1', NULL, NULL, '1')""",
     )
     table = read_table(
-        fetched(place_of(here, address("select * from odd")), shown_as="v"), mode=SENSITIVE_FILE, shown_as="v"
+        fetched(parse_place(here, address("select * from odd")), shown_as="v"), mode=SENSITIVE_FILE, shown_as="v"
     )
     assert not table.broken.any()
     columns = {name: column.tolist() for name, column in table.columns.items()}
@@ -288,12 +291,12 @@ def test_a_text_that_is_no_utf8_costs_its_own_cell(here, postgresql, monkeypatch
         ) as connection:
             connection.execute(b"CREATE TABLE v (t text)")
             connection.execute(b"INSERT INTO v VALUES ('gr\xfcn'), ('plain')")
-    place = place_of(here, f"postgresql://{host}/bytes_sql_ascii?query=select t from v")
+    place = parse_place(here, f"postgresql://{host}/bytes_sql_ascii?query=select t from v")
     column = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns["t"]
     assert (column[0] != column[0], column[1]) == (True, "plain")
     with pytest.raises(StudyInvalid, match="does not keep its texts in UTF-8"):
         read_header(
-            place_of(here, f"postgresql://{host}/bytes_latin1?query=select t from v"),
+            parse_place(here, f"postgresql://{host}/bytes_latin1?query=select t from v"),
             mode=SENSITIVE_FILE,
             shown_as="v",
         )
@@ -303,7 +306,7 @@ def test_persons_are_of_the_same_rows(here, database):
     engine, address = database
     rows = f"INSERT INTO who VALUES ({2**60}, 1), (NULL, 2), (7, 3)"
     made(engine, "CREATE TABLE who (id bigint, x int)", rows)
-    contents = fetched(place_of(here, address("select * from who")), shown_as="v")
+    contents = fetched(parse_place(here, address("select * from who")), shown_as="v")
     assert read_people(contents, "id", shown_as="v") == (str(2**60), None, "7")
 
 
@@ -345,7 +348,7 @@ def test_what_cannot_be_asked_is_one_message(here, tables, database, caplog, cap
 def test_a_server_that_is_not_there_is_the_same_message(here):
     with pytest.raises(StudyInvalid, match="could not be fetched"):
         read_header(
-            place_of(here, "postgresql://127.0.0.1:9/x?query=select a from v"), mode=SENSITIVE_FILE, shown_as="v"
+            parse_place(here, "postgresql://127.0.0.1:9/x?query=select a from v"), mode=SENSITIVE_FILE, shown_as="v"
         )
 
 
@@ -371,7 +374,7 @@ def test_objects_are_read_as_files(here, tables, signed, kind):
     frame = pd.read_csv(here / "v.csv")
     content = (here / "v.csv").read_bytes() if kind == "csv" else parquet(frame)
     with object_store({f"clinic/day/v.{kind}": content}) as (server, asked):
-        place = place_of(here, f"s3://clinic/day/v.{kind}?scheme=http&region=x&endpoint_override={server}")
+        place = parse_place(here, f"s3://clinic/day/v.{kind}?scheme=http&region=x&endpoint_override={server}")
         header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
         assert (header.columns, header.n_records) == (("x", "ward", "y"), 40)
         rows = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns
@@ -421,7 +424,9 @@ def test_a_server_is_reached_at_an_ipv6_address(monkeypatch):
     asked = []
     monkeypatch.setattr("psycopg.connect", lambda *_, **how: asked.append(how["host"]))
     with pytest.raises(StudyInvalid, match="could not be fetched"):
-        server_marks(address_of("postgresql://[::1]:5433/clinic?query=SELECT a FROM visits"), shown_as="the table")
+        server_marks(
+            parse_address("postgresql://[::1]:5433/clinic?query=SELECT a FROM visits"), shown_as="the table"
+        )
     assert asked == ["::1"]
 
 
@@ -429,7 +434,7 @@ def test_a_server_on_this_machine_is_one_source_however_it_is_spelt():
     """By whichever a ledger knows it already; another port, database or table, and another machine, are others."""
 
     def source(server, table="visits"):
-        return place_source(address_of(f"postgresql://{server}/clinic?query=SELECT a FROM {table}"))
+        return place_source(parse_address(f"postgresql://{server}/clinic?query=SELECT a FROM {table}"))
 
     spelt = (
         "localhost", "LOCALHOST", "127.0.0.1", "127.0.0.1:5432", "127.8.9.1", "127.1", "[::1]", "0.0.0.0",

@@ -9,7 +9,7 @@ from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data import csv_file as of_csv
 from dpbo_core.data.features import Category, Number
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.values import written
+from dpbo_core.data.values import written_text
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.final_model.dpbo_served_model import model_rows
 from dpbo_core.study import StudySpec
@@ -73,7 +73,9 @@ def test_one_list_says_what_is_a_gap_in_numbers_and_texts(tmp_path, gap):
 
 @pytest.mark.parametrize("values", TEXTS.values(), ids=TEXTS)
 def test_the_sensitive_half_has_the_public_types_and_each_record_its_own(tmp_path, values, monkeypatch):
-    monkeypatch.setattr(of_csv, "LINES_AT_ONCE", 2)  # a block of lines that are all numbers is read as texts too
+    monkeypatch.setattr(
+        of_csv, "N_LINES_PER_BLOCK", 2
+    )  # a block of lines that are all numbers is read as texts too
     public, made = fitted(csv(tmp_path, "p.csv", [*values, *values]))
     assert list(public.columns["ward"]) == [*values, *values]
     odd = [*GAPS, "1e1", "1", "inf", "\u0661", "<5", "1,250", "_", "x" * 300]
@@ -96,8 +98,10 @@ def test_numbers_in_a_typed_column_are_the_texts_that_a_person_would_write(tmp_p
     served = model_rows(made, {"ward": [10, "10", "1E1", "1e1", None], "x": [0] * 5})
     assert served[:, 0].tolist() == [1, 1, 0, 0, 0]  # a served model reads as scoring does
     for value in (10, 10.0, np.float32(10), "10", b" 10 ", np.int8(10)):
-        assert written(value) == "10"
-    assert all(written(value) != written(value) for value in (None, float("inf"), object(), b"\xff", 1j, "NA"))
+        assert written_text(value) == "10"
+    assert all(
+        written_text(value) != written_text(value) for value in (None, float("inf"), object(), b"\xff", 1j, "NA")
+    )
 
 
 def test_labels_of_a_text_target_are_texts(tmp_path):

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from dpbo_core import Categorical
-from dpbo_core.data.content import function_text, json_form, key_of
+from dpbo_core.data.content import content_key, function_text, json_form
 from dpbo_core.errors import StudyInvalid
 
 COLUMNS = [f"c{i:02d}" for i in range(40)]
@@ -78,7 +78,7 @@ PAIRS = {
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS.keys())
 def test_near_values_are_two(pair):
     one, other = pair
-    assert key_of(one) != key_of(other)
+    assert content_key(one) != content_key(other)
     assert len(set(map(str, Categorical([one, other]).names))) == 2 or not {type(one), type(other)} - {
         int,
         float,
@@ -102,7 +102,7 @@ def test_near_values_are_two(pair):
     ],
 )
 def test_the_same_content_is_the_same_value(one, other):
-    assert key_of(one) == key_of(other)
+    assert content_key(one) == content_key(other)
     with pytest.raises(StudyInvalid, match="lists a value twice"):
         Categorical([one, other])
 
@@ -161,12 +161,12 @@ def test_every_process_has_the_same_keys_and_names():
 )
 def test_what_has_no_content_of_its_own_is_refused(value):
     with pytest.raises(StudyInvalid, match="cannot be told from another by its content"):
-        key_of(value)
+        content_key(value)
 
 
 def test_an_open_file_is_refused(tmp_path):
     with (tmp_path / "some.txt").open("w") as file, pytest.raises(StudyInvalid, match="by its content"):
-        key_of(file)
+        content_key(file)
 
 
 def _compiled(text, name="utility"):
@@ -193,7 +193,7 @@ def _compiled(text, name="utility"):
 def test_a_function_or_class_of_ones_own_is_what_it_does(text, change):
     before, after = _compiled(text), _compiled(text.replace(*change))
     again = _compiled(text)
-    assert key_of(before) == key_of(again) != key_of(after)
+    assert content_key(before) == content_key(again) != content_key(after)
     if not isinstance(before, type):
         assert function_text(before) == function_text(again) != function_text(after)
 

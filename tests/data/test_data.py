@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from worlds import at_length
 
 from dpbo_core.data import Table, check_columns, check_target, fingerprint, read_header, read_table, table_of
-from dpbo_core.data.csv_file import csv_fields, read_csv
+from dpbo_core.data.csv_file import read_csv, split_csv_line
 from dpbo_core.data.parquet_file import read_parquet
 from dpbo_core.data.raw_cells import FIELD_LIMIT
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.values import canonical, numbers, text_column, value_column
+from dpbo_core.data.values import canonical_text, numbers, text_column, value_column
 from dpbo_core.errors import StudyInvalid
 
 NAN = float("nan")
@@ -108,7 +108,7 @@ def message(caught: pytest.ExceptionInfo[StudyInvalid]) -> str:
     ],
 )  # fmt: skip
 def test_the_meaning_of_a_value(value: object, meaning: object) -> None:
-    assert same(canonical(value), meaning)
+    assert same(canonical_text(value), meaning)
 
 
 @given(st.lists(st.one_of(st.sampled_from(NASTY_FIELDS), st.text(max_size=4), st.floats().map(repr)), max_size=8))
@@ -116,7 +116,9 @@ def test_the_meaning_of_a_value(value: object, meaning: object) -> None:
 def test_a_column_of_texts_is_its_values_one_by_one(texts: list[str]) -> None:
     fast, slow = text_column(texts), value_column(texts)
     assert fast.dtype == slow.dtype
-    assert all(same(f if isinstance(f, str) else float(f), canonical(t)) for f, t in zip(fast, texts, strict=True))
+    assert all(
+        same(f if isinstance(f, str) else float(f), canonical_text(t)) for f, t in zip(fast, texts, strict=True)
+    )
     assert all(same(f if isinstance(f, str) else float(f), s if isinstance(s, str) else float(s))
                for f, s in zip(fast, slow, strict=True))  # fmt: skip
 
@@ -140,7 +142,7 @@ def test_a_column_of_texts_is_its_values_one_by_one(texts: list[str]) -> None:
     ids=repr,
 )  # fmt: skip
 def test_the_fields_of_a_line(line: bytes, fields: list[str] | None) -> None:
-    assert csv_fields(line) == fields
+    assert split_csv_line(line) == fields
 
 
 @given(st.lists(st.sampled_from(NASTY_FIELDS), min_size=1, max_size=5).map(",".join))
@@ -150,7 +152,7 @@ def test_the_short_way_through_a_line_is_the_csv_modules(text: str) -> None:
         (expected,) = csv.reader([text.removesuffix("\r")], strict=True)
     except (csv.Error, ValueError):
         expected = []
-    assert (csv_fields(text.encode()) or []) == expected
+    assert (split_csv_line(text.encode()) or []) == expected
 
 
 # -- whole files
@@ -341,7 +343,7 @@ def test_hostile_parquet_gives_what_its_footer_says(
     if not damage:
         assert all(map(same, map(float, table.columns["x"]), [NAN if x is None else x for x in floats]))
         got = [value if isinstance(value, str) else float(value) for value in table.columns["t"]]
-        assert all(map(same, got, map(canonical, texts)))
+        assert all(map(same, got, map(canonical_text, texts)))
 
 
 @given(st.integers(0, 10**6), st.integers(0, 255))

@@ -27,7 +27,7 @@ from dpbo_core import PrivacyLedger, Real
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
 from dpbo_core.data.table import Table, table_of
-from dpbo_core.data.values import canonical
+from dpbo_core.data.values import canonical_text
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.sklearn_api import tables_in_memory
@@ -441,7 +441,7 @@ ODD = st.one_of(
 
 def _typed(columns):
     """What a column of a declared type can hold of each: Arrow and polars drop or refuse the rest."""
-    numbers = [v if isinstance(v, float) and v == v else None for v in map(canonical, columns["x0"])]
+    numbers = [v if isinstance(v, float) and v == v else None for v in map(canonical_text, columns["x0"])]
     texts = [v if isinstance(v, str) and v.isprintable() else None for v in map(str, columns["x1"])]
     return pa.table({"x0": pa.array(numbers, pa.float64()), "x1": pa.array(texts, pa.string())})
 

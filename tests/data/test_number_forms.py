@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from dpbo_core.data.csv_file import csv_names, read_csv, separator_of
-from dpbo_core.data.number_forms import ambiguous_number, form_of
+from dpbo_core.data.csv_file import csv_names, detect_separator, read_csv
+from dpbo_core.data.number_forms import ambiguous_number, detect_form
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 
@@ -27,12 +27,12 @@ FORMS = {
 
 @pytest.mark.parametrize(("words", "values"), [(words, one) for words, lists in FORMS.items() for one in lists])
 def test_the_form_of_numbers_is_named(words, values):
-    assert words in str(form_of(values))
+    assert words in str(detect_form(values))
 
 
 @pytest.mark.parametrize("values", [[], ["1", "2.5"], ["GYN", "INF"], ["1,2,3"], ["0,000,1"], ["10", "1E1", "2D4"]])
 def test_other_texts_have_no_form(values):
-    assert form_of(values) is None
+    assert detect_form(values) is None
 
 
 @pytest.mark.parametrize(("cells", "number"), [
@@ -48,7 +48,7 @@ def test_a_comma_of_two_meanings_between_semicolons_is_told(cells, number):
     ('"a;b;c;d",out', ","), ("dose, mg, total;out", ";"), ("dose,mg;ward;out", ";"), ("a;b,c,d", ","), ("one", ","),
 ])  # fmt: skip
 def test_the_separator_is_the_sign_that_splits_the_header(header, sign):
-    assert separator_of(header.encode()) == sign
+    assert detect_separator(header.encode()) == sign
     for mode in (PUBLIC_FILE, SENSITIVE_FILE):  # alike, whatever stands below
         assert csv_names(io.BytesIO(header.encode() + b"\n"), mode=mode, shown_as="t")[0] == sign
 

@@ -12,7 +12,7 @@ from of_features import installed
 from test_persons import by_slots, make
 from test_persons import study as of_persons
 
-from dpbo_core.data.people import person_of, read_people, uncounted
+from dpbo_core.data.people import person_identifier, read_people, surplus_mask
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.grid import GRID
@@ -28,13 +28,13 @@ from dpbo_core.study.tuning import run_study
     (b"\xff", None), (None, None), (True, None), (Decimal("NaN"), None),
 ])  # fmt: skip
 def test_a_person_is_the_text_as_written(raw, person):
-    assert person_of(raw) == person
+    assert person_identifier(raw) == person
 
 
 def test_the_first_records_count():
-    assert uncounted(["a", "b", "a", None, "a", "b"], 2).tolist() == [False, False, False, True, True, False]
-    assert uncounted(["a", "a"], 1).tolist() == [False, True]
-    assert uncounted([], 3).tolist() == []
+    assert surplus_mask(["a", "b", "a", None, "a", "b"], 2).tolist() == [False, False, False, True, True, False]
+    assert surplus_mask(["a", "a"], 1).tolist() == [False, True]
+    assert surplus_mask([], 3).tolist() == []
 
 
 def study(*, end="csv", m=12, k=2, **privacy):
@@ -130,10 +130,10 @@ def test_the_sum_moves_by_k_records_through_the_whole_objective(tmp_path):
 
 
 def test_no_value_is_an_error():
-    assert person_of(10**5000) is None  # Python writes no number of so many digits
-    assert person_of(Decimal("sNaN")) is None
-    assert person_of(Decimal("1e999999")) is not None
-    assert person_of(np.longdouble(2) ** 52 + np.longdouble(0.25)) is None
+    assert person_identifier(10**5000) is None  # Python writes no number of so many digits
+    assert person_identifier(Decimal("sNaN")) is None
+    assert person_identifier(Decimal("1e999999")) is not None
+    assert person_identifier(np.longdouble(2) ** 52 + np.longdouble(0.25)) is None
 
 
 @pytest.mark.parametrize(("raw", "person"), [
@@ -141,7 +141,7 @@ def test_no_value_is_an_error():
     (np.float16(2047), "2047"), (np.float16(2048), None), (np.longdouble(2) ** 60, None),
 ])  # fmt: skip
 def test_a_rounded_number_names_nobody(raw, person):
-    assert person_of(raw) == person
+    assert person_identifier(raw) == person
 
 
 @pytest.mark.parametrize("kind", ["numpy", "nullable", "half", "parquet"])
@@ -164,7 +164,7 @@ def test_two_people_that_a_short_float_made_one_do_not_count(tmp_path, kind):
             "nullable": lambda: pd.DataFrame({"x0": pd.array(ids.tolist(), dtype="Float32")}),
             "half": lambda: pa.table({"x0": ids}),
         }[kind]()
-        found = tuple(person_of(value) for value in frame_of(table, None, shown_as="V").values("x0"))
+        found = tuple(person_identifier(value) for value in frame_of(table, None, shown_as="V").values("x0"))
     assert found == (None, None, "5")
 
 
@@ -198,7 +198,7 @@ def most(count, k, m=5):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_by_enumeration_one_person_moves_the_sum_by_k_and_no_more(k):
-    assert most(uncounted, k) == k
+    assert most(surplus_mask, k) == k
 
 
 KINDS = installed("private_grid", "private_trajectory", "lipschitz", "noisy_gp", "dp_hypo")

@@ -16,8 +16,8 @@ from pyarrow import fs
 from dpbo.flows.workers.scorers import workers
 from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
-from dpbo_core.data.addresses import FolderAddress, address_of, place_of
-from dpbo_core.data.fetched import TAIL, parquet_objects
+from dpbo_core.data.addresses import FolderAddress, parse_address, parse_place
+from dpbo_core.data.fetched import FOOTER_REQUEST_BYTES, parquet_objects
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -123,12 +123,12 @@ def test_before_the_charge_the_ends_of_objects_are_read_and_no_record(here, stud
     pd.DataFrame(rng.normal(size=(40_000, 3)), columns=list("abc")).to_parquet(here / "v.parquet")
     content = (here / "v.parquet").read_bytes()
     with object_store({"b/f/v.parquet": content}) as (server, asked):
-        place = place_of(here, f"s3://b/f/v.parquet?scheme=http&region=x&endpoint_override={server}")
+        place = parse_place(here, f"s3://b/f/v.parquet?scheme=http&region=x&endpoint_override={server}")
         header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
     assert (header.columns, header.n_records) == (("a", "b", "c"), 40_000)
     size = len(content)
     assert [line for line in asked if line.startswith("GET")] == [
-        f"GET /b/f/v.parquet bytes={size - TAIL}-{size - 1}"
+        f"GET /b/f/v.parquet bytes={size - FOOTER_REQUEST_BYTES}-{size - 1}"
     ]
 
 
@@ -216,7 +216,7 @@ def test_a_store_that_says_no_and_an_empty_folder_are_refused_before_the_charge(
     ("s3://c/day/?endpoint_override=minio:9", "s3://c/day/?endpoint_override=http://other:9/", False),
 ])  # fmt: skip
 def test_a_folder_and_what_lies_in_it_are_the_same_records(one, other, same):
-    assert isinstance(address_of(one), FolderAddress)
+    assert isinstance(parse_address(one), FolderAddress)
     assert same_records(named_source(one), named_source(other)) is same
     assert same_records(named_source(other), named_source(one)) is same
 
@@ -225,11 +225,11 @@ def test_a_folder_and_what_lies_in_it_are_the_same_records(one, other, same):
 def test_an_address_that_another_spelling_of_reads_the_same_is_refused(key):
     """Else the owner's policy for the one would not hold for the other."""
     with pytest.raises(StudyInvalid, match="without a name, or by"):
-        address_of(f"s3://c/{key}")
+        parse_address(f"s3://c/{key}")
 
 
 def test_what_a_store_lists_beside_the_folder_or_twice_is_no_part(store, monkeypatch):
-    folder = address_of(store[0])
+    folder = parse_address(store[0])
     listed = [
         "day/01.parquet",
         "day/01.parquet",

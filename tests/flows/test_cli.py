@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 import typer
 
-from dpbo.flows.cli.app import OF_FEATURES, OURS, VERBS, WITH_A_RESULT, group_of_one
+from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS, RESULT_COMMANDS, group_of_one
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
@@ -61,8 +61,8 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
     code, out, _ = dpbo("plan", file)
     assert code == 0
     words = " ".join(out.split())
-    assert "lipschitz: its answer would be noise" in words
-    assert 'is the one to choose: method = "private_' in words
+    assert "lipschitz: its answer would be mostly noise" in words
+    assert 'is recommended: write method = "private_' in words
     assert len(out.split("\n\n")[0].splitlines()) <= 6  # the title, then five lines
     code, out, _ = dpbo("plan", file, "--all")
     assert code == 0
@@ -73,11 +73,11 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
 def test_a_study_that_is_asked_for_a_score_alone_is_told_of_its_own_first(dpbo, study):
     """`lipschitz` chooses nothing: what chooses is one line below, and "Next:" runs what is spoken of first."""
     code, out, _ = dpbo("plan", study(study__method="lipschitz"))
-    first = " ".join(out.split()).partition("study lipschitz: error 0.004 (score from 0 to 1) price")
-    assert (code, "error" in first[0]) == (0, False)
-    assert " or private_grid, if you need a choice: " in first[2]
+    first = " ".join(out.split()).partition("study lipschitz: reported score ±0.004 (score from 0 to 1) price")
+    assert (code, "reported" in first[0]) == (0, False)
+    assert " instead private_grid, if you need a choice: " in first[2]
     assert "lipschitz releases one score and no hyperparameters, as the study asks." in first[2]
-    assert "the one to choose" not in out
+    assert "is recommended" not in out
     assert "Next: dpbo tune STUDY.toml." in out
     own = json.loads(dpbo("plan", study(study__method="lipschitz"), "--json")[1])
     assert own["recommended"] == "private_grid"  # of the kinds that choose
@@ -242,7 +242,7 @@ def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_
     first, rest = dpbo("--help")[1].split("Commands:")[1].split("Also:")
     names = re.compile(r"^  (\w+)  +\S", re.M)
     assert names.findall(first) == ["init", "plan", "tune", "evaluate", "serve", "show", "budget", "ui"]
-    assert [*names.findall(first), *names.findall(rest)] == [*OURS, *OF_FEATURES]
+    assert [*names.findall(first), *names.findall(rest)] == [*OWN_COMMANDS, *FEATURE_COMMANDS]
     assert "..." not in first + rest  # no line is cut
 
 
@@ -258,7 +258,7 @@ def options_of(command):
 
 
 def test_commands_and_options_are_few():
-    homes = [load(home) for home, _ in VERBS.values()]
+    homes = [load(home) for home, _ in ALL_COMMANDS.values()]
     commands = [
         typer.main.get_command(it if isinstance(it, typer.Typer) else group_of_one("it", it)) for it in homes
     ]
@@ -268,7 +268,7 @@ def test_commands_and_options_are_few():
 
 def test_every_command_lists_the_common_options_and_json_only_where_its_result_is_an_object(dpbo):
     groups = {"budget": ["set"], "curate": ["publish"], "model": ["suggest"]}
-    for verb in VERBS:
+    for verb in ALL_COMMANDS:
         listed = set(re.findall(r"^ +(--[a-z-]+)", dpbo(verb, *groups.get(verb, []), "--help")[1], re.M))
         assert listed >= {"--debug", "--plain"}, verb
-        assert ("--json" in listed) is (verb in WITH_A_RESULT), verb
+        assert ("--json" in listed) is (verb in RESULT_COMMANDS), verb

@@ -13,7 +13,7 @@ from prefect import flow
 from test_evaluation import files, in_a_cell, of_files
 from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 
-from dpbo.flows.cli.terminal import WIDTH
+from dpbo.flows.cli.terminal import SCREEN_WIDTH
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
@@ -133,7 +133,7 @@ def test_the_command_makes_two_tasks_one_spend_and_a_card_that_shows_all_of_it(h
     code, out, err = run("evaluate", "study.toml")
     stages = [line.partition(": ")[2].split(" ")[0] for line in err.splitlines()]
     assert (code, stages) == (0, ["starting", "preparing", "counting", "the"])
-    assert max(map(len, out.splitlines())) <= WIDTH
+    assert max(map(len, out.splitlines())) <= SCREEN_WIDTH
     of_flow = flow_runs("evaluate privately")[0]
     assert of_flow.name == "clinic · 1 · evaluation"
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(of_flow))
@@ -218,7 +218,7 @@ def a_repair_costs_nothing_and_stands_beside_the_original(run, tracked, monkeypa
     assert set(repair["before"]["metrics"]) == set(repair["after"]["metrics"])
     code, out, err = run("evaluate", "study.toml", "--repair", "--threshold", "cost=9:1")
     assert (code, "dpbo:" in err) == (0, False)
-    assert max(map(len, out.splitlines())) <= WIDTH
+    assert max(map(len, out.splitlines())) <= SCREEN_WIDTH
     assert "no further price" in " ".join(out.split())
     version = client().get_model_version_by_alias("clinic", "repaired")
     assert (version.run_id, int(version.version)) == (tracked.run_id, 1)

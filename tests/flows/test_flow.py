@@ -29,8 +29,8 @@ from prefect.states import Running
 from worlds import mostly_slow, with_method
 
 from dpbo.flows.owner import owners_terminal
-from dpbo.flows.prefect_page import in_a_line
-from dpbo.flows.prefect_runtime.liveness import alive, bury
+from dpbo.flows.prefect_page import one_line
+from dpbo.flows.prefect_runtime.liveness import crash_dead_runs, is_alive
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
@@ -55,7 +55,7 @@ TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch):
     """The owner's own process, as `dpbo tune` is: the studies here open their caps. A busy server is waited for."""
-    monkeypatch.setattr("dpbo.flows.prefect_page.PATIENCE", 600.0)
+    monkeypatch.setattr("dpbo.flows.prefect_page.RECORD_TIMEOUT_S", 600.0)
     with owners_terminal():
         yield
 
@@ -148,7 +148,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert tuned.warnings == ()
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     assert (run.name, set(run.tags)) == ("trial · 1", {"dataset: people", f"method: {kind}"})
-    assert run.state.message == in_a_line(tuned.result)
+    assert run.state.message == one_line(tuned.result)
     names = sorted(stem(task.name) for task in task_runs(run))
     study = resolve(StudySpec.from_dict(with_method(tables, kind)))
     steps, public_path = study.method.n_steps(study.problem), study.method.public_path
@@ -331,9 +331,10 @@ def test_a_hostile_profile_keeps_nothing_and_repeats_nothing(here, tables, monke
         for name in ("finish", "reserve", "step"):
             made = getattr(tuning, name)
             monkeypatch.setattr(
-                f"dpbo.flows.tune.{name}", policies.private_task(name=made.name, **policies.SENSITIVE_TASK)(made.fn)
+                f"dpbo.flows.tune.{name}",
+                policies.private_task(name=made.name, **policies.SENSITIVE_TASK_OPTIONS)(made.fn),
             )
-        again = policies.private_flow(name=f"hostile {fails}", **policies.FLOW)(tune_privately.fn)
+        again = policies.private_flow(name=f"hostile {fails}", **policies.FLOW_OPTIONS)(tune_privately.fn)
         with pytest.raises(Sealed) if fails else nullcontext():
             again(StudySpec.from_dict(tables))
     assert len(asked) == (1 if fails else tables["search"]["steps"] + 1)  # and the final choice
@@ -383,7 +384,7 @@ def test_a_run_whose_process_was_killed_is_called_crashed(here):
             (folder / str(run)).touch()
         handle = os.open(folder / str(living.id), os.O_RDWR)
         fcntl.flock(handle, fcntl.LOCK_EX)
-        buried = bury(folder)
+        buried = crash_dead_runs(folder)
         os.close(handle)
         assert len(buried) == 2
         assert str(living.id) not in buried
@@ -401,10 +402,10 @@ def test_a_retry_after_a_kill_is_not_called_crashed_by_itself_or_by_another_run(
         folder.mkdir(exist_ok=True)
         (folder / str(run.id)).write_text(state)
         with get_client(sync_client=True) as client:
-            bury(folder)  # as another run does
+            crash_dead_runs(folder)  # as another run does
             told.append(client.read_flow_run(run.id).state.name)
             (folder / str(run.id)).write_text(state)
-            with alive(folder):
+            with is_alive(folder):
                 assert (folder / str(run.id)).read_text() == str(run.state.id)
                 told.append(client.read_flow_run(run.id).state.name)
 

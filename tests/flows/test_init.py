@@ -131,7 +131,7 @@ def test_a_plan_ends_with_what_can_be_typed_next(here, dpbo):
         assert dpbo("init", "public.csv", f"{name}.csv", "--out", f"{name}.toml")[0] == 0
         code, out, _ = dpbo("plan", f"{name}.toml")
         last[name] = code, " ".join(out.splitlines()[-1].split())
-    assert last["few"] == (0, "Next: change the study as said above; as it stands, dpbo tune refuses it.")
+    assert last["few"] == (0, "Next: change the study as described above; dpbo tune refuses it as it is.")
     assert last["many"] == (0, "Next: dpbo tune STUDY.toml.")
     assert dpbo("tune", "few.toml")[0] == 3
 
@@ -140,7 +140,7 @@ def test_of_the_validation_file_only_the_header_and_the_number_of_records_are_re
     training, validation = two
     before = text(*two)
     assert SECRET not in before
-    assert "# nobody may be in both files: not checked" in before  # fixed, since it looks at neither
+    assert "# nobody may be in both files (not checked)" in before  # fixed, since it looks at neither
     random_bytes = random.Random(7).randbytes
     hostile = (b"", b"\xff\x00\xfe", b'"', b",,,,,,,,,,,", b"nan,inf,,1e999,,,nobody", b"x" * 200_000)
     for record in (*hostile, *(random_bytes(n).replace(b"\n", b"") for n in (1, 9, 400))):
@@ -219,7 +219,7 @@ def test_a_column_of_people_is_protected_whole_and_is_no_feature(here, dpbo):
     assert (code, err) == (0, "")
     spec = read_study("study.toml")
     assert (spec.privacy.person, spec.data.n_persons, spec.data.ignore) == ("patient", 3, None)
-    said = "people in column patient of b.csv: 3 of them, on your word, and each counts once"
+    said = "people in column patient of b.csv: 3, as you state; each counts once"
     assert said in " ".join(out.split())
     assert "80" not in out + Path("study.toml").read_text()
     assert "people   " not in out.replace("people in", "")  # the hint is for those who named no column

@@ -13,7 +13,7 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli import app as cli
 from dpbo.flows.cli import running  # noqa: F401  loaded as it is by every command that charges
-from dpbo.flows.cli.app import stopped
+from dpbo.flows.cli.app import exit_interrupted
 from dpbo.flows.stores import Stores
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
@@ -37,22 +37,22 @@ def spec(here):
 
 def test_it_says_what_was_charged_and_how_to_go_on(spec):
     """Before a ledger is there, before the charge, after it, and after the release."""
-    assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
+    assert "nothing was charged for 'clinic'" in exit_interrupted(WORDS).message()
     ledger = PrivacyLedger(Stores().ledger)
-    assert "nothing was charged for 'clinic'" in stopped(WORDS).message()
+    assert "nothing was charged for 'clinic'" in exit_interrupted(WORDS).message()
     open_study(Run.of(spec, QueryContext(ledger)))
-    message = stopped(WORDS).message()
+    message = exit_interrupted(WORDS).message()
     assert "charged and not released yet: clinic (ε = 1)" in message
     assert "run the same command again: it continues, and pays nothing twice" in message
     run_study(spec, ledger=ledger)
-    assert "dpbo show study.toml prints it" in stopped(WORDS).message()
+    assert "dpbo show study.toml prints it" in exit_interrupted(WORDS).message()
 
 
 @pytest.mark.parametrize("words", [["budget"], ["tune", "missing.toml"], ["tune", "broken.toml"], []])
 def test_what_cannot_be_looked_up_is_not_said(here, words):
     Path("broken.toml").write_text("[study\n")
-    assert stopped(words).message().startswith("stopped. What to do: run the same command again")
-    assert stopped(words).exit_code == 130
+    assert exit_interrupted(words).message().startswith("stopped. What to do: run the same command again")
+    assert exit_interrupted(words).exit_code == 130
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, lambda: SystemExit(130)])

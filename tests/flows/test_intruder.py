@@ -15,7 +15,7 @@ import pytest
 from intruder import family, lives, wait_until
 from team import link_of, look_around, make_store, make_team, port_is_free, ports_of, running
 
-from dpbo.flows.prefect_runtime.schedule_server import NAME, credentials, owners
+from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX, credentials, owners
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def password(served, folder):
 
 
 def password_of(folder, server):
-    return (folder / "prefect" / f"{NAME}{server.port}").read_text().strip()
+    return (folder / "prefect" / f"{SECRET_FILE_PREFIX}{server.port}").read_text().strip()
 
 
 def test_the_page_asks_its_own_port(served):

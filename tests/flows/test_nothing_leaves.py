@@ -232,17 +232,17 @@ def test_what_a_flow_raises_is_not_pickled(here, tables, prefect_server, tmp_pat
         with pytest.raises(BudgetRefused):
             tune_privately(StudySpec.from_dict(tables))
         with pytest.raises(KeyError, match="zq7-pickled"):
-            policies.private_flow(name="ours", **policies.FLOW)(fails)()
+            policies.private_flow(name="ours", **policies.FLOW_OPTIONS)(fails)()
         assert [path for path in storage.rglob("*") if path.is_file()] == []
         with pytest.raises(KeyError):
-            flow(name="plain", **policies.FLOW)(fails)()
+            flow(name="plain", **policies.FLOW_OPTIONS)(fails)()
         assert [path for path in storage.rglob("*") if path.is_file()] != []  # so the policy is what prevents it
 
 
 def test_nothing_can_be_kept():
-    from dpbo.tasks.prefect_classes import Unkept
+    from dpbo.tasks.prefect_classes import EmptySerializer
 
     with pytest.raises(ValueError, match="not kept"):
-        Unkept().dumps(KeyError("x"))
+        EmptySerializer().dumps(KeyError("x"))
     with pytest.raises(ValueError, match="nothing was kept"):
-        Unkept().loads(pickle.dumps(1))
+        EmptySerializer().loads(pickle.dumps(1))

@@ -13,9 +13,9 @@ from test_policy_runs import study as written  # noqa: F401  a fixture
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.owner import owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.serve import FROZEN, tune_on_schedule
+from dpbo.flows.serve import STUDY_DIGEST_VARIABLE, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately
-from dpbo_core.data.addresses import address_of
+from dpbo_core.data.addresses import parse_address
 from dpbo_core.data.fetched import fetched
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.study.run import Run
@@ -110,7 +110,7 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
     with socket.create_server(("127.0.0.1", 0)) as listening:
         asking = threading.Thread(target=asks, args=(listening,))
         asking.start()
-        place = address_of(f"postgresql://127.0.0.1:{listening.getsockname()[1]}/d?query=SELECT a FROM v")
+        place = parse_address(f"postgresql://127.0.0.1:{listening.getsockname()[1]}/d?query=SELECT a FROM v")
         with pytest.raises(StudyInvalid, match="could not be fetched"):
             fetched(place, shown_as="v")
         asking.join()
@@ -177,7 +177,7 @@ def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
 @in_a_run
 def test_a_schedules_run_tells_nothing_of_a_file_that_it_names(study, monkeypatch, served):
     if served is not None:
-        monkeypatch.setenv(FROZEN, served)
+        monkeypatch.setenv(STUDY_DIGEST_VARIABLE, served)
 
     def told(on_schedule, file):
         try:

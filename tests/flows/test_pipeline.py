@@ -14,7 +14,7 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study import StudySpec
-from dpbo_core.study.spec import KINDS
+from dpbo_core.study.spec import DATA_KINDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +39,7 @@ def test_prefects_form_has_a_field_for_everything_a_study_says():
     schema = parameter_schema(tune_privately).model_dump()
     assert schema["required"] == ["study"]
     assert set(schema["properties"]) == {"study", "folder", "register"}
-    for section in (StudySpec, StudySpec.model_fields["search"].default_factory, *KINDS):
+    for section in (StudySpec, StudySpec.model_fields["search"].default_factory, *DATA_KINDS):
         assert set(schema["definitions"][section.__name__]["properties"]) == {*section.model_fields}
     assert "PrivacySection" in schema["definitions"]
 

@@ -17,7 +17,7 @@ from dpbo.flows import refusals
 from dpbo.flows.owner import at_the_terminal, owners_terminal
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.requested_study import study_of
-from dpbo.flows.serve import FROZEN, tune_on_schedule
+from dpbo.flows.serve import STUDY_DIGEST_VARIABLE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune, tune_privately
 from dpbo_core import PrivateSearch, Real
@@ -166,9 +166,9 @@ def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, 
     ):
         with pytest.raises(PolicyRefused, match="job variables"):
             begun_with(story, words, given).result()
-    monkeypatch.setenv(FROZEN, study_digest(study_file))  # as such a variable would
+    monkeypatch.setenv(STUDY_DIGEST_VARIABLE, study_digest(study_file))  # as such a variable would
     fired = {"study": "study.toml", "register": False}
-    state = begun_with(tune_on_schedule, fired, {"env": {FROZEN: study_digest(study_file)}})
+    state = begun_with(tune_on_schedule, fired, {"env": {STUDY_DIGEST_VARIABLE: study_digest(study_file)}})
     assert (state.name, "job variables" in state.message) == (refusals.POLICY, True)
     assert len(ledger().accounts("clinic")[0].entries) == 1
     assert begun_with(tune_privately, sent, {}).is_completed()
@@ -180,7 +180,7 @@ def test_a_served_study_is_frozen(prefect_server, study, folder, monkeypatch):
     study(edition="{time}")
     assert study_digest("study.toml") == hashlib.sha256((folder / "study.toml").read_bytes()).hexdigest()
     approve_study(read_study("study.toml"), ledger=ledger(), folder=folder)
-    monkeypatch.setenv(FROZEN, study_digest("study.toml"))
+    monkeypatch.setenv(STUDY_DIGEST_VARIABLE, study_digest("study.toml"))
     assert fire("study.toml", NOON, monkeypatch).is_completed()
     study(edition="{time}", epsilon=2.0)
     changed = fire("study.toml", NOON, monkeypatch)
@@ -199,12 +199,12 @@ def test_serve_begins_with_the_owners_word(study, folder, served, monkeypatch):
     from dpbo.flows.cli import tune as command
 
     seen = []
-    monkeypatch.setattr("prefect.serve", lambda *_, **__: seen.append(os.environ[FROZEN]))
+    monkeypatch.setattr("prefect.serve", lambda *_, **__: seen.append(os.environ[STUDY_DIGEST_VARIABLE]))
     study("{date}", validation="v-{date}.csv")
     words = {"cron": None, "every": "6h", "port": 1, "register": False}
     command.serve(Path("study.toml"), **words)
     assert seen == [study_digest("study.toml")]
-    assert FROZEN not in os.environ
+    assert STUDY_DIGEST_VARIABLE not in os.environ
     (source,) = ledger().accounts("clinic")[0].sources
     assert source.source.name == str(folder.resolve() / "v-{date}.csv")
     study("{date}", "ward", "v-{date}.csv")

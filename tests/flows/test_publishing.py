@@ -163,7 +163,7 @@ def test_a_local_store_that_takes_nothing_is_refused(here, monkeypatch, broken):
 def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_up(study, monkeypatch):
     with accepting() as port:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
-        monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store.ANSWER", 1.0)
+        monkeypatch.setattr("dpbo.tasks.reporting.mlflow_store.ANSWER_TIMEOUT_S", 1.0)
         tuned = tune_privately(study())
     assert tuned.tracked is None
     assert "does not answer" in tuned.warnings[0]

@@ -8,7 +8,7 @@ from canary import search
 from worlds import with_method
 
 from dpbo.flows import refusals
-from dpbo.flows.serve import MISSED
+from dpbo.flows.serve import MISSED_STATE
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 pytestmark = pytest.mark.slow
@@ -34,7 +34,7 @@ def test_a_scheduled_day(tables, tmp_path):
     (account,) = PrivacyLedger(f"sqlite:///{world.run / 'mlruns' / 'ledger.db'}").accounts("nights")
     finished = [entry.edition for entry in account.entries if entry.released_at]
     assert len(set(finished)) == len(finished) == len(released)
-    unfinished = [run for run in day.runs if run.state not in ("Completed", refusals.BUDGET, MISSED)]
+    unfinished = [run for run in day.runs if run.state not in ("Completed", refusals.BUDGET, MISSED_STATE)]
     assert len(account.entries) - len(finished) <= len(unfinished)  # only what the kill cut short
     assert account.budget.admits(account.spent, account.unit, account.filtered)
     assert day.left_running == ()

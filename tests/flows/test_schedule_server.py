@@ -19,10 +19,10 @@ from dpbo.flows.prefect_runtime import run_server as run_server_module
 from dpbo.flows.prefect_runtime import schedule_server as server_module
 from dpbo.flows.prefect_runtime.prefect_process import PrefectProcess, api_url, bound_socket
 from dpbo.flows.prefect_runtime.schedule_server import (
-    NAME,
+    SECRET_FILE_PREFIX,
     credentials,
+    is_owned_by_user,
     loopback_server,
-    ours_alone,
     owners,
     password_in,
     standing,
@@ -64,7 +64,7 @@ def test_a_server_that_would_make_no_scheduled_run_is_refused(tmp_path, monkeypa
 
 @pytest.mark.parametrize("what", ["readable", "writable", "link", "short", "folder", "another's"])
 def test_a_password_that_others_could_know_is_refused(tmp_path, what):
-    path = tmp_path / f"{NAME}4200"
+    path = tmp_path / f"{SECRET_FILE_PREFIX}4200"
     if what == "link":
         (tmp_path / "elsewhere").write_text("x" * 43)
         (tmp_path / "elsewhere").chmod(0o600)
@@ -173,7 +173,7 @@ def test_another_users_program_on_our_port_is_told_nothing(tmp_path, nothing_con
     try:
         port = int(squatter.stdout.readline())
         assert owners(port) == {NOBODY}
-        assert not ours_alone(port)
+        assert not is_owned_by_user(port)
         refused_by(loopback_server(tmp_path, port=port, home=tmp_path), "not known to be yours")
         with socket.create_connection(("127.0.0.1", port)) as marker:  # the first that it ever heard
             marker.sendall(b"the test itself")
@@ -242,7 +242,7 @@ def test_nobody_takes_the_port_of_a_runs_server_that_died(monkeypatch):
 
 def test_a_server_makes_files_for_its_owner_alone_whatever_a_scripts_umask_is(tmp_path, monkeypatch):
     """As the database of Prefect, by a script that opens `owners_terminal`."""
-    monkeypatch.setattr(prefect_process, "LEASHED_UVICORN", "open('made', 'w').close()")
+    monkeypatch.setattr(prefect_process, "SERVER_CODE", "open('made', 'w').close()")
     before = os.umask(0o022)
     try:
         with (tmp_path / "log").open("wb") as log:

@@ -11,11 +11,11 @@ from conftest import STUDY
 from rich.console import Console
 
 from dpbo.flows.cli import terminal
-from dpbo.flows.cli.app import COMMANDS, plain_first, print_first
+from dpbo.flows.cli.app import COMMANDS, print_first, sort_plain_first
 from dpbo.flows.cli.budget import account_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
-from dpbo.flows.cli.plan import HEADER, print_advice, print_every_method
+from dpbo.flows.cli.plan import COLUMN_NAMES, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
@@ -23,6 +23,7 @@ from dpbo.flows.prefect_page import announce
 from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
 from dpbo.tasks.reporting.document import Fact
+from dpbo.tasks.reporting.document import interval as interval_in_words
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import run_note
 from dpbo.tasks.reporting.release_document import beside_constant, release_document, verdict
@@ -118,7 +119,7 @@ def test_a_narrow_terminal_loses_no_word(screens):
         assert not missing, (name, missing)
         assert "…" not in narrow[name].replace(" … ", "").replace(" …\n", ""), name
         if name in ("tuned", "evaluated"):  # a release and a report each say whether a constant answer would do
-            assert " ".join(text.split()).count("than a constant answer") == 1
+            assert " ".join(text.split()).count("than always giving the same answer") == 1
     rows = narrow["every method"].splitlines()
     place = rows.index(" private_grid")
     assert rows[place + 1].startswith("   verdict good; ε 1; δ 0; noise ")
@@ -164,7 +165,7 @@ def test_a_plain_screen_is_words_alone(screens):
         assert "  " not in text, name  # nothing stands in columns
     rows = [line for line in plain["every method"].splitlines() if ": verdict " in line]
     assert len(rows) == len(METHODS) + len(EXCHANGES)
-    spoken = [terminal.spoken(name) for name in HEADER[1:]]
+    spoken = [terminal.spoken(name) for name in COLUMN_NAMES[1:]]
     assert all(all(f"{name} " in row for name in spoken) for row in rows)
     assert "epsilon" in plain["accounts"]
     assert "ledger, wrong: damaged. Run it" in plain["findings"]
@@ -186,7 +187,7 @@ def test_plain_may_stand_anywhere():
         ("dpbo plan -- --plain", "dpbo plan -- --plain"),
         ("dpbo", "dpbo"),
     ):
-        assert plain_first(words.split()) == wanted.split()
+        assert sort_plain_first(words.split()) == wanted.split()
 
 
 def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_print(here, dpbo, monkeypatch):
@@ -202,7 +203,7 @@ def test_plain_before_and_after_the_command_are_one_thing_and_any_terminal_can_p
     monkeypatch.setattr(sys, "stdout", ascii_out)
     monkeypatch.setattr(sys, "stderr", ascii_err)
     assert dpbo("plan", "study.toml")[0] == 0
-    assert b"is the one to choose" in ascii_out.buffer.getvalue()
+    assert b"is recommended" in ascii_out.buffer.getvalue()
     assert ascii_err.buffer.getvalue() == b""
     assert dpbo("budget", "nowhere é")[0] == 2
     assert b"nowhere ?" in ascii_err.buffer.getvalue()
@@ -244,15 +245,22 @@ def test_in_a_pipe_progress_is_a_few_lines_of_public_counts_alone(monkeypatch, c
         assert capsys.readouterr().err.splitlines() == [f"trial: {count} of {steps} steps" for count in counts]
 
 
+def test_the_ends_of_a_narrow_interval_differ_on_the_screen():
+    assert interval_in_words((0.73256, 0.73341)) == "0.7326 to 0.7334"
+    assert interval_in_words((0.8669, 0.8971)) == "0.867 to 0.897"
+    assert interval_in_words((20.001, 20.004)) == "20 to 20"
+    assert interval_in_words(None) == "–"
+
+
 def test_a_score_is_better_than_a_constant_answer_only_where_its_whole_interval_is():
-    unclear = "it cannot be told whether it is better"
+    unclear = "cannot tell whether it is better"
     for interval, if_greater, if_smaller in (
         ((0.7, 0.8), "better", "no better"), ((0.5, 0.6), "no better", None), ((0.5, 0.7), unclear, unclear),
         ((0.5, 0.59), None, "better"),
     ):  # fmt: skip
         for greater, word in ((True, if_greater), (False, if_smaller)):
             told = beside_constant(interval, 0.6, greater_is_better=greater)
-            assert word is None or told == f"{word} than a constant answer"
+            assert word is None or told == f"{word} than always giving the same answer"
 
 
 SPEND = Spend("score", "discrete noise", 10**12, 0, 10**12, sensitivity=0.01, noise_scale=0.01)
@@ -265,7 +273,7 @@ def figure(value, noise):
     return {"value": value, "noise_interval": [value - noise, value + noise], "sampling_interval": None}
 
 
-COMPARED = [(0.75, "better"), (0.713, "it cannot be told whether it is better"), (0.65, "no better")]
+COMPARED = [(0.75, "better"), (0.713, "cannot tell whether it is better"), (0.65, "no better")]
 
 
 @pytest.mark.parametrize(("accuracy", "word"), COMPARED)
@@ -276,18 +284,20 @@ def test_a_report_compares_its_accuracy_with_the_constant_answer_of_its_own_coun
     several = {"metrics": {"cohen_kappa": figure(0.3, 0.1), "accuracy": metrics["accuracy"]}, "classes": classes}
     for report in ({"metrics": metrics}, several):
         first, numbers = verdict(replace(RELEASE, value=report))
-        assert first == "better than a constant answer"
-        assert numbers.endswith(f"; accuracy {accuracy:.3f}, where it has 0.713 on these very records: {word}")
+        assert first == "better than always giving the same answer"
+        assert numbers.endswith(
+            f"; accuracy {accuracy:.3f}, always the same answer 0.713 on the same records: {word}"
+        )
 
 
 def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():
     value = {"score": 0.8, "interval": [0.75, 0.85]}
     release = replace(RELEASE, value=value, facts={"score_range": 1.0, "baseline": 0.684})
-    where = "on the public rows; on the sensitive ones it may differ"
-    assert "".join(verdict(release)) == f"better than a constant answer, which scores 0.6840 {where}"
+    where = "on the public records; it may differ on the sensitive ones"
+    assert "".join(verdict(release)) == f"better than always giving the same answer (0.6840 {where})"
     noisy = replace(release, value={"score": 0.8})
     answers = {fact.name: fact.text for fact in release_document(noisy).answers}
-    assert answers["a constant answer"] == f"0.6840 {where}"
+    assert answers["same answer for all"] == f"0.6840 {where}"
 
 
 def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
@@ -321,7 +331,9 @@ def test_a_choice_at_the_end_of_its_range_is_said(chosen, at_an_end, capsys):
     value = {"hyperparameters": {"lambda": chosen, "kind": "a"}, "score": 0.8}
     result = StudyResult(replace(RELEASE, value=value, facts={"space": space}), replayed=False)
     print_document(document_of(result, None, look="dpbo ui"))
-    said = f"range lambda = {chosen:.4g} is the end of the range: a wider range may be better (a new edition costs"
+    said = (
+        f"range lambda = {chosen:.4g} is at the end of the range; a wider range may be better (a new edition spends"
+    )
     assert (said in " ".join(capsys.readouterr().out.split())) is at_an_end
 
 
@@ -336,7 +348,7 @@ def test_methods_are_listed_when_asked_for_and_the_studys_own_always(tables, cap
     assert re.search(r"^ exact_gp +refused ", printed, re.M)
     print_advice(spec, advise_study(spec))
     printed = capsys.readouterr().out
-    assert "exact_gp: it cannot run" in printed
+    assert "exact_gp: cannot run" in printed
     assert printed.count("public: ") == printed.count("public: good if the two populations are alike") == 1
 
 
@@ -352,7 +364,7 @@ def test_the_newest_entries_are_shown_and_json_has_all(tmp_path, capsys):
     accounts = book.accounts()
     print_accounts(accounts)
     printed = capsys.readouterr().out
-    assert "the newest 20 of 25 entries; --json has every one" in printed
+    assert "the newest 20 of 25 entries; --json lists all" in printed
     assert "trial04" not in printed
     assert all(f"trial{n:02d}" in printed for n in range(5, 25))
     assert len(account_json(*accounts)["entries"]) == 25

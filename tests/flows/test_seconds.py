@@ -17,7 +17,7 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
-from dpbo.flows.prefect_runtime.settings import QUIET, prefect_home, prefect_is_configured
+from dpbo.flows.prefect_runtime.settings import QUIET_SETTINGS, prefect_home, prefect_is_configured
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
@@ -148,7 +148,7 @@ def test_prefect_is_asked_only_where_its_settings_are_not_the_defaults(here, mon
     monkeypatch.delitem(sys.modules, "prefect")
     assert not prefect_is_configured()
     assert prefect_home() == here / ".prefect"
-    for name in QUIET:
+    for name in QUIET_SETTINGS:
         monkeypatch.setenv(name, "whatever")
     for name, place in (("", ".prefect"), ("beside", "beside"), (str(here / "prefect"), "prefect")):
         monkeypatch.setenv("PREFECT_HOME", name)

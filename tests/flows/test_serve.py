@@ -26,12 +26,12 @@ from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.requested_study import edition_at, refuse_fields
-from dpbo.flows.serve import MISSED, OUTAGE, tune_on_schedule
+from dpbo.flows.serve import MISSED_STATE, OUTAGE_MESSAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import FIELDS
+from dpbo_core.ledger.name_patterns import TIME_FIELDS
 from dpbo_core.ledger.schema import SCHEMA
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study
@@ -88,7 +88,7 @@ def test_a_monthly_dataset_comes_with_monthly_data_and_an_unknown_field_is_a_let
 @settings(max_examples=50, deadline=None)
 @given(MOMENTS, st.timedeltas(timedelta(seconds=1), timedelta(days=900)))
 def test_two_firings_are_two_editions(moment, later):
-    first, second = (m.replace(tzinfo=UTC).strftime(FIELDS["time"]) for m in (moment, moment + later))
+    first, second = (m.replace(tzinfo=UTC).strftime(TIME_FIELDS["time"]) for m in (moment, moment + later))
     assert first != second
 
 
@@ -116,7 +116,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
         late.setattr(serve, "overtaken", lambda fired: True)
         before = {path.name for path in Path("mlruns").iterdir()}
         skipped = fire(study, NOON, monkeypatch)
-        assert (skipped.name, skipped.type.value) == (MISSED, "CANCELLED")
+        assert (skipped.name, skipped.type.value) == (MISSED_STATE, "CANCELLED")
         assert {path.name for path in Path("mlruns").iterdir()} == before
         assert [len(account.entries) for account in PrivacyLedger(Stores().ledger).accounts()] == [0]
     said = []
@@ -226,7 +226,7 @@ def test_of_missed_firings_only_the_last_runs(prefect_server, monkeypatch):
     assert found == [True, False]
     with get_client(sync_client=True) as client:
         names = [client.read_flow_run(run.id).state.name for run in runs]
-    assert names == ["Scheduled", MISSED, MISSED, "Scheduled"]
+    assert names == ["Scheduled", MISSED_STATE, MISSED_STATE, "Scheduled"]
 
 
 def test_a_retried_firing_keeps_its_time(prefect_server):
@@ -310,7 +310,7 @@ def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
 
     poller = import_module("prefect.runner._scheduled_run_poller")
     with pytest.raises(
-        RuntimeError, match=OUTAGE
+        RuntimeError, match=OUTAGE_MESSAGE
     ):  # and what Prefect would print of it, a trace a poll, is not there
         asyncio.run(poller.critical_service_loop(poll, interval=0))
     assert capsys.readouterr() == ("", "")

@@ -19,7 +19,7 @@ from worlds import with_method
 
 from dpbo.flows.cli.doctor import dask_cluster
 from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
-from dpbo.flows.workers.standing_cluster import ADDRESS, PACKAGES, problems, standing_cluster
+from dpbo.flows.workers.standing_cluster import ADDRESS_SETTING, COMPARED_PACKAGES, problems, standing_cluster
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -50,7 +50,7 @@ def refused(words, *parts):
 def test_an_address_without_tls_is_refused(certificate, monkeypatch):
     hosts = ("tcp://10.0.0.2:8786", "10.0.0.2:8786", "tls://10.0.0.2", "tls://10.0.0.2:many", "tls://:8786")
     for address in (*hosts, "tls://user@10.0.0.2:8786"):
-        monkeypatch.setenv(ADDRESS, address)
+        monkeypatch.setenv(ADDRESS_SETTING, address)
         for look in (standing_cluster, lambda: list(dask_cluster())):
             with pytest.raises(StudyInvalid, match="no tls:// address of a host and port"):
                 look()
@@ -59,7 +59,7 @@ def test_an_address_without_tls_is_refused(certificate, monkeypatch):
 def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, monkeypatch):
     import dask
 
-    monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
+    monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
     other = written_certificate(here, "other")[1]
     nowhere = here / "nowhere.crt"
     for wrong in (tls(certificate[0], other), tls(nowhere, certificate[1]), dict.fromkeys(tls("", ""))):
@@ -69,17 +69,17 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
 
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 0.2)
-    monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
     assert "nothing was charged" in str(refused("no Dask scheduler lets us in"))
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("kind", installed("private_grid", "dp_hypo"))
 def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, here, tables, monkeypatch, kind):
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 0.2)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
     monkeypatch.setattr("dpbo.flows.workers.scorers.is_partitioned", lambda *_: True)
-    monkeypatch.setenv(ADDRESS, "tls://127.0.0.1:1")
+    monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
     spec = StudySpec.from_dict(with_method(tables, kind))
     method = resolve(spec).method
     with workers(spec, ".", method) as made:
@@ -126,9 +126,9 @@ def no_routes():
         yield dask.config
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", COMPARED_PACKAGES)
 def test_other_versions_are_refused(no_routes, package):
-    same = dict.fromkeys(PACKAGES, "3.11.7")
+    same = dict.fromkeys(COMPARED_PACKAGES, "3.11.7")
     assert problems(Cluster(same | {"python": "3.11.9"})) == ()
     (problem,) = problems(Cluster(same | {package: "3.12.1"}, threads=2))  # and is asked no more
     assert f"'{package}': '3.12" in problem.what
@@ -168,7 +168,7 @@ def network(monkeypatch):
         folder.chmod(0o755)
         monkeypatch.chdir(folder)
         with hosts(folder) as made, dask.config.set(tls(*made.certificate)):
-            monkeypatch.setenv(ADDRESS, made.address)
+            monkeypatch.setenv(ADDRESS_SETTING, made.address)
             yield made
 
 
@@ -362,6 +362,6 @@ for tls in (True, False):
 print(json.dumps(said))
 """
     assert as_nobody(ask) == [0, 0]
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.SECONDS", 3)
+    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.ANSWER_TIMEOUT_S", 3)
     with dask.config.set(tls(*written_certificate(network.folder, "stranger"))):
         refused("no Dask scheduler lets us in")

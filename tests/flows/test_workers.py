@@ -17,7 +17,7 @@ from canary import search
 from worlds import mostly_slow, plain, with_method
 
 from dpbo.flows.workers.scorers import from_one_width, of_one_width, workers
-from dpbo_core.data.addresses import parts_of
+from dpbo_core.data.addresses import list_parts
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
@@ -29,7 +29,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.report import counting
 from dpbo_core.report.binary import BinaryCells
 from dpbo_core.report.counting import Counter
-from dpbo_core.report.histogram_cells import WEIGHT, Grouping
+from dpbo_core.report.histogram_cells import PERSON_WEIGHT, Grouping
 from dpbo_core.study import StudySpec, data_split, precomputed
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.precomputed import (
@@ -101,7 +101,7 @@ def halves(spec, here, *pools):
 def pool():
     """Two processes for this file, one of them beside this one, however little there is to do."""
     with pytest.MonkeyPatch.context() as patch, closing(Processes(2)) as made:
-        patch.setattr(processes, "LEAST_EFFORT", 0.0)
+        patch.setattr(processes, "MIN_EFFORT_BYTES", 0.0)
         yield made
 
 
@@ -159,7 +159,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
     counter = Counter(
         public.preprocessing, public.problem.train(2), BinaryCells((-0.5, 0.0, 0.2, 0.5), verb), groups
     )
-    parts = parts_of(here / "parts")
+    parts = list_parts(here / "parts")
     table = data_split.validation_table(whole.data, here)
     one = counting.count(counter, table).expose()
     assert one.sum() == 500
@@ -172,7 +172,7 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
     people = [str(i % 90) for i in range(500)]
     in_parts(V.assign(who=people), here)
     one = counting.count_persons(counter, table, people, 95).expose()
-    assert one.sum() == 95 * WEIGHT
+    assert one.sum() == 95 * PERSON_WEIGHT
     for where in (None, pool):
         assert (one == counting.count_persons_of_parts(counter, parts, "who", 95, where).expose()).all()
     (here / "parts" / "03.parquet").unlink()
@@ -224,7 +224,7 @@ def test_a_process_beside_has_no_port_no_terminal_and_ends_with_us(world, here):
 
 def test_a_process_that_is_killed_loses_its_parts_to_the_others(world, here, monkeypatch):
     """Before it answers for any, and while it has one: the sum is the same, and nobody waits for it."""
-    monkeypatch.setattr(processes, "LEAST_EFFORT", 0.0)
+    monkeypatch.setattr(processes, "MIN_EFFORT_BYTES", 0.0)
     public, alone = halves(world("parts"), here, None)
     model = public.problem.train(4)
     with closing(Processes(3)) as pool:
@@ -258,10 +258,10 @@ def test_none_is_started_for_what_takes_less_than_its_start(world, here):
     """By sizes of files and numbers of models, which are public; work that takes longer starts them."""
     with closing(Processes(2)) as pool, pytest.MonkeyPatch.context() as patch:
         public, objective, again = halves(world("parts"), here, pool, pool)
-        patch.setattr(processes, "LEAST_EFFORT", 2.0**30)
+        patch.setattr(processes, "MIN_EFFORT_BYTES", 2.0**30)
         total(objective, public.problem.train(0))
         assert pool._started == []
-        patch.setattr(processes, "LEAST_EFFORT", pool._effort)
+        patch.setattr(processes, "MIN_EFFORT_BYTES", pool._effort)
         total(again, public.problem.train(0))
         assert len(pool._started) == 1
 
@@ -382,7 +382,7 @@ def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, po
 
     kind, options, n_known = PUBLIC_SEARCHES[name]
     spec = world("validation.parquet", method=kind).replace(options=options, budget=None)
-    monkeypatch.setattr(precomputed, "LONG", 0.0)
+    monkeypatch.setattr(precomputed, "MIN_PARALLEL_SECONDS", 0.0)
     of_none = PrivacyLedger(f"sqlite:///{here / 'none'}.db")
     ahead = PublicWork(Run.of(spec, QueryContext(of_none)), pool)
     for chunk in ahead.to_cross_validate:

@@ -18,7 +18,7 @@ from test_final_model import COLUMNS, HOSTILE, REGRESSION, WITHOUT, estimator_mo
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name, unlisted_part
-from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, _load_pyfunc
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, _load_pyfunc
 from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.study.final_training import FinalModel
 
@@ -56,7 +56,7 @@ def test_a_booster_is_unconditional_and_its_records_leave_each_other_alone(name)
 
 
 def test_a_booster_of_a_study_is_known_by_its_path():
-    for library, (_, kinds) in BOOSTERS.items():
+    for library, (_, kinds) in BOOSTER_FILES.items():
         for kind in kinds:
             assert unlisted_name(f"{library}.{kind}", {"n_estimators": 5}, {}) == ""
     assert unlisted_name("lightgbm.LGBMClassifier", {"pred_early_stop": True}, {})
@@ -87,7 +87,8 @@ def test_what_the_sentence_does_not_hold_for_is_named():
 def test_another_version_than_was_read_is_not_believed(monkeypatch):
     from dpbo_core.models.estimator_allowlist import inspection
 
-    monkeypatch.setattr(inspection, "READ", inspection.READ | {"lightgbm": ((1, 0), (1, 1))})
+    reviewed = inspection.REVIEWED_VERSIONS | {"lightgbm": ((1, 0), (1, 1))}
+    monkeypatch.setattr(inspection, "REVIEWED_VERSIONS", reviewed)
     assert lightgbm.__version__ in unlisted_part(lightgbm.LGBMClassifier())
     assert lightgbm.__version__ in unlisted_name("lightgbm.LGBMClassifier", {}, {})
     assert unlisted_part(xgboost.XGBClassifier()) == ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from of_features import merged
-from pages import ROOT, blocks
+from pages import ROOT, blocks, code_of
 from worlds import mostly_slow
 
 ROOMS = ("dpbo_core", "dpbo", "tasks", "flows", "features")
@@ -79,11 +79,11 @@ def add(what, copy):
     code, line, program = (block for block in blocks(text) if block.kind != "")
     target = copy / code.why.partition(",")[0]
     assert not target.exists()
-    target.write_text(code.body)
+    target.write_text(code_of(code))
     place, *lines = line.body.rstrip("\n").split("\n")
     assert 1 <= sum(edit[0] == "+" for edit in lines) <= 3, "an entry, and its imports if any"
     (copy / place).write_text(edited((copy / place).read_text(), lines))
-    return program.body
+    return code_of(program)
 
 
 def run(program, copy, folder):

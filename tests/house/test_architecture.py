@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from of_features import FEATURES, merged, parts
 
-from dpbo_core.mechanisms.mechanism_cost import WORTH
+from dpbo_core.mechanisms.mechanism_cost import WORTH_OF_MECHANISM
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.privacy.named_parts import declared
@@ -218,7 +218,7 @@ OF_FEATURES = {**declared("dpbo.methods"), **declared("dpbo.exchanges")}  # kind
 NAMES = {
     "dpbo_core/methods": {*METHODS} - ORDINARY - {*OF_FEATURES},
     "dpbo_core/models/scores": SCORES,
-    "dpbo_core/mechanisms": WORTH,
+    "dpbo_core/mechanisms": WORTH_OF_MECHANISM,
 }
 for kind, home in OF_FEATURES.items():
     NAMES.setdefault("/".join(home.split(".")[1:3]), set()).add(kind)

@@ -118,3 +118,14 @@ def test_what_is_no_score_by_name_is_said_to_be_none():
     """The page of scores and the union are one list; what people ask for by name and is not there is refused."""
     assert "roc_auc" in SCORES
     assert not {"f1", "r2", "precision", "recall"} & set(SCORES)
+
+
+def test_the_noise_of_each_way_to_protect_people_is_what_the_page_says():
+    """As docs/explanation/what_epsilon_means.md says, for 5,000 people with 10,121 records, at most 20 each."""
+    page = " ".join((ROOT / "docs" / "explanation" / "what_epsilon_means.md").read_text().split())
+    assert "`n_persons = 5000` needs noise of scale 0.002 at ε = 1" in page
+    assert "`max_records_per_person = 20` ten times as much" in page
+    means = study(data=FILES | {"n_persons": 5000}, person="patient")
+    slots = study(data=FILES | {"n_validation": 10_121}, person="patient", max_records_per_person=20)
+    scale, larger = (plan_study(one).spends[-1].noise_scale for one in (means, slots))
+    assert (round(scale, 4), round(larger / scale)) == (0.002, 10)

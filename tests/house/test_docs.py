@@ -1,12 +1,6 @@
 """The documentation cannot rot: every transcript, line of Python and study file of every page is run."""
 
-import contextlib
-import io
-import os
 import re
-import shlex
-import subprocess
-import sys
 import tomllib
 from difflib import SequenceMatcher
 from itertools import combinations
@@ -15,91 +9,31 @@ from uuid import uuid4
 
 import pytest
 import yaml
+from page_runs import contradictions, masked, printed_blocks
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
+from plain_english import REPLACED, refused_phrases
 from prefect.events.schemas.automations import AutomationCore
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec
 
-NEEDS = {"health_data": "statsmodels", "compared_with": "skopt"}  # packages of the group `docs`
+NEEDS = {"health_data": "statsmodels"}  # packages of the group `docs`
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
 QUICK = [name for name, text in TEXTS.items() if any(one.runs and one.mark != "slow" for one in blocks(text))]
 LONG = [name for name, text in TEXTS.items() if any(one.runs and one.mark == "slow" for one in blocks(text))]
 
 
-def masked(text: str) -> str:
-    """A transcript without what differs from run to run: digits, the little plot, and how lines were broken."""
-    text = re.sub(r"\(the\s+noise\s+took\s+it\s+out\s+of\s+its\s+range\)", "", text)
-    text = re.sub(r"range\s+\S+ = \S+\s+is\s+the\s+end\s[^)]*costs\s+ε\s+again\)", "", text)  # of a choice there
-    text = re.sub(r"the choice\s+best\s+of\s[^%]*%(,\s+by\s+at\s+least\s+[\d.]+)?", "", text)  # where noise lets it
-    text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
-    text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
-    text = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "#", text)
-    return " ".join(text.split()).replace("# … #", "#")  # a trajectory's last look may have a scale of its own
-
-
-def command(line: str, folder: Path, *, alone: bool) -> str:
-    """What a command prints; a refusal (a message on standard error) must come with its exit code.
-
-    Args:
-        alone: in a process of its own, as a shell would, and with a home of its own for Prefect.
-    """
-    words = shlex.split(line)
-    assert words[0] == "dpbo", line
-    code, out, err = (_alone if alone else _here)(words, folder)
-    progress, mark, refusal = f"\n{err}".partition("\ndpbo: ")
-    assert (code != 0) == bool(mark), err
-    assert all(" of " in line or ": " in line for line in progress.split("\n") if line), err
-    return out + (f"dpbo: {refusal}" if code else "")
-
-
-def _alone(words: list[str], folder: Path) -> tuple[int, str, str]:
-    run = subprocess.run(
-        [sys.executable, "-c", "from dpbo.flows.cli import main; main()", *words[1:]],
-        cwd=folder, env=os.environ | {"PREFECT_HOME": str(folder / "prefect"), "COLUMNS": "80"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return run.returncode, run.stdout, run.stderr
-
-
-def _here(words: list[str], folder: Path) -> tuple[int, str, str]:
-    from dpbo.flows.cli import main
-
-    code, out, err = 0, io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", words)
-        patch.setenv("COLUMNS", "80")
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            try:
-                main()
-            except SystemExit as stop:
-                code = stop.code or 0
-    return code, out.getvalue(), err.getvalue()
-
-
 def run_page(name: str, folder: Path, *, slow: bool, frameworks: bool = False) -> None:
-    """A page from top to bottom, as a reader would: one folder, one Python."""
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    printed = None
-    for block in blocks(TEXTS[name]):
+    """Compare what every block of a page prints with what the page shows."""
+    for block, today in printed_blocks(name, TEXTS[name], folder, slow=slow, frameworks=frameworks):
         where = f"{name}:{block.line}"
-        if block.mark == "file":
-            (folder / block.why).write_text(block.body)
-        elif block.kind == "text" and printed is not None:
-            assert masked(printed) == masked(block.body), where
-        wanted = block.runs and (slow or block.mark != "slow")
-        if not (wanted or (frameworks and block.mark == "frameworks")):
-            printed = None
-        elif block.kind == "python":
-            with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(block.body, where, "exec"), namespace)
-            printed = out.getvalue()
-        else:
-            for line, shown in commands(block.body):
-                out = command(line, folder, alone=block.mark == "slow")
-                if line.startswith("dpbo plan"):  # nothing random: word for word
-                    assert out.split() == shown.split(), f"{where}: run make pages"
-                assert masked(out) == masked(shown), where
+        if block.kind == "text":
+            assert masked(today) == masked(block.body), where
+            continue
+        for (line, out), (_, shown) in zip(commands(today), commands(block.body), strict=True):
+            if line.startswith("dpbo plan"):  # nothing random: word for word
+                assert out.split() == shown.split(), f"{where}: run make pages"
+            assert masked(out) == masked(shown), f"{where}: run make docs-write"
 
 
 @pytest.fixture
@@ -159,11 +93,24 @@ def test_every_link_leads_somewhere():
             assert "://" in target or (page.parent / target).exists(), (page.name, target)
 
 
+def test_no_page_contradicts_its_own_release():
+    assert {name: found for name, text in TEXTS.items() if (found := contradictions(text))} == {}
+    page = "```console\n$ dpbo tune s.toml\n\n  C  0.25\n```\n```text\nreplayed: True\n{'C': 0.3}\n```\n"
+    assert contradictions(page.replace("0.25", "0.3")) == []
+    assert contradictions(page.replace("0.25", "0.29")) == []
+    assert len(contradictions(page.replace("0.25", "4"))) == 1
+
+
 def test_a_wrong_transcript_is_caught(folder, monkeypatch):
     good = "```python\nprint('ε is', 1.5)\n```\n\n```text\nε is 1.2\n```\n"
     monkeypatch.setitem(TEXTS, "planted", good)
     run_page("planted", folder, slow=False)
     monkeypatch.setitem(TEXTS, "planted", good.replace("ε is 1.2", "δ is 1.2"))
+    with pytest.raises(AssertionError, match="planted"):
+        run_page("planted", folder, slow=False)
+    monkeypatch.setitem(
+        TEXTS, "planted", good.replace("'ε is', 1.5", "'ε is', 1.5, 'of 3'").replace("1.2", "1.2 of 4")
+    )
     with pytest.raises(AssertionError, match="planted"):
         run_page("planted", folder, slow=False)
 
@@ -182,13 +129,29 @@ def test_every_page_is_in_the_site_and_every_picture_is_made_by_a_script():
 
 
 def test_the_pages_are_few_and_short():
-    """Kinds that people know, a number of pages each that somebody can look through, and words that can be read."""
+    """Sections that people know, a number of pages each that somebody can look through, and few words."""
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-    kinds = {title: len(pages) for entry in site for title, pages in entry.items() if isinstance(pages, list)}
-    assert list(kinds) == ["Tutorials", "How to", "Reference", "Explanation", "Evidence"]
-    assert (kinds["Tutorials"], kinds["How to"] <= 13, kinds["Explanation"] <= 7) == (3, True, True)
-    assert len(TEXTS["README.md"].split()) <= 1_000
-    assert sum(len(text.split()) for text in (*TEXTS.values(), (ROOT / "SECURITY.md").read_text())) <= 45_000
+    kinds = {title: pages for entry in site for title, pages in entry.items() if isinstance(pages, list)}
+    assert list(kinds) == ["Tutorials", "Use cases", "How to", "Reference", "Explanation", "Develop"]
+    limits = {"Tutorials": 3, "Use cases": 3, "How to": 15, "Explanation": 8}
+    assert all(len(kinds[title]) <= most for title, most in limits.items())
+    develop = {path for entry in kinds["Develop"] for path in entry.values()}
+    of_contributors = {name.removeprefix("docs/") for name in TEXTS if "/adding_" in name or "/evidence/" in name}
+    assert of_contributors - develop == {"evidence/threat_model.md"}
+    assert words("README.md") <= 800
+    assert words("docs/evidence/threat_model.md") <= 2_000
+    assert words(*(name for name in TEXTS if "/adding_" in name)) <= 2_500
+    assert words(*(name for name in TEXTS if name.startswith("docs/"))) <= 32_000
+
+
+def words(*names):
+    """The number of words of pages, with their code and tables."""
+    return sum(len(TEXTS[name].split()) for name in names)
+
+
+def test_pages_are_written_in_plain_english():
+    assert {name: found for name, text in TEXTS.items() if (found := refused_phrases(text))} == {}
+    assert refused_phrases("A new edition is another\nspend.") == {"another\nspend": REPLACED["another spend"]}
 
 
 def test_no_two_pages_have_nearly_one_name():
@@ -237,7 +200,7 @@ def test_the_page_of_the_study_file_has_every_key():
     from dpbo_core.models.scores.union import SCORES
     from dpbo_core.study import AxisSection, BudgetSection, EvaluationSection, PrivacySection, SearchSection
     from dpbo_core.study.model import KINDS as MODELS
-    from dpbo_core.study.spec import KINDS as DATA
+    from dpbo_core.study.spec import DATA_KINDS as DATA
 
     page = TEXTS["docs/reference/study_file.md"]
     sections = (PrivacySection, BudgetSection, *DATA, *MODELS, AxisSection, SearchSection, EvaluationSection)

@@ -23,7 +23,7 @@ import dpbo_core
 from dpbo_core.errors import DpboError, MechanismRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms import random_stopping
-from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise, try_out
+from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise, rehearse_draws
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
 from dpbo_core.methods import METHODS
@@ -176,7 +176,7 @@ def test_the_bound_on_the_tail_of_k_is_above_it():
 def test_the_drawing_cuts_nothing_off(monkeypatch):
     """The largest U gives the K with Pr[K > K] < 2⁻²⁵⁷: geometric, so (1 − γ)^K, and no cap on the way."""
     law = NegativeBinomialStopping(1.0, 40.0)
-    monkeypatch.setattr(random_stopping, "_LARGEST_K", 50)
+    monkeypatch.setattr(random_stopping, "_MAX_K", 50)
     expected = math.ceil(257 * math.log(2.0) / -math.log1p(-law.gamma))
     assert abs(law.quantile(2**256 - 1) - expected) <= 1
 
@@ -200,7 +200,7 @@ def test_every_range_that_a_study_may_have_is_released(method, G):
     trainer = Scaled(world.trainer.lambdas)
     trainer.G = G
     world = replace(world, score=BoundedFunction("scores.f", 0.0, G), trainer=trainer)
-    try_out(method.draws(world))
+    rehearse_draws(method.draws(world))
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         release = run(method, world, smooth_table(world, best=4), Noise(SYSTEM, Memory()))
@@ -214,7 +214,7 @@ def test_a_version_that_cannot_be_read_is_no_reason_to_fail(tables, tmp_path, mo
     named_parts.library_version.cache_clear()
     monkeypatch.setattr(named_parts, "version", absent)
     released = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}"))
-    assert released.release.facts["version"] == named_parts.UNINSTALLED
+    assert released.release.facts["version"] == named_parts.UNINSTALLED_VERSION
     named_parts.library_version.cache_clear()
     monkeypatch.setattr(named_parts, "version", raising(OSError))
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'other.db'}")

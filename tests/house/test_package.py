@@ -140,7 +140,7 @@ def test_a_teams_own_flows_and_tasks_do_not_meet_ours(run, environment):
     name, *lines = run("python", "-c", code + COMMAND, "plan", EXAMPLE_HERE).splitlines()
     assert name == "tune privately"
     assert [Path(place).is_relative_to(environment) for place in lines[:4]] == [True, True, False, False]
-    assert "private_grid is the one to choose" in " ".join(lines[4:])
+    assert "private_grid is recommended" in " ".join(lines[4:])
     assert "dpbo tune --example" in run("dpbo")
 
 

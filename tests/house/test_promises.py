@@ -28,6 +28,20 @@ def test_every_promise_has_one_fault_and_every_fault_a_promise():
     assert len(lines) >= 100
 
 
+SHORT_NAMES = {"README": "README.md", "SECURITY": "SECURITY.md", "TM": "docs/evidence/threat_model.md",
+               "ε": "docs/explanation/what_epsilon_means.md"}  # fmt: skip
+
+
+def test_a_line_names_a_heading_where_the_promise_is_made():
+    titles = {
+        short: re.findall(r"^#+ (.+)$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+        for short, page in SHORT_NAMES.items()
+    }
+    named = re.findall(rf"\b({'|'.join(SHORT_NAMES)}), \*([^*]+)\*", PROMISED)
+    assert len(named) >= 100
+    assert [(short, part) for short, part in named if not any(part in title for title in titles[short])] == []
+
+
 def test_a_line_names_the_tests_that_catch_its_fault():
     catchers = {name: set(re.findall(r"`(test_\w+)`", line)) for name, line in LINES}
     for fault in FAULTS:

@@ -53,6 +53,46 @@ def test_modules_have_no_name_that_was_given_up():
     assert {path for path in SOURCES if path.stem in GIVEN_UP} == set()
 
 
+BARE = re.findall(
+    r"\w+",
+    """
+    able absent again alike alone always anyway apart asleep awake behind beside bounded busy capped
+    certain closed corrected deepest drawn drowned early enough even evenly everything exact far few
+    fewest first foreign fresh hopeless idle inside known large larger largest last late least listed
+    locked longer longest loud many missing most narrowest near negligible never new newest next nothing
+    old oldest once open optimistic other others own outside over patience present printed quiet read
+    recent refuted shorter shortest shown single slow small smaller smallest something together tried
+    twice typical uncertain uneven unfitted unknown unread unsure usual whole widest worse written
+    """,
+)
+PRONOUNS = {
+    *re.findall(r"\w+", "anew everybody everything its nobody nothing quietly somebody their them which whom")
+}
+ALLOWED = {"Public", "Sensitive", "Sealed"}  # a method's kind; the wrapper of a sensitive value; an error
+
+
+def bare_names(text):
+    """The constants and classes of a module whose names are adjectives or adverbs, and functions with a pronoun."""
+    for node in parsed(text):
+        match node:
+            case ast.ClassDef(name=name) if set(parts(name.strip("_"))) <= {*BARE}:
+                yield name
+            case ast.Name(id=name, ctx=ast.Store(), col_offset=column) if (
+                name.isupper() and not column and set(parts(name.strip("_"))) <= {*BARE}
+            ):
+                yield name
+            case ast.FunctionDef(name=name) if PRONOUNS & set(parts(name)):
+                yield name
+
+
+def test_constants_and_classes_are_not_named_by_an_adjective_alone():
+    named = {path: names for path in SOURCES if (names := set(bare_names(path.read_text())) - ALLOWED)}
+    assert named == {}, "a constant states its quantity and unit, a class is a noun"
+    planted = "PATIENCE = 1", "_FIRST = LAST = 1", "class Over: ...", "def keeping_nothing(): ..."
+    assert all(any(bare_names(text)) for text in planted)
+    assert not [*bare_names("MAX_LAST = 1\nclass LastEntry: ...\ndef last(): ...\nlast = 1")]
+
+
 PLANTED = (
     "found = 1", "def f(told): ...", "def f(*, known_kinds): ...", "class Kept: ...", "class RowGiven: ...",
     "def said(): ...", "self._told = 1", "import json as found", "[given for given in x]", "with x as kept: ...",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import at_length
 
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOTHING, Filter, Total, compose, largest_rho
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, Total, compose, largest_rho
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
@@ -79,7 +79,7 @@ def admits(budget, total):
 def test_admission_never_passes_the_cap(mechanisms, epsilon, delta):
     """Whatever is admitted stays under (ε, δ) by one sound route, whatever the order and the choice."""
     budget = PrivacyBudget.of("d", epsilon=epsilon, delta=delta)
-    spent = NOTHING
+    spent = ZERO_TOTAL
     for i, mechanism in enumerate(mechanisms):
         asked = compose([mechanism.spend(str(i))])
         if admits(budget, spent + asked):

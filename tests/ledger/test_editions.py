@@ -23,9 +23,9 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.releasing import make_release
 from dpbo_core.search.acquisition import UCB
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.search.drifting import CHANGE, DRIFTS, LEVEL, Observations, of_the_past
+from dpbo_core.search.drifting import CHANGE_PROBABILITY, DRIFTS, LEVEL_DEVIATION, Observations, past_observations
 from dpbo_core.search.kernels import Matern52
-from dpbo_core.search.learning import FRESH, LearningSearch
+from dpbo_core.search.learning import FRESH_SHARE, LearningSearch
 from dpbo_core.study import StudySpec, learning, tuning
 from dpbo_core.study.context import OS_NOISE, QueryContext
 from dpbo_core.study.resolve import plan_study, problem_of
@@ -55,14 +55,14 @@ def covariance(component, one, also):
     b = found.changes[c]
     same_side = (one.ages[:, None] >= b) == (also.ages >= b)
     K = K * np.exp(-found.drifts[c] * apart) * same_side
-    return K + PRIOR.offset_deviation**2 + LEVEL**2 * (apart == 0)
+    return K + PRIOR.offset_deviation**2 + LEVEL_DEVIATION**2 * (apart == 0)
 
 
 def test_every_component_is_the_gaussian_process_it_says():
     """Mean, deviation and log-likelihood against the inverse of A; the weights against every other component's."""
     rng = np.random.default_rng(0)
     past = seen(rng, [3, 2, 1])
-    found = of_the_past(past, PRIOR)
+    found = past_observations(past, PRIOR)
     now = Observations(LINE, np.zeros(12, dtype=np.int64), np.zeros(12), np.zeros(12), np.zeros(12))
     means, deviations = found.moments(LINE, np.zeros(12))
     log_w = []
@@ -78,7 +78,7 @@ def test_every_component_is_the_gaussian_process_it_says():
         length, s = found.lengthscales[c], found.variances[c] ** 0.5
         prior = -0.5 * log(length / PRIOR.lengthscale) ** 2 / PRIOR.lengthscale_spread**2
         prior += -0.5 * log(s / PRIOR.deviation) ** 2 / PRIOR.deviation_spread**2
-        log_w.append(likelihood + prior + (log(CHANGE) if found.changes[c] <= 3 else 0.0))
+        log_w.append(likelihood + prior + (log(CHANGE_PROBABILITY) if found.changes[c] <= 3 else 0.0))
     expected = np.exp(np.array(log_w) - max(log_w))
     assert found.weights == pytest.approx(expected / expected.sum())
     assert set(found.drifts) <= set(DRIFTS)
@@ -119,7 +119,7 @@ def test_where_the_present_disagrees_the_past_is_given_up():
         found = search.mixture()
         weight = found.weights[len(found.learned.weights) :].sum()
         if fresh is not None:
-            assert weight < fresh < FRESH
+            assert weight < fresh < FRESH_SHARE
             continue
         assert weight > 0.999
         afresh = AveragedSearch(DOMAIN, UCB(4.0))
@@ -227,7 +227,7 @@ def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothi
 
 def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monkeypatch):
     run_scheduled(spec("0"), ledger)
-    looked = learning.to_learn_from
+    looked = learning.editions_to_learn_from
 
     def late(*arguments):
         found = looked(*arguments)

@@ -12,7 +12,7 @@ from dpbo.flows.cli.app import app
 from dpbo.tasks.reporting.pictures import draw_burn_down
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.forecast import FAR, forecast
+from dpbo_core.ledger.accounting.forecast import FORECAST_HORIZON, forecast
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
@@ -115,7 +115,7 @@ def test_what_has_no_rhythm_and_what_has_no_end(ledger):
     assert forecast(account, BEGIN).streams == ()
     told = forecast(account, BEGIN, every=7 * DAY)
     assert told.streams[0][1] == 21
-    seldom = forecast(account, BEGIN, every=FAR / 3)
+    seldom = forecast(account, BEGIN, every=FORECAST_HORIZON / 3)
     assert (seldom.ends, seldom.streams[0][1]) == (None, 3)
     late = forecast(account, BEGIN + 100 * DAY, every=7 * DAY)  # what was missed does not run in a burst
     assert late.ends == BEGIN + (100 + 7 * 21) * DAY

@@ -380,7 +380,7 @@ def test_a_connection_lost_between_steps_is_replaced(postgresql, here):
 @pytest.mark.parametrize("others_commit", [True, False])
 def test_a_writer_waits_on_while_others_commit(here, monkeypatch, others_commit):
     """SQLite lets writers in by chance: of thirty at once some were turned away though each had its turn."""
-    monkeypatch.setattr("dpbo_core.ledger.address.BUSY_SECONDS", 0.3)
+    monkeypatch.setattr("dpbo_core.ledger.address.BUSY_TIMEOUT_S", 0.3)
     book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-6))
     waiting = threading.Event()

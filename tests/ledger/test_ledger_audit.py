@@ -21,7 +21,7 @@ from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, accept, recover
-from dpbo_core.ledger.rollback_guard import Over, Record, RollbackGuard
+from dpbo_core.ledger.rollback_guard import OverwritePolicy, Record, RollbackGuard
 from dpbo_core.ledger.schema import METADATA
 from dpbo_core.privacy.release import Release
 
@@ -237,7 +237,7 @@ def test_a_record_only_moves_on(here):
     for sequence in (2, 5, 3):
         record.keep_durably(Place(sequence, str(sequence)))
     assert record.read() == Place(5, "5")
-    record.keep_durably(Place(3, "3"), Over.ANYTHING)
+    record.keep_durably(Place(3, "3"), OverwritePolicy.ANYTHING)
     assert record.read() == Place(3, "3")
     assert json.loads((here / "g").read_text()) == {"entries": 3, "hash": "3", "schema": 1}
     assert [item.name for item in here.iterdir()] == ["g"]

@@ -19,7 +19,7 @@ from dpbo_core.ledger.history import Link, seal
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
-from dpbo_core.ledger.sources import PUBLIC, file_source
+from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 from dpbo_core.privacy.guarantee import PrivacyUnit
 
 # k
@@ -272,7 +272,7 @@ def test_what_another_ledgers_owner_allowed_is_not_allowed_here_and_what_was_pub
     (here / "v.csv").write_text("a,y\n1,0\n")
     other = spend_one(f"sqlite:///{here / 'other.db'}")
     other.allow("d", file_source(here / "v.csv"))
-    other.publish("d", file_source(here / "v.csv", PUBLIC))
+    other.publish("d", file_source(here / "v.csv", PUBLIC_ROLE))
     other.allow_code("d", Code("score", "ours.scores.utility"))
     spend(other, "b", 0.2)
     recover(url, exported(f"sqlite:///{here / 'other.db'}"))

@@ -65,10 +65,10 @@ def test_what_is_waited_for_ends_before_15_seconds():
     """The arithmetic of the waits, each alone; a queue's end is the server's to tell, before silence is counted."""
     assert max(patience.CONNECTING, patience.QUEUED, patience.SILENCE) < 15
     assert patience.QUEUED < patience.SILENCE
-    assert patience.IDLE <= 60
-    assert patience.OPTIONS["tcp_user_timeout"] == 12_000
-    probes = patience.OPTIONS["keepalives_interval"] * patience.OPTIONS["keepalives_count"]
-    assert patience.OPTIONS["keepalives_idle"] + probes < 15
+    assert patience.IDLE_TIMEOUT_S <= 60
+    assert patience.CONNECTION_OPTIONS["tcp_user_timeout"] == 12_000
+    probes = patience.CONNECTION_OPTIONS["keepalives_interval"] * patience.CONNECTION_OPTIONS["keepalives_count"]
+    assert patience.CONNECTION_OPTIONS["keepalives_idle"] + probes < 15
 
 
 def test_what_the_url_says_of_waiting_stays(here):

@@ -9,10 +9,10 @@ def test_a_server_that_is_found_is_nobodys_where_the_system_does_not_tell(tmp_pa
 
     with schedule_server.bound_socket(0) as held:
         port = held.getsockname()[1]
-        assert schedule_server.ours_alone(port)
+        assert schedule_server.is_owned_by_user(port)
         monkeypatch.setattr(schedule_server, "Path", lambda name: tmp_path / name.strip("/"))
         assert schedule_server.owners(port) is None
-        assert not schedule_server.ours_alone(port)
+        assert not schedule_server.is_owned_by_user(port)
 
 
 def test_without_unix_locks_there_is_no_ledger():

@@ -16,10 +16,10 @@ from dpbo_core.ledger import audit, policy
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Caller, Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import FIELDS, filled_at, values_in
+from dpbo_core.ledger.name_patterns import TIME_FIELDS, filled_at, values_in
 from dpbo_core.ledger.operators import check_limits
 from dpbo_core.ledger.policy import Approved
-from dpbo_core.ledger.sources import MEMORY, Source, file_source, same_records
+from dpbo_core.ledger.sources import MEMORY_SOURCE, Source, file_source, same_records
 from dpbo_core.study.named_sources import named_source
 
 OPERATOR = Caller.OPERATOR
@@ -53,11 +53,11 @@ def spend(ledger, name, dataset, named, *, epsilon=0.5, opening=True, caller=Cal
 # Patterns
 
 
-@given(st.datetimes(min_value=datetime(1990, 1, 1)), st.sampled_from(sorted(FIELDS)))  # noqa: DTZ001
+@given(st.datetimes(min_value=datetime(1990, 1, 1)), st.sampled_from(sorted(TIME_FIELDS)))  # noqa: DTZ001
 def test_a_filled_pattern_is_written_by_it(moment, field):
     pattern = f"/data (1)/v+{{{field}}}.csv"
     found = values_in(pattern, filled_at(pattern, moment.replace(tzinfo=UTC)))
-    assert found == {field: moment.strftime(FIELDS[field])}
+    assert found == {field: moment.strftime(TIME_FIELDS[field])}
 
 
 def test_what_a_pattern_does_not_write():
@@ -80,7 +80,7 @@ def test_a_file_is_one_file_under_each_of_its_names(here, file):
     assert same_records(one, file_source(here / "." / "v.csv"))
     assert same_records(one, file_source(here / "hard.csv"))
     assert not same_records(one, file_source(here / "copy.csv"))  # stated as out of scope
-    assert not same_records(one, MEMORY)
+    assert not same_records(one, MEMORY_SOURCE)
     file.rename(here / "renamed.csv")
     assert same_records(one, file_source(here / "renamed.csv"))
 
@@ -126,7 +126,7 @@ def test_a_part_of_a_folder_is_in_the_folder(here):
 
 
 def test_a_source_as_typed(here, file):
-    assert named_source("memory") == MEMORY
+    assert named_source("memory") == MEMORY_SOURCE
     assert named_source("iris", ["iris"]) == Source("bundled", "iris")
     assert named_source("v.csv") == Source("file", str(file.resolve()))
     table = named_source("postgresql://ann:s3cret@db.example/ward#visits")
@@ -151,9 +151,9 @@ RULES = [  # asked, what is approved, owner, public → allowed, or refused in w
     (A, [Approved("e", A)], True, False, "dataset 'e'"),
     (A, [Approved("e", A)], True, True, "dataset 'e'"),
     (A, [Approved("e", A), Approved("d", A, shared=True)], False, False, ALLOWED),
-    (MEMORY, [Approved("e", MEMORY)], True, False, ALLOWED),
-    (MEMORY, [Approved("d", A)], True, False, "budget allow d memory"),
-    (A, [Approved("d", MEMORY)], True, False, "budget allow d /d/a.csv"),
+    (MEMORY_SOURCE, [Approved("e", MEMORY_SOURCE)], True, False, ALLOWED),
+    (MEMORY_SOURCE, [Approved("d", A)], True, False, "budget allow d memory"),
+    (A, [Approved("d", MEMORY_SOURCE)], True, False, "budget allow d /d/a.csv"),
     (Source("bundled", "iris"), [Approved("e", Source("bundled", "iris"))], True, False, ALLOWED),
     (DAY, [Approved("d", DAYS)], False, False, ALLOWED),
     (DAY, [Approved("e", DAYS)], True, False, "'e'"),

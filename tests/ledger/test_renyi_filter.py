@@ -14,15 +14,15 @@ from worlds import at_length
 
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import (
-    NOTHING,
+    ZERO_TOTAL,
     Filter,
     Total,
     compose,
+    compose_all,
     draw_units,
     draws_in,
     largest_rho,
     most_units,
-    together,
 )
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
@@ -86,12 +86,12 @@ def test_what_fits_under_the_usual_cap():
     afterwards = []
     for grids in range(1, 5):
         n = 0
-        while together(Counter(GRID * grids + TRAJECTORY * (n + 1)), 0, CAP.delta_conversion)[0] <= 5.0:
+        while compose_all(Counter(GRID * grids + TRAJECTORY * (n + 1)), 0, CAP.delta_conversion)[0] <= 5.0:
             n += 1
         afterwards.append(n)
     assert afterwards == [16, 11, 6, 2]
     assert (admitted([pure(0.1)]), admitted([pure(0.1)], filtered=False)) == (114, 110)
-    assert together(Counter((*GRID, *TRAJECTORY)), 0, CAP.delta_conversion)[0] == pytest.approx(1.83, abs=0.005)
+    assert compose_all(Counter((*GRID, *TRAJECTORY)), 0, CAP.delta_conversion)[0] == pytest.approx(1.83, abs=0.005)
 
 
 @settings(max_examples=at_length(100))
@@ -154,7 +154,7 @@ def test_a_row_is_read_back_as_it_was_planned():
     draws = draws_in([spend.to_json() for spend in spends])
     assert draws == tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
     assert EMPTY.after(draws, compose(spends)).units < compose(spends).rho_units
-    assert total([]) == NOTHING
+    assert total([]) == ZERO_TOTAL
 
 
 # What follows is a game: an adversary who sees each outcome chooses the next draw, of those that the rule admits.
@@ -237,7 +237,7 @@ def one_order(game, draws):
 
 def afterwards(game, draws):
     """Unsound: the order is chosen for the list of draws."""
-    return together(Counter(draws), 0, game.delta)[0] <= game.epsilon
+    return compose_all(Counter(draws), 0, game.delta)[0] <= game.epsilon
 
 
 def gaussian_by_its_own(game, draws):

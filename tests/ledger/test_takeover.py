@@ -180,7 +180,7 @@ def test_less_is_taken_over_and_what_was_taken_over_is_not_again(spec, url, char
 
 
 def test_a_charge_of_a_version_that_marks_nothing_is_not_taken_over(spec, url, charged_only, monkeypatch):
-    monkeypatch.setattr(tuning, "MARKS", "something else")
+    monkeypatch.setattr(tuning, "MARKS_OPENING", "something else")
     charged_only(spec, url)
     monkeypatch.undo()
     with pytest.raises(BudgetExceeded):

@@ -406,7 +406,7 @@ def test_noise_is_drawn_precomputed_and_a_choice_takes_whole_pauses(monkeypatch)
     assert len(watch.drawn) == 1  # before any value
     noise.release(spend, additive, Sensitive(2**30))
     assert len(watch.drawn) == 1
-    monkeypatch.setattr("dpbo_core.mechanisms.exponential.PAUSE", 0.05)
+    monkeypatch.setattr("dpbo_core.mechanisms.exponential.SELECTION_PAUSE_S", 0.05)
     choice = PrivateSelection(1, ONE, 1.0, "permute-and-flip")
     for working in (0.0, 0.013, 0.049, 0.061):  # seconds that the choice itself takes
         clock = Clock(working)

@@ -14,8 +14,8 @@ from worlds import at_length, mostly_slow
 
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.mechanisms.random_stopping import (
-    BITS,
-    SCALE,
+    PRIOR_WEIGHT,
+    RANDOM_BITS,
     NegativeBinomialStopping,
     PoissonStopping,
     bounded_weights,
@@ -60,7 +60,7 @@ def test_the_inverse_turns_at_the_exact_boundary(law):
     least, exact = masses(law, 6)
     with mpmath.workdps(200):
         for k, reached in enumerate(itertools.accumulate(exact), least):
-            edge = int(reached * 2**BITS)
+            edge = int(reached * 2**RANDOM_BITS)
             assert law.quantile(edge - 2) == k
             assert law.quantile(edge + 2) == k + 1
 
@@ -79,20 +79,18 @@ def test_draws_follow_the_law(law):
     assert stats.chisquare(shifted, wanted).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("law", LAWS, ids=repr)
-def test_a_cap_leaves_the_tail_it_says(law):
-    for wanted in (1e-3, 1e-9):
-        cap = law.cap(wanted)
-        assert law.tail(cap) <= wanted * (1 + 1e-12)
-        assert law.tail(cap - 1) > wanted
-    least, exact = masses(law, 5)
-    assert law.tail(4) == pytest.approx(float(1 - sum(exact[: 5 - least])), rel=1e-9)
-    assert law.tail(4) >= 0.0
+def test_a_mass_of_few_digits_is_never_drawn_by():
+    """A price computes masses in 28 digits; a draw of the same law afterwards uses its own 150."""
+    law = NegativeBinomialStopping(shape=1.25, mean=7.0)
+    law.probabilities(5)
+    with mpmath.workdps(200):
+        edge = int(masses(law, 1)[1][0] * 2**RANDOM_BITS)
+    assert (law.quantile(edge - 2), law.quantile(edge + 2)) == (1, 2)
 
 
 def test_indices_are_drawn_by_exact_integer_weights():
-    weights = bounded_weights([0.5, 0.25, 0.25], lower=0.5, upper=2.0, prior=[SCALE] * 3)
-    assert weights == [3 * SCALE // 2, 3 * SCALE // 4, 3 * SCALE // 4]
+    weights = bounded_weights([0.5, 0.25, 0.25], lower=0.5, upper=2.0, prior=[PRIOR_WEIGHT] * 3)
+    assert weights == [3 * PRIOR_WEIGHT // 2, 3 * PRIOR_WEIGHT // 4, 3 * PRIOR_WEIGHT // 4]
     drawn = np.array([draw_index([1, 0, 3], SYSTEM) for _ in range(2000)])
     assert set(drawn) == {0, 2}
     assert abs((drawn == 2).mean() - 0.75) < 6 * np.sqrt(0.75 * 0.25 / 2000)
@@ -112,15 +110,15 @@ def test_weights_lie_in_the_box_exactly_whatever_the_density(boxes):
             density[rng.integers(N)] = rng.choice([np.nan, np.inf, -np.inf, 1e308, -3.0, 1e-320])
         elif hostile == 1:
             density *= rng.choice([0.0, 1e-300, 1e300])
-        weights = bounded_weights(density.tolist(), lower=c, upper=C, prior=[SCALE] * N)
-        assert sum(weights) == N * SCALE
-        assert all(Fraction(c) <= Fraction(w, SCALE) <= Fraction(C) for w in weights)
+        weights = bounded_weights(density.tolist(), lower=c, upper=C, prior=[PRIOR_WEIGHT] * N)
+        assert sum(weights) == N * PRIOR_WEIGHT
+        assert all(Fraction(c) <= Fraction(w, PRIOR_WEIGHT) <= Fraction(C) for w in weights)
         if c == 1.0 or C == 1.0:
-            assert weights == [SCALE] * N
+            assert weights == [PRIOR_WEIGHT] * N
         elif hostile > 1:  # a density inside the box is drawn as it is, to the rounding of its sum
             inside = project(density, prior=np.full(N, 1.0 / N), lower=c, upper=C)
-            weights = bounded_weights(inside.tolist(), lower=c, upper=C, prior=[SCALE] * N)
-            worst = max(worst, float(np.abs(np.array([w / SCALE / N for w in weights]) - inside).max()))
+            weights = bounded_weights(inside.tolist(), lower=c, upper=C, prior=[PRIOR_WEIGHT] * N)
+            worst = max(worst, float(np.abs(np.array([w / PRIOR_WEIGHT / N for w in weights]) - inside).max()))
     assert worst < 1e-12
 
 
@@ -157,4 +155,4 @@ def test_an_informed_prior_is_kept_within_its_bounds_exactly(data):
     if any(map(math.isnan, density)) or c == 1.0 or C == 1.0:
         assert weights == prior
     even = [1.0 / N] * N
-    assert prior_weights(even) == [SCALE] * N
+    assert prior_weights(even) == [PRIOR_WEIGHT] * N

@@ -1,13 +1,13 @@
 """The method of docs/adding_a_method.md is a method: the contract's laws hold for it, word for word as printed."""
 
 import inspect
-import re
 import sys
 import types
 from pathlib import Path
 
 import pytest
 import test_contract
+from pages import blocks, code_of
 from worlds import Memory, problem, run, smooth_table
 
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
@@ -23,7 +23,7 @@ LAWS = [
 
 @pytest.fixture(scope="module")
 def method():
-    code, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code, _ = (code_of(block) for block in blocks(PAGE.read_text()) if block.kind == "python")
     room = types.ModuleType("every_score")
     sys.modules[room.__name__] = room  # where dataclasses look for the names in annotations
     exec(compile(code, str(PAGE), "exec"), room.__dict__)

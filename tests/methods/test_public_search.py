@@ -13,7 +13,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public_search import doubt, head_start, public_shortlist, search_on_public_data
-from dpbo_core.models.baseline import FOLDS, fold_of
+from dpbo_core.models.baseline import N_FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
@@ -32,7 +32,7 @@ from dpbo_core.study.tuning import open_study
 def test_folds_are_stratified_and_the_seed_s_alone(labels, seed):
     labels = np.array(labels)
     folds = fold_of(labels, seed=seed)
-    n_folds = min(FOLDS, len(labels))
+    n_folds = min(N_FOLDS, len(labels))
     assert set(folds) == set(range(n_folds))
     for members in (np.ones(len(labels), bool), *(labels == c for c in np.unique(labels))):
         counts = np.bincount(folds[members], minlength=n_folds)
@@ -70,7 +70,7 @@ def test_a_linear_public_score_is_that_of_scikit_learn_s_logistic_regression():
     X /= np.linalg.norm(X, axis=1).max()
     signs, score, lam, total = 2.0 * y - 1.0, Sigmoid(10.0), 0.05, 0.0
     folds = fold_of(np.where(y == 1, 1, -1), seed=3)
-    for fold in range(FOLDS):
+    for fold in range(N_FOLDS):
         out = folds == fold
         # scikit-learn's C multiplies a SUM of losses beside ½‖w‖²: C = 1/(λ n)
         theirs = LogisticRegression(C=1 / (lam * (~out).sum()), fit_intercept=False, tol=1e-12, max_iter=10_000)

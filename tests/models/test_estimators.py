@@ -15,7 +15,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.import_path import estimator_class
 from dpbo_core.models.isolated_estimator import contained
-from dpbo_core.models.rowwise import ROWS_OF_ANOTHER, ROWS_TRIED, check_rowwise
+from dpbo_core.models.rowwise import N_ROWS_OF_SIMILAR_MODEL, N_ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 
 FOREST = "sklearn.ensemble.RandomForestClassifier"
@@ -230,7 +230,7 @@ def test_training_rows_that_cannot_be_fitted_are_a_letter(X, y):
 )
 def test_a_prediction_that_sees_its_batch_is_refused(hook):
     X = np.random.default_rng(0).normal(size=(200, 2))
-    for rows_alone in (ROWS_TRIED, ROWS_OF_ANOTHER):
+    for rows_alone in (N_ROWS_TRIED, N_ROWS_OF_SIMILAR_MODEL):
         with pytest.raises(StudyInvalid, match="depends on the other rows"):
             check_rowwise(fitted(hook), X, rows_alone=rows_alone)
         check_rowwise(fitted(), X, rows_alone=rows_alone)

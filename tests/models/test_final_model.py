@@ -40,7 +40,7 @@ from dpbo_core.data.named_columns import data_frame, refuse_unreadable
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import fitted
-from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR, TRUSTED, _load_pyfunc
+from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR, TRUSTED_TYPES, _load_pyfunc
 from dpbo_core.models.final_model.served_code import write_served_code
 from dpbo_core.models.final_model.storage import NUMBERS
 from dpbo_core.models.linear.fit import train
@@ -226,8 +226,8 @@ def test_the_trusted_types_are_scikit_learns_classes_and_no_functions():
     import importlib
     import inspect
 
-    assert list(TRUSTED) == sorted(TRUSTED)
-    for path in TRUSTED:
+    assert list(TRUSTED_TYPES) == sorted(TRUSTED_TYPES)
+    for path in TRUSTED_TYPES:
         module, _, name = path.rpartition(".")
         assert module.split(".")[0] in ("sklearn", "scipy", "numpy")
         found = getattr(importlib.import_module(module), name, None)
@@ -535,9 +535,9 @@ def test_mlflows_own_function_is_back_after_a_failure_and_after_two_at_once():
 
     from mlflow.utils import environment
 
-    from dpbo.tasks.reporting.logged_model import COMPARES, _requirements_not_compared
+    from dpbo.tasks.reporting.logged_model import WARNING_FUNCTION, _requirements_not_compared
 
-    own, first_is_out, second_is_in = getattr(environment, COMPARES), threading.Event(), threading.Event()
+    own, first_is_out, second_is_in = getattr(environment, WARNING_FUNCTION), threading.Event(), threading.Event()
 
     def second():
         with _requirements_not_compared():
@@ -552,7 +552,7 @@ def test_mlflows_own_function_is_back_after_a_failure_and_after_two_at_once():
     first_is_out.set()
     other.join()
     assert second_is_in.is_set()
-    assert getattr(environment, COMPARES) is own
+    assert getattr(environment, WARNING_FUNCTION) is own
 
 
 @pytest.mark.slow  # a process that loads MLflow; test_dashboard predicts with the same model in this one

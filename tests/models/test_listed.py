@@ -128,7 +128,7 @@ def test_parameters_for_which_a_sentence_does_not_hold():
 
 def test_another_scikit_learn_than_was_read_is_not_believed(monkeypatch):
     assert unlisted_part(SVC()) == ""
-    monkeypatch.setattr(inspection, "READ", {"scikit-learn": ((1, 0), (1, 1))})
+    monkeypatch.setattr(inspection, "REVIEWED_VERSIONS", {"scikit-learn": ((1, 0), (1, 1))})
     assert version("scikit-learn") in unlisted_part(SVC())
     assert unlisted_name("sklearn.svm.SVC", {}, {})
 

@@ -94,8 +94,8 @@ def test_sums_are_those_of_one_model_at_a_time(score, kind, monkeypatch):
     """Over blocks and spans of several sizes, from one feature to many."""
     for seed, (d, n, span) in enumerate([(1, 4, 100), (2, 9, 7), (30, 64, 1000), (33, 5, 301), (500, 200, 64)]):
         rng = np.random.default_rng(seed)
-        monkeypatch.setattr(near_steps, "_SPAN", span)
-        monkeypatch.setattr(near_steps, "_SCORES", n * 50)
+        monkeypatch.setattr(near_steps, "_RECORDS_PER_RESCORING", span)
+        monkeypatch.setattr(near_steps, "_SCORES_PER_BLOCK", n * 50)
         models = models_of(rng, n, d)
         records = encoded(*rows_of(kind, rng, 60 if d == 500 else 301, d, models, score))
         sums, differences = exact_totals(models, records, score, (models[-1], GRID // 9))
@@ -120,7 +120,7 @@ def test_where_roundings_differ_the_record_is_scored_again(score, monkeypatch):
     found, again = near_blocks(near, records, models, score)
     assert found == right
     assert again >= 4000  # nearly every one of them lies on a border, and is seen to
-    monkeypatch.setattr(near_steps, "_PLACES", 0)
+    monkeypatch.setattr(near_steps, "_EXTRA_SLOTS", 0)
     careless = NearSteps(near.slopes, score, 0.0)
     assert near_blocks(careless, records, models, score)[0] != right
 
@@ -169,7 +169,7 @@ def test_as_many_records_are_scored_again_whatever_they_hold():
     X, labels = X.copy(), np.ones(3000, dtype=np.int64)
     X[5:12] = borders.X[5:12]
     told.append(near_blocks(near, encoded(X, labels), models, score)[1])
-    assert set(told) == {near_steps._PLACES + math.ceil(4.0 * near.reach * 8 * 3000)} == {17}
+    assert set(told) == {near_steps._EXTRA_SLOTS + math.ceil(4.0 * near.reach * 8 * 3000)} == {17}
     assert near_blocks(near, borders, models, score)[1] > 2900
 
 

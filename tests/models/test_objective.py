@@ -181,7 +181,7 @@ def test_the_sum_is_the_same_to_the_last_bit_in_blocks_of_any_size(monkeypatch, 
         alone += int(to_grid(score.phi(model.margins(one.X, one.signs)), 1.0, broken_score=score.broken_score)[0])
     for block in (1, 7, 1000, 16_384):
         if m / block < 1001:
-            monkeypatch.setattr(fit, "BLOCK", block)
+            monkeypatch.setattr(fit, "SCORES_PER_BLOCK", block)
             assert Objective(Sensitive(records), score).evaluate(model).expose() == alone
 
 
@@ -194,7 +194,7 @@ def test_scoring_takes_the_memory_of_a_block():
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 8 * 8 * fit.BLOCK  # one array of all the scores would be 4.8 MB
+    assert peak < 8 * 8 * fit.SCORES_PER_BLOCK  # one array of all the scores would be 4.8 MB
 
 
 # --- attacks on arithmetic that succeed against the textbook, and fail against our mechanisms and sums

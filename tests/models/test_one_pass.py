@@ -21,7 +21,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scoring import partitioned
 from dpbo_core.models.scoring.in_memory import evaluate_all, exact_totals
-from dpbo_core.models.scoring.partitioned import PartCache, bytes_a_record, bytes_of
+from dpbo_core.models.scoring.partitioned import PartCache, bytes_a_record, memory_bytes
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import check_one_pass
@@ -154,8 +154,8 @@ def test_trees_come_to_the_same_however_many_rows_they_are_given(world, here, mo
     half = data_split.sensitive_half(spec, here, public)
     whole = exposed(half.evaluate_all(models, (models[0], 99)))
     monkeypatch.setattr(estimators, "_BLOCK_ROWS", 1)
-    monkeypatch.setattr(estimators, "_ROWS_OF_TREES", rows)
-    monkeypatch.setattr(estimators, "_CELLS_OF_TREES", cells)
+    monkeypatch.setattr(estimators, "_MAX_TREE_ROWS", rows)
+    monkeypatch.setattr(estimators, "_MAX_TREE_CELLS", cells)
     assert models[0].together == min(rows, max(1, cells // 3))
     assert exposed(half.evaluate_all(models, (models[0], 99))) == whole
     assert [half.evaluate(one).expose() for one in models] == whole[0]
@@ -316,7 +316,7 @@ def test_what_is_kept_follows_from_sizes_alone(world, here):
         records = encode.transform(
             partitioned.data.read_table(here / "a.parquet", mode=SENSITIVE_FILE, shown_as="a")
         )
-        kept.append(bytes_of(records))
+        kept.append(memory_bytes(records))
     assert kept == [50 * (8 * 3 + 8 + 1 + 8)] * 3
     store = PartCache()
     for name in "ab":

@@ -15,7 +15,7 @@ from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.scores.balanced_accuracy import PairedBalancedAccuracy
 from dpbo_core.models.scores.pairs import auc_of, counts, pairs_of
 from dpbo_core.models.scores.roc_auc import N_CELLS, Decisions, RocAuc
-from dpbo_core.models.scoring.in_memory import SHARES, shifted
+from dpbo_core.models.scoring.in_memory import SHARES_PER_MODEL, shifted
 from dpbo_core.privacy.sensitive import Sensitive
 
 UNREAD = None  # a record in neither class
@@ -206,6 +206,6 @@ def test_values_far_from_those_of_the_public_rows_are_told_apart():
 
 def test_the_shift_is_exact_in_integers():
     for ranked, pairs, share in ((0, 3, 0.5), (7, 10**15, 0.73), (10**15, 10**15, 1.0), (5, 0, 0.9)):
-        R = round(share * SHARES)
-        assert one_more(ranked, pairs, share) == ranked - math.floor(R * pairs / SHARES) or pairs > 2**53
-        assert one_more(ranked, pairs, share) * SHARES >= ranked * SHARES - R * pairs
+        R = round(share * SHARES_PER_MODEL)
+        assert one_more(ranked, pairs, share) == ranked - math.floor(R * pairs / SHARES_PER_MODEL) or pairs > 2**53
+        assert one_more(ranked, pairs, share) * SHARES_PER_MODEL >= ranked * SHARES_PER_MODEL - R * pairs

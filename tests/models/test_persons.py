@@ -18,7 +18,7 @@ from worlds import at_length, search_of
 from dpbo_core import Categorical, Real, evaluate_study
 from dpbo_core.data import Encoded
 from dpbo_core.data.frames import frame_of
-from dpbo_core.data.raw_cells import NO_VALUE
+from dpbo_core.data.values import GAP_TEXTS
 from dpbo_core.errors import BudgetRefused, CertificateFalse, Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -620,7 +620,7 @@ def test_a_file_without_a_record_is_released_and_evaluated_as_any(tmp_path, monk
     assert said["one"] == said["none"]
 
 
-MISSING = sorted(NO_VALUE)
+MISSING = sorted(GAP_TEXTS)
 
 
 @pytest.mark.parametrize("end", ["csv", "parquet", "folder"])

@@ -27,7 +27,7 @@ from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.raw_cells import as_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS, ESTIMATOR
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, ESTIMATOR
 from dpbo_core.models.final_model.storage import NUMBERS, loaded_estimator
 from dpbo_core.models.final_model.structure import check_structure
 from dpbo_core.report.evaluated_model import read_model
@@ -204,10 +204,10 @@ def test_a_narrower_estimator_inside_is_refused():
         check_structure(neighbours)
 
 
-@pytest.mark.parametrize("library", BOOSTERS)
+@pytest.mark.parametrize("library", BOOSTER_FILES)
 def test_a_model_is_another_where_its_trees_are(library, tmp_path, monkeypatch):
     """Otherwise the report on one vendor's model would be returned for another's."""
-    file, (kind, *_) = BOOSTERS[library]
+    file, (kind, *_) = BOOSTER_FILES[library]
     booster = type(
         kind, (), {"load_model": lambda *_: None, "predict": lambda *_: None, "__init__": lambda *_, **__: None}
     )

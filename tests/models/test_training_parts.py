@@ -205,7 +205,7 @@ def test_a_part_that_changes_under_way_is_refused(world, here):
     with pytest.raises(StudyInvalid, match=r"02\.parquet was written again"):
         parts_fingerprint(table)
     paths[2].unlink()
-    with pytest.raises(StudyInvalid, match=r"02\.parquet is not there any more"):
+    with pytest.raises(StudyInvalid, match=r"02\.parquet no longer exists"):
         list(table.each_column())
 
 
@@ -248,7 +248,7 @@ def test_memory_is_bounded_by_a_part_and_not_by_the_set(tmp_path, tables, monkey
         pd.DataFrame(columns).to_parquet(tmp_path / f"{j:02d}.parquet", index=False)
     given = {"training": ".", "validation": "v.parquet", "n_validation": 9, "target": "y", "memory_limit": 0.0}
     spec = StudySpec.from_dict(tables | {"data": given})
-    monkeypatch.setattr(table_parts, "VALUES_AT_ONCE", 2 * n)
+    monkeypatch.setattr(table_parts, "MAX_VALUES_PER_READ", 2 * n)
     tracemalloc.start()
     public = data_split.public_half(spec, tmp_path)
     public.problem.train(len(public.problem.candidates) // 2)

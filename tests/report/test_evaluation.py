@@ -310,7 +310,7 @@ def test_a_draw_that_was_recorded_is_read_with_the_edges_it_was_made_with(tables
         patch.setattr(Reservation, "conclude", lambda self, release: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(Sealed):
             evaluate_study(spec, ledger=ledger)
-    monkeypatch.setattr(binary_bins, "LADDER", (64,))
+    monkeypatch.setattr(binary_bins, "BIN_COUNTS", (64,))
     monkeypatch.setattr(FileTable, "count", lambda *_: pytest.fail("the records were read again"))
     found = evaluate_study(spec, ledger=ledger).release.value["table"]
     assert len(found["edges"]) < 30

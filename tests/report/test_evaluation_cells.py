@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from neighbours import make_world, nasty_pairs
 
 from dpbo_core.data import read_table, table_of
-from dpbo_core.data.people import uncounted
+from dpbo_core.data.people import surplus_mask
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.report.binary import BinaryCells
@@ -93,7 +93,7 @@ def persons_tables(m):
 
 @cache  # the neighbours of all tables are these tables again, many times each
 def of_persons(people, content, k):
-    return tuple(np.bincount(np.where(uncounted(people, k), 0, content), minlength=3).tolist())
+    return tuple(np.bincount(np.where(surplus_mask(people, k), 0, content), minlength=3).tolist())
 
 
 @pytest.mark.parametrize("largest", [3, pytest.param(4, marks=pytest.mark.slow)])

@@ -14,18 +14,18 @@ from dpbo_core.report import report_kind
 from dpbo_core.report.binary import Binary, best_threshold
 from dpbo_core.report.binary_bins import (
     CHOOSES,
+    N_STEPS,
     SAYS,
-    STEPS,
     AucTies,
     PublicSteps,
     auc,
     auc_ties,
-    half,
+    half_width,
     variance,
 )
 from dpbo_core.report.histogram_cells import class_bins, with_groups
 from dpbo_core.report.noised_table import NoisedTable, report, simulated_noise
-from dpbo_core.report.report_kind import TELLS_NOTHING, PublicRecords, TableSize, wilson
+from dpbo_core.report.report_kind import MAX_USEFUL_ERROR, PublicRecords, TableSize, wilson
 
 EDGES = (-1.0, -0.3, 0.0, 0.4, 1.1, 2.0)
 TIES = AucTies(0.5, 0.0)
@@ -48,7 +48,7 @@ def table_of(
     n_cells = 2 * (len(edges) + 1)
     cells = with_groups(class_bins(values, labels, edges), groups, n_cells)
     drawn = np.bincount(cells, minlength=1 + n_cells * max(1, len(names)))
-    steps = PublicSteps(*[((1, *[0] * (STEPS - 1)),) * (len(edges) + 1)] * 2)  # all records of a bin tie
+    steps = PublicSteps(*[((1, *[0] * (N_STEPS - 1)),) * (len(edges) + 1)] * 2)  # all records of a bin tie
     kind = Binary(edges, threshold, ties, predicted, steps, "sick")
     return NoisedTable(len(values), scale, kind, names, tuple(drawn.tolist()))
 
@@ -392,7 +392,7 @@ def test_pairs_within_a_bin_spread_as_mann_and_whitney_say():
 def test_one_half_of_the_public_records_chooses_and_the_other_says():
     rng = np.random.default_rng(22)
     values, labels = population(rng, 1001, 0.36)
-    parts = [half(values, labels == 1, which) for which in (CHOOSES, SAYS)]
+    parts = [half_width(values, labels == 1, which) for which in (CHOOSES, SAYS)]
     assert sorted(np.concatenate([part for part, _ in parts])) == sorted(values)
     assert auc_ties(values, labels == 1, ()).ranked == pytest.approx(auc(*parts[1]))
     nothing = auc_ties(np.array([1.0, 2.0]), np.array([True, True]), (0.0,))
@@ -456,11 +456,11 @@ def test_the_expected_error_is_that_of_real_draws():
 
 def test_a_report_is_refused_where_its_auc_cannot_be_told_from_a_constant_answers_and_not_before():
     """90% of its errors, normal with this mean size, lie within ± .25: halfway from .5 to a perfect AUC."""
-    assert norm.ppf(0.95) * TELLS_NOTHING / math.sqrt(2 / math.pi) == pytest.approx(0.25, abs=1e-4)
+    assert norm.ppf(0.95) * MAX_USEFUL_ERROR / math.sqrt(2 / math.pi) == pytest.approx(0.25, abs=1e-4)
     one = public_records(np.random.default_rng(12), 5000, 0.36)
     for scale in (2.0, 10.0, 20.0, 40.0, 80.0, 160.0):
         report = expected(one, n_records=1000, scale=scale)
-        beyond = report.errors["auc_error"] > TELLS_NOTHING
+        beyond = report.errors["auc_error"] > MAX_USEFUL_ERROR
         assert (report.verdict == "useless") is bool(report.warning) is beyond
     assert beyond
     assert not expected(one, n_records=1000, scale=10.0).warning

@@ -19,7 +19,7 @@ from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report.certified import CERTIFIED
-from dpbo_core.report.histogram_cells import WEIGHT
+from dpbo_core.report.histogram_cells import PERSON_WEIGHT
 from dpbo_core.study import StudySpec
 
 pytestmark = pytest.mark.filterwarnings("ignore:this report will not be usable")
@@ -149,7 +149,7 @@ def test_persons_count_once(url, exact):
     it = fitted(url, V[["a", "b"]].assign(who=who), **both)
     release = asked(it, V[["a", "b"]].assign(who=who)).release
     assert release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
-    assert sum(release.value["table"]["drawn"]) == 150 * WEIGHT
+    assert sum(release.value["table"]["drawn"]) == 150 * PERSON_WEIGHT
     weights = 1.0 / pd.Series(who).map(pd.Series(who).value_counts()).to_numpy()
     wanted = accuracy_score(W, it.predict(V[["a", "b"]]), sample_weight=weights)
     assert release.value["metrics"]["accuracy"]["value"] == pytest.approx(wanted, abs=1e-6)

@@ -30,7 +30,7 @@ from dpbo_core.report.binary import Binary, BinaryCells
 from dpbo_core.report.binary_bins import AucTies, PublicSteps
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.counting import Counter, count_persons, count_persons_of_parts
-from dpbo_core.report.histogram_cells import ENTRY, MOST, WEIGHT, PersonCells
+from dpbo_core.report.histogram_cells import ENTRY_BYTES, MAX_CELL_WEIGHT, PERSON_WEIGHT, PersonCells
 from dpbo_core.report.noised_table import NoisedTable, simulated_noise
 from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study import StudySpec
@@ -100,7 +100,7 @@ def test_a_person_moves_the_table_by_two_weights_and_never_more(n_persons, weigh
     assert sums == {n_persons * weight}
 
 
-@pytest.mark.parametrize("weight", [12, 2, WEIGHT])
+@pytest.mark.parametrize("weight", [12, 2, PERSON_WEIGHT])
 def test_ours_is_the_definition(weight):
     for table in itertools.islice(tables(("a", "b", None), range(1, 5)), 0, None, 7):
         assert (ours(table, 2, weight) == by_hand(table, 2, weight)).all()
@@ -116,10 +116,10 @@ NEW = st.tuples(st.sampled_from(["new", None]), st.sampled_from(CELLS))
 def test_any_number_of_records_moves_it_by_two_weights(table, put, n_persons, data):
     kept = [record for record in table if record[0] != "a"]
     after = data.draw(st.permutations([*kept, *put]))
-    one, other = (ours(each, n_persons, WEIGHT) for each in (table, after))
-    assert int(np.abs(one - other).sum()) <= 2 * WEIGHT
-    assert float(((one - other).astype(float) ** 2).sum()) <= 2.0 * WEIGHT**2
-    assert one.sum() == other.sum() == n_persons * WEIGHT
+    one, other = (ours(each, n_persons, PERSON_WEIGHT) for each in (table, after))
+    assert int(np.abs(one - other).sum()) <= 2 * PERSON_WEIGHT
+    assert float(((one - other).astype(float) ** 2).sum()) <= 2.0 * PERSON_WEIGHT**2
+    assert one.sum() == other.sum() == n_persons * PERSON_WEIGHT
 
 
 @settings(max_examples=100, deadline=None)
@@ -131,21 +131,25 @@ def test_parts_add_up_to_the_same_integers(table, cuts, n_persons):
         part = table[start:end]
         cells = np.array([cell for _, cell in part], dtype=np.int64)
         answers.append(PersonCells.of(Persons.of([who for who, _ in part]), cells).to_bytes())
-    assert (PersonCells.merged(answers).table(3, n_persons) == ours(table, n_persons, WEIGHT)).all()
+    assert (PersonCells.merged(answers).table(3, n_persons) == ours(table, n_persons, PERSON_WEIGHT)).all()
 
 
 def test_an_answer_is_as_wide_whatever_the_cells_and_the_names():
     def width(people, cells):
         return len(PersonCells.of(Persons.of(people), np.array(cells, dtype=np.int64)).to_bytes())
 
-    assert width(["a", "b", "c", "d"], [0, 0, 0, 0]) == width(["x" * 900, "b", "c", "x"], [2, 1, 1, 0]) == 4 * ENTRY
-    assert width(["a"] * 500 + ["b", "c"], [1] * 502) == 4 * ENTRY
-    assert width([], []) == width([None, None], [1, 2]) == width(["a"], [1]) == ENTRY
+    assert (
+        width(["a", "b", "c", "d"], [0, 0, 0, 0])
+        == width(["x" * 900, "b", "c", "x"], [2, 1, 1, 0])
+        == 4 * ENTRY_BYTES
+    )
+    assert width(["a"] * 500 + ["b", "c"], [1] * 502) == 4 * ENTRY_BYTES
+    assert width([], []) == width([None, None], [1, 2]) == width(["a"], [1]) == ENTRY_BYTES
 
 
 def test_no_table_is_out_of_the_mechanisms_range():
-    found = PersonCells.of(Persons.of(["a", "b", "c"]), np.array([1, 1, 1])).table(3, 2, MOST // 2)
-    assert found.tolist() == [-MOST // 2, MOST, 0]
+    found = PersonCells.of(Persons.of(["a", "b", "c"]), np.array([1, 1, 1])).table(3, 2, MAX_CELL_WEIGHT // 2)
+    assert found.tolist() == [-MAX_CELL_WEIGHT // 2, MAX_CELL_WEIGHT, 0]
 
 
 # Cells do not depend on who else is there
@@ -255,8 +259,8 @@ def test_without_noise_every_record_weighs_its_share_of_its_person(tmp_path, mod
     assert group["records_share"]["value"] == pytest.approx(w[f].sum() / w.sum(), abs=1e-6)
     assert group["recall"]["value"] == pytest.approx(metrics.recall_score(y[f], predicted[f], sample_weight=w[f]))
     table = found.value["table"]
-    assert sum(table["drawn"]) == 120 * WEIGHT
-    assert (table["n_persons"], table["weight"], table["noise_scale"]) == (120, WEIGHT, pytest.approx(0.2))
+    assert sum(table["drawn"]) == 120 * PERSON_WEIGHT
+    assert (table["n_persons"], table["weight"], table["noise_scale"]) == (120, PERSON_WEIGHT, pytest.approx(0.2))
     assert "n_records" not in table
 
 
@@ -280,7 +284,7 @@ def test_reports_of_other_kinds_weigh_them_too(tmp_path, kind):
         assert abs(told["mae"] - exact) <= found.value["binning"]["mae_off_at_most"]
         assert told["mae"] == pytest.approx(exact, abs=0.05)
     assert found.value["table"]["n_persons"] == 120
-    assert sum(found.value["table"]["drawn"]) == 120 * WEIGHT
+    assert sum(found.value["table"]["drawn"]) == 120 * PERSON_WEIGHT
 
 
 def test_fewer_persons_present_are_unread_and_more_change_nothing_else(tmp_path):
@@ -318,7 +322,7 @@ def test_a_lost_part_or_persons_of_other_records_seal(tmp_path):
     model = EstimatorFactory("sklearn.svm.LinearSVC").train(encoded.X, encoded.labels)
     counter = Counter(fitted, model, BinaryCells((0.0,), "decision_function"))
     parts = sorted((tmp_path / "validation").glob("*.parquet"))
-    assert count_persons_of_parts(counter, parts, "who", 120).expose().sum() == 120 * WEIGHT
+    assert count_persons_of_parts(counter, parts, "who", 120).expose().sum() == 120 * PERSON_WEIGHT
     parts[1].write_bytes(b"no table")
     with pytest.raises(Sealed):
         count_persons_of_parts(counter, parts, "who", 120)
@@ -396,7 +400,7 @@ def test_on_a_neighbour_everything_is_the_same_but_the_draw(tmp_path, monkeypatc
     assert len(set(shown)) == 1
     assert len(sizes) == 1
     moves = [int(np.abs(query - queries[0]).sum()) for query in queries]
-    assert 0 < max(moves) <= 2 * WEIGHT
+    assert 0 < max(moves) <= 2 * PERSON_WEIGHT
 
 
 # Intervals
@@ -423,7 +427,7 @@ def covered(runs, *, people, seed):
     def table(counts, n, scale):
         steps = PublicSteps.of(np.zeros(0), np.zeros(0, dtype=bool), edges)
         kind = Binary(edges, 0.0, AucTies(0.5, 0.0), None, steps)
-        return NoisedTable(n, scale, kind, (), tuple(counts.tolist()), weight=WEIGHT)
+        return NoisedTable(n, scale, kind, (), tuple(counts.tolist()), weight=PERSON_WEIGHT)
 
     law = table(drawn(400_000), 400_000, 1.0)
     whole = law.figures(law.counts)
@@ -432,7 +436,7 @@ def covered(runs, *, people, seed):
         counts = drawn(people)
         exact = table(counts, people, 2.0)
         truth = exact.figures(exact.counts)
-        noise = np.rint(simulated_noise(rng, 2.0, counts.shape, WEIGHT) * WEIGHT).astype(np.int64)
+        noise = np.rint(simulated_noise(rng, 2.0, counts.shape, PERSON_WEIGHT) * PERSON_WEIGHT).astype(np.int64)
         with patch("dpbo_core.report.noised_table.SEED", seed):
             of_noise = table(counts + noise, people, 2.0).estimates().noise
             of_sampling = table(counts, people, 1e-9).estimates().sampling

@@ -22,7 +22,7 @@ from dpbo_core.report.binary_bins import AucTies, PublicSteps
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.evaluation import evaluate_study
 from dpbo_core.report.noised_table import NoisedTable, report, simulated_noise
-from dpbo_core.report.pooled import FALSE_ALARMS, PooledTable, disagreement, pool
+from dpbo_core.report.pooled import FALSE_ALARM_RATE, PooledTable, disagreement, pool
 from dpbo_core.study import StudySpec
 from dpbo_core.study.tuning import run_study
 
@@ -37,7 +37,7 @@ def few_simulated():
     """A rank among 199 equal sites has the level of one among 999, 5%; 100 simulated tables make an interval."""
     with pytest.MonkeyPatch.context() as patch:
         if "DPBO_AT_LENGTH" not in os.environ:
-            patch.setattr("dpbo_core.report.pooled.SIMULATED", 199)
+            patch.setattr("dpbo_core.report.pooled.N_SIMULATIONS", 199)
             patch.setattr("dpbo_core.report.noised_table.PAIRS", 50)
         yield
 
@@ -65,13 +65,13 @@ def alarms(runs, seed, shift):
     found = 0
     for _ in range(runs):
         tables = [site(rng, 400, 2.0), site(rng, 900, 4.0, shift), site(rng, 2000, 2.0)]
-        found += disagreement(tables, pooled(tables)) <= FALSE_ALARMS
+        found += disagreement(tables, pooled(tables)) <= FALSE_ALARM_RATE
     return found
 
 
 def test_equal_sites_are_called_different_as_often_as_is_said():
     """Beyond these bounds a test that keeps 5% falls in one of a thousand seeds (in 1,000 runs it was 3.9%)."""
-    low, high = binom.interval(0.999, RUNS, FALSE_ALARMS)
+    low, high = binom.interval(0.999, RUNS, FALSE_ALARM_RATE)
     assert low <= alarms(RUNS, 20261124, 0.0) <= high
 
 
@@ -85,8 +85,8 @@ def test_noise_alone_is_no_disagreement():
     found = 0
     for _ in range(100):
         tables = [site(rng, 300, 40.0) for _ in range(3)]
-        found += disagreement(tables, pooled(tables)) <= FALSE_ALARMS
-    assert found <= binom.ppf(0.999, 100, FALSE_ALARMS)
+        found += disagreement(tables, pooled(tables)) <= FALSE_ALARM_RATE
+    assert found <= binom.ppf(0.999, 100, FALSE_ALARM_RATE)
 
 
 def test_the_noise_of_a_pool_is_the_root_of_its_sites_squares():

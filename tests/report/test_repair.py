@@ -88,7 +88,7 @@ def test_where_the_populations_are_alike_the_probabilities_are_left(public):
 
 
 def test_the_recall_of_these_records_is_kept_in_nine_draws_of_ten(monkeypatch):
-    monkeypatch.setattr("dpbo_core.report.repair.DRAWN", 4_000)  # for the quantile of each run
+    monkeypatch.setattr("dpbo_core.report.repair.N_SIMULATIONS", 4_000)  # for the quantile of each run
     rng, recall, missed, runs = np.random.default_rng(6), 0.9, 0, 200
     positives = np.array([1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 20.0, 40.0])
     cells = np.stack([np.full(8, 20.0), positives])

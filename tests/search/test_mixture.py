@@ -9,9 +9,9 @@ from scipy import stats
 from dpbo_core.search.acquisition import UCB
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.kernels import kernel_named
-from dpbo_core.search.mixture import KernelMixture, Prior, average, within
+from dpbo_core.search.mixture import KernelMixture, Prior, average, range_probability
 from dpbo_core.search.score_map import ScoreMap
-from dpbo_core.theorems.feldman_cousins_1998 import LEVEL, bounded_interval, bounded_laplace_interval
+from dpbo_core.theorems.feldman_cousins_1998 import CONFIDENCE_LEVEL, bounded_interval, bounded_laplace_interval
 
 LINE = np.linspace(0.0, 1.0, 25)[:, None]
 
@@ -74,7 +74,7 @@ def mixed(weights, means, deviations):
 )
 def test_the_interval_of_a_truncated_mixture_is_scipy_s(weights, means, deviations):
     found, m, s = mixed(weights, means, deviations)
-    mean, (low, high) = within(found.weights, m, s, (0.0, 1.0), 0.9)
+    mean, (low, high) = range_probability(found.weights, m, s, (0.0, 1.0), 0.9)
     parts = [stats.truncnorm((0 - a) / b, (1 - a) / b, loc=a, scale=b) for a, b in zip(m, s, strict=True)]
     inside = np.array([stats.norm(a, b).cdf(1) - stats.norm(a, b).cdf(0) for a, b in zip(m, s, strict=True)])
     w = found.weights * np.maximum(inside, 0.0)
@@ -90,7 +90,7 @@ def test_the_interval_of_a_truncated_mixture_is_scipy_s(weights, means, deviatio
 
 def test_a_posterior_wholly_out_of_range_says_the_nearest_end():
     found, m, s = mixed([1.0], [60.0], [0.1])
-    assert within(found.weights, m, s, (0.0, 1.0), 0.9) == (1.0, (1.0, 1.0))
+    assert range_probability(found.weights, m, s, (0.0, 1.0), 0.9) == (1.0, (1.0, 1.0))
 
 
 def told(search, values, noise, rng, steps):
@@ -122,7 +122,9 @@ def test_on_draws_of_its_own_prior_the_interval_at_the_maximum_covers_nine_times
         found = search.mixture()
         means, deviations = search.domain.moments(found, np.arange(25))
         best = int(np.argmax(found.weights @ means))
-        _, (low, high) = within(found.weights, means[:, best], deviations[:, best], (-50.0, 50.0), LEVEL)
+        _, (low, high) = range_probability(
+            found.weights, means[:, best], deviations[:, best], (-50.0, 50.0), CONFIDENCE_LEVEL
+        )
         covered += low <= truth[best] <= high
         plugged += abs(truth[best] - means[0, best]) <= 0.5 * 1.645 * deviations[0, best]
     assert abs(covered / repetitions - 0.9) < 0.073

@@ -16,7 +16,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.advice import expected_loss
 from dpbo_core.methods.advice.advise import advise
 from dpbo_core.methods.advice.choosing import choose
-from dpbo_core.methods.advice.expected_loss import DEGREES, RECORDS, UNHELD, expected
+from dpbo_core.methods.advice.expected_loss import AGREEMENT_DEGREES, FORMS_WITHOUT_MODEL, TABLE_RECORDS, expected
 from dpbo_core.methods.advice.expected_loss import rows as table_rows
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
@@ -155,9 +155,9 @@ def named(form):
 def test_at_a_node_the_lookup_is_the_table(form):
     """Also with the noise of another (ε, k) that comes to the same; over the degrees its ends and its mean."""
     of = [row for row in table_rows() if row.form == named(form) and row.public in (0, 500)]
-    d, n, at = of[0].dimensions, of[0].trainings, RECORDS.index(3_000)
+    d, n, at = of[0].dimensions, of[0].trainings, TABLE_RECORDS.index(3_000)
     rows = [row for row in of if (row.dimensions, row.trainings) == (d, n)]
-    assert [row.degree for row in rows] in ([""], list(DEGREES))
+    assert [row.degree for row in rows] in ([""], list(AGREEMENT_DEGREES))
     size = n if named(form).endswith(("/all", "/base_measure")) else 256
     world = synthetic(d=d, size=size, steps=n, m=3_000)
     same = [world]
@@ -183,7 +183,7 @@ def test_a_range_spans_ten_at_most_and_is_said_with_one_digit():
             found = expected(form, synthetic(d=2, size=100, steps=20, m=m))
             assert found.low <= found.high
             assert found.high + 5e-4 <= 10.001 * (found.low + 5e-4)
-            if named(form).rpartition("/")[2] in UNHELD:
+            if named(form).rpartition("/")[2] in FORMS_WITHOUT_MODEL:
                 assert (found.range, found.short) == (None, "unknown")
                 continue
             assert max(len(word.strip("0.")) for word in found.caption.split() if word[0].isdigit()) == 1
@@ -285,7 +285,7 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
     unknown, balanced, rare = verdicts(None), verdicts(0.5), verdicts(0.94)
     assert unknown["private_trajectory"].verdict == "good"
     assert balanced["private_trajectory"].verdict == "poor"
-    assert "leaves 0.5 to gain" in balanced["private_trajectory"].why
+    assert "always giving the same answer scores only 0.5 below" in balanced["private_trajectory"].why
     assert rare["private_trajectory"].verdict == rare["private_grid"].verdict == "useless"
     order = ("good", "poor", "useless", "refused")
     for kind, line in unknown.items():
@@ -331,9 +331,9 @@ def test_a_plan_says_what_was_read_for_it(capsys):
     from dpbo_core.methods.advice.advise import Advice
 
     for facts, said in (
-        ({}, "Nothing was opened and nothing was charged."),
-        ({"n_public": 1234}, "training file was read (1,234 records), no other, and nothing was charged."),
-        ({"n_public": 50, "positives": 0.25}, "The public training file was read (50 records, 25.0% positive), no"),
+        ({}, "No sensitive file was opened and nothing was charged."),
+        ({"n_public": 1234}, "training file was read (1,234 records); nothing was charged."),
+        ({"n_public": 50, "positives": 0.25}, "public training file was read (50 records, 25.0% positive); no"),
     ):
         print_advice(on_files(), Advice(None, (), **facts))
         assert said in " ".join(capsys.readouterr().out.split())

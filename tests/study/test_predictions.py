@@ -207,7 +207,7 @@ def test_the_columns_are_the_studys_and_others_are_refused_by_number_alone(tmp_p
         assert "canary" not in refused.value.message()
         assert "secretly" not in refused.value.message()
     pd.DataFrame({**table[:5], "sick": truth[:5]}).to_csv(tmp_path / "predictions.csv", index=False)
-    with pytest.raises(StudyInvalid, match="holds 5 records, the study says n_validation = 120"):
+    with pytest.raises(StudyInvalid, match="holds 5 records, the study has n_validation = 120"):
         run_study(study(), ledger=ledger(tmp_path), folder=tmp_path)
 
 

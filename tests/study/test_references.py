@@ -7,11 +7,11 @@ import pytest
 
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code
-from dpbo_core.ledger.sources import PUBLIC, Source, file_source, grants
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, grants
 from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.preconditions import references_of
 from dpbo_core.study.section import Section
-from dpbo_core.study.spec import KINDS
+from dpbo_core.study.spec import DATA_KINDS
 
 # A text or a table of a study that names nothing outside it; any other is in `references_of`.
 NAMES_NOTHING = {
@@ -30,6 +30,7 @@ NAMES_NOTHING = {
         "kernel",
     ),
     *(
+        "neighbours",
         "lengthscale",
         "acquisition",
         "candidates",
@@ -55,7 +56,7 @@ def texts_of(section: type) -> set[str]:
             kinds = parts(hint)
             found |= {name} if {str, Any} & kinds else set()
             for kind in (kind for kind in kinds if isinstance(kind, type)):
-                each = KINDS if kind is DataSection else (kind,)
+                each = DATA_KINDS if kind is DataSection else (kind,)
                 found |= set().union(*(texts_of(one) for one in each if issubclass(one, Section)))
     return found
 
@@ -128,7 +129,7 @@ GRANTED = (
     (table("postgresql://h/d#public.t"), table("postgresql://other/d#public.t"), False),
     (Source("file", "/d/v-{date}.csv"), Source("file", "/d/v-2026-11-22.csv"), True),
     (Source("file", "/d/part.parquet"), Source("file", "/d"), False),
-    (Source("file", "/d/v.csv"), Source("file", "/d/v.csv", PUBLIC), False),
+    (Source("file", "/d/v.csv"), Source("file", "/d/v.csv", PUBLIC_ROLE), False),
 )
 
 
@@ -149,8 +150,8 @@ def test_a_ledger_lists_what_was_allowed(here, tables):
 
     ledger.set_budget(opening_cap(StudySpec.from_dict(tables)), a_day=0.5)
     (dataset,) = (account.budget.dataset for account in ledger.accounts())
-    assert ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
-    assert not ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC))
+    assert ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC_ROLE))
+    assert not ledger.allow_reading(dataset, file_source(here / "t.csv", PUBLIC_ROLE))
     assert ledger.allow_code(dataset, Code("estimator", "ours.models:net"))
     approvals = ledger.accounts()[0]
     assert approvals.readable == (str(here.resolve() / "t.csv"),)

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import tomllib
+import warnings
 
 import pytest
 import tomli_w
@@ -15,9 +16,10 @@ from worlds import at_length, with_method
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
+from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.search.search_space import Integer, Real
-from dpbo_core.study import EstimatorSection, StudySpec
-from dpbo_core.study.resolve import plan_study, problem_of
+from dpbo_core.study import EstimatorSection, EvaluationSection, StudySpec
+from dpbo_core.study.resolve import plan_study, planning_problem, problem_of
 from dpbo_core.study.spec import read_study
 from dpbo_core.study.training_set import study_fingerprint
 
@@ -132,6 +134,16 @@ def test_what_cannot_be_is_a_letter(tables):
         assert caught.value.__cause__ is caught.value.__context__ is None, line
 
 
+def test_a_study_with_listed_values_is_serialized_without_a_warning(tables):
+    """Prefect serializes the study as a flow's parameter, and a warning would stand on the user's screen."""
+    tables["model"] |= {"estimator": "sklearn.svm.SVC", "params": {"C": 2.0}, "score": "accuracy"}
+    tables["space"] = {"C": {"values": [1.0, 2.0], "when": {"kernel": ["rbf"]}}, "kernel": {"values": ["rbf"]}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        spec = StudySpec.from_dict(tables).model_dump(mode="json")
+    assert spec["space"]["C"]["values"] == [1.0, 2.0]
+
+
 def test_a_changed_section_is_checked_as_a_new_one(tables):
     spec = StudySpec.from_dict(tables)
     assert spec.replace(privacy=spec.privacy.replace(epsilon=2)).privacy.epsilon == 2.0
@@ -241,3 +253,34 @@ def test_a_number_of_hundreds_of_digits_is_refused_by_its_place(tables, digits):
     for kind in (Real, Integer):
         with pytest.raises(StudyInvalid, match="no finite number"):
             kind(1, huge)
+
+
+@pytest.mark.parametrize("neighbours", ["add_or_remove", "zero_out"])
+@pytest.mark.parametrize("kind", METHODS)
+def test_a_relation_that_a_method_is_not_proved_for_is_refused_by_name(tables, kind, neighbours):
+    tables = with_method(tables, kind)
+    tables["privacy"]["neighbours"] = neighbours
+    spec = StudySpec.from_dict(tables)
+    assert StudySpec.from_dict(spec.to_dict()) == spec
+    with pytest.raises(StudyInvalid, match=f'neighbours = "{neighbours}.*proved for "replace_one" alone'):
+        plan_study(spec)
+
+
+def test_an_evaluation_is_refused_a_relation_that_it_is_not_proved_for(tables):
+    tables["privacy"]["neighbours"] = "zero_out"
+    spec = StudySpec.from_dict(tables)
+    request = EvaluationQuery(spec, planning_problem(spec), 0.5, EvaluationSection(epsilon=0.5))
+    with pytest.raises(StudyInvalid, match='proved for "replace_one" alone'):
+        request.plan("")
+
+
+def test_the_usual_relation_written_out_is_the_same_study(tables):
+    usual = StudySpec.from_dict(tables)
+    tables["privacy"]["neighbours"] = "replace_one"
+    assert StudySpec.from_dict(tables) == usual
+
+
+def test_a_relation_is_for_records_and_has_a_known_name(tables):
+    tables["privacy"]["neighbours"] = "add"
+    with pytest.raises(StudyInvalid, match="choose one of replace_one, add_or_remove, zero_out"):
+        StudySpec.from_dict(tables)

@@ -14,6 +14,8 @@ from dp_accounting.rdp import rdp_privacy_accountant as rdp
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, PoissonStopping
 from dpbo_core.theorems import papernot_steinke_2022 as ps
 from dpbo_core.theorems import wang_2023 as wang
+from dpbo_core.theorems.selection_price import renyi_selection_cost
+from dpbo_core.theorems.trial_counts import Poisson
 
 
 def masses(law, n):
@@ -92,27 +94,11 @@ def test_without_adaptivity_it_is_the_library(shape, published):
     assert round(epsilon, 4) == published
 
 
-def theorem_6_as_printed(*, alpha, base_epsilon, base_delta_hat, mean):
-    return base_epsilon + mean * base_delta_hat + math.log(mean) / (alpha - 1)
-
-
-def test_poisson_as_printed_is_the_library_and_the_default_outcome_costs_little_more():
-    orders = [1.5, 2.0, 3.0, 8.0, 20.0]
-    theirs = np.array(library(1.5, 10, math.inf, orders)._rdp)
-    for alpha, value in zip(orders, theirs, strict=True):
-        # the library takes the least δ̂ that its own Rényi curve gives at ε̂
-        hat = math.log(1 + 1 / (alpha - 1))
-        delta = rdp.compute_delta(orders, np.array(orders) / 4.5, hat)[0]
-        common = {"alpha": alpha, "base_epsilon": alpha / 4.5, "base_delta_hat": delta, "mean": 10.0}
-        assert theorem_6_as_printed(**common) == pytest.approx(value, rel=1e-9)
-        corrected = wang.poisson_renyi(**common, lower=1.0, upper=1.0)
-        assert value * (1 - 1e-9) <= corrected <= value * (1 + 1e-9) + math.exp(-10) / (alpha - 1)
-
-
-def test_poisson_as_printed_is_negative_where_nothing_is_revealed():
-    nothing = {"alpha": 2.0, "base_epsilon": 0.0, "base_delta_hat": 0.0, "mean": 0.5}
-    assert theorem_6_as_printed(**nothing) < 0.0
-    assert wang.poisson_renyi(**nothing, lower=1.0, upper=1.0) >= 0.0
+def test_poisson_as_printed_is_negative_where_nothing_is_revealed_and_the_default_is_counted():
+    mean, alpha = 0.5, 2.0
+    assert math.log(mean) / (alpha - 1) < 0.0  # Theorem 6 as printed, of a trial that costs nothing
+    mixed = renyi_selection_cost(alpha, 0.0, [1e9], [0.0], Poisson(mean))
+    assert mixed == pytest.approx(math.log(math.exp(-mean) + mean), abs=1e-3)
 
 
 def test_theorem_2_is_the_limit_of_theorem_1_and_has_an_inverse():
@@ -210,28 +196,6 @@ def test_a_bound_that_forgets_the_densities_is_caught():
     assert exact <= wang.theorem_2_epsilon(base_epsilon=0.0, shape=1.0, lower=0.7, upper=1.3)
 
 
-def test_poisson_holds_for_adaptive_selections_enumerated():
-    rng = np.random.default_rng(5)
-    mean, lower, upper = 0.6, 0.85, 1.15
-    default, *mass = masses(PoissonStopping(mean), 8)
-    for _ in range(8):
-        M = rng.dirichlet(np.ones(3), size=2)
-        N = M * np.exp(rng.uniform(-0.4, 0.4, size=M.shape))
-        N /= N.sum(axis=1, keepdims=True)
-        density, other = (extreme(rng.integers(0, 2, 97), lower, upper) for _ in range(2))
-        A = np.append(outputs(M, mass, density), [default, 1 - default - sum(mass)])
-        B = np.append(outputs(N, mass, other), [default, 1 - default - sum(mass)])
-        for alpha in (1.3, 2.0, 3.0):
-            hat = wang.poisson_epsilon_hat(alpha=alpha, lower=lower, upper=upper)
-            pairs = [(P[i], Q[i]) for P, Q in ((M, N), (N, M)) for i in range(2)]
-            delta = max(float(np.maximum(P - math.exp(hat) * Q, 0).sum()) for P, Q in pairs)
-            cost, stated = max(renyi(M[i], N[i], alpha) for i in range(2)), {"lower": lower, "upper": upper}
-            bound = wang.poisson_renyi(alpha=alpha, base_epsilon=cost, base_delta_hat=delta, mean=mean, **stated)
-            assert renyi(A, B, alpha) <= bound + 1e-9
-    beyond = wang.poisson_renyi(alpha=9.0, base_epsilon=0.1, base_delta_hat=0.0, mean=3.0, **stated)
-    assert beyond == math.inf
-
-
 def test_lemma_a_5_holds_for_any_law_of_the_number_of_trials():
     """Its bound, with the pointwise bounds on a trial's law, of K on 1 to 5 with any masses, over every history."""
     rng, alpha, (lower, upper) = np.random.default_rng(7), 2.0, (0.7, 1.3)
@@ -278,12 +242,6 @@ def test_all_trials_miss_candidates_of_prior_mass_p_with_probability_f_of_1_less
         missed.append(missed_all)
         assert missed_all <= bound
     assert missed[-1] == pytest.approx(bound, abs=1e-3)  # K > 7 is left out
-
-
-def test_a_cap_on_k_costs_its_tail():
-    assert ps.capped_delta(epsilon=0.0, tail=1e-6) == pytest.approx(2e-6)
-    assert ps.capped_delta(epsilon=2.0, tail=1e-6) == pytest.approx((1 + math.e**2) * 1e-6)
-    assert ps.capped_delta(epsilon=1000.0, tail=1e-6) == 1.0
 
 
 def test_the_two_parts_of_theorem_1_by_hand_and_the_default_outcome_is_a_mixture():

@@ -8,7 +8,7 @@ in one small value that every entry of the history about the dataset carries:
 | `cap` | its row in `datasets` |
 | `charges`, `spent`, `units`, `person` | of the reservations: number, sums, units, the column of persons |
 | `filter` | of the reservations' draws, at the order that the cap's row fixed |
-| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDIES` |
+| `facts` | SHA-256 of the sorted hashes of its rows in `dataset_facts`, without those of `STUDY_FACTS` |
 
 An entry's totals follow from those of the dataset's entry before it and the row it writes. They are never read from
 the tables, so that what somebody changed there is never sealed.
@@ -23,16 +23,26 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import NOT_FILTERED, NOTHING, Draw, Filter, Total, draws_in, together
+from dpbo_core.ledger.accounting.composition import (
+    NOT_FILTERED,
+    ZERO_TOTAL,
+    Draw,
+    Filter,
+    Total,
+    compose_all,
+    draws_in,
+)
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import PrivacyUnit
 
-REPORT = "/evaluation"  # after a study's name, in the name of its evaluation
-MOST_ROOM = 10_000  # studies: more room than that is not counted
-CAP = ("accepts", "delta_units", "epsilon_units", "public", "relation")
-LEARNED, ASKED, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
-STUDIES = (LEARNED, ASKED, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
-NO_DATASET = ""  # of an entry about the ledger itself
+REPORT_SUFFIX = "/evaluation"  # after a study's name, in the name of its evaluation
+MAX_COUNTED_ROOM = 10_000  # studies: more room than that is not counted
+CAP_FIELDS = ("accepts", "delta_units", "epsilon_units", "public", "relation")
+LEARNED, ASKED_FACT, OPENED, TAKEN_OVER = "learned", "asked_by", "opened", "taken_over"
+STUDY_FACTS = (LEARNED, ASKED_FACT, OPENED, TAKEN_OVER)  # facts of a study, of which no total depends on any
+LEDGER_ENTRY = ""  # of an entry about the ledger itself
+DECLARED_METHOD = "declared"  # the method of a spend that was made elsewhere
+DECLARED_STANDING = "as declared by CALLER, not checked by dpbo"
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,11 @@ class Entry:
     taken_over: bool = False  # whether a corrected study took over what it had paid for
 
     @property
+    def declared(self) -> bool:
+        """Whether it is a spend of another tool, at the price that its caller declared."""
+        return self.method == DECLARED_METHOD
+
+    @property
     def moment(self) -> datetime:
         """When the study was charged, UTC."""
         moment = datetime.fromisoformat(self.reserved_at)
@@ -76,8 +91,8 @@ class Account:
 
     @classmethod
     def opened(cls, cap: PrivacyBudget) -> Self:
-        """The account of a cap that was opened just now: nothing is spent."""
-        return cls(cap, NOTHING, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
+        """Return the account of a cap that was opened just now: nothing is spent."""
+        return cls(cap, ZERO_TOTAL, (), filtered=Filter.of(cap.epsilon_units, cap.delta_conversion))
 
     @property
     def sum_of_entries(self) -> float:
@@ -88,7 +103,7 @@ class Account:
     def spent_epsilon(self) -> tuple[float, float]:
         """The (ε, δ) of all charged draws, made or not, for display: by the cheaper of two compositions."""
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
-        return together(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
+        return compose_all(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
     @property
     def left(self) -> float:
@@ -106,16 +121,18 @@ class Account:
     @property
     def editions(self) -> dict[str, int]:
         """By study, how many more editions at its newest price the cap admits if no others run; empty if public."""
-        newest = {entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT)}
+        newest = {
+            entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT_SUFFIX)
+        }
         charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
         for entry in self.entries:
-            study = entry.study.removesuffix(REPORT)
+            study = entry.study.removesuffix(REPORT_SUFFIX)
             if study != entry.study and study in newest and entry.edition == newest[study].edition:
                 charged[study] = [newest[study], entry]
         if self.budget.public:
             return {}
         return {
-            study: self.room_for(sum((e.cost for e in of), NOTHING), [draw for e in of for draw in e.draws])
+            study: self.room_for(sum((e.cost for e in of), ZERO_TOTAL), [draw for e in of for draw in e.draws])
             for study, of in charged.items()
         }
 
@@ -123,11 +140,11 @@ class Account:
         """How many more charges of this cost and these draws the cap admits, if no others run; at most 10,000."""
         total, filtered = self.spent, self.filtered
         more = filtered.after(draws, cost).units - filtered.units
-        for count in range(MOST_ROOM):
+        for count in range(MAX_COUNTED_ROOM):
             total, filtered = total + cost, Filter(filtered.alpha, filtered.units + more)
             if not self.budget.admits(total, self.unit, filtered):
                 return count
-        return MOST_ROOM
+        return MAX_COUNTED_ROOM
 
 
 @dataclass(frozen=True)
@@ -141,7 +158,7 @@ class Balance:
 
     @property
     def remaining(self) -> float:
-        """The unspent ε of the cap, at least 0: infinite if public, 0 where the spends have no finite ε."""
+        """The unspent ε of the cap, at least 0: infinite if public, 0 if the spends have no finite ε."""
         return float("inf") if self.limit == float("inf") else max(0.0, self.limit - self.spent)
 
     @property
@@ -151,13 +168,13 @@ class Balance:
 
 
 def balances(account: Account) -> Iterator[Balance]:
-    """The dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
+    """Yield the dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
     budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
         draws.update(entry.draws)
         only += entry.cost.delta_units
-        yield Balance(position, entry, together(draws, only, budget.delta_conversion)[0], limit)
+        yield Balance(position, entry, compose_all(draws, only, budget.delta_conversion)[0], limit)
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
@@ -171,7 +188,7 @@ class Totals:
 
     cap: Mapping[str, Any] | None = None
     charges: int = 0
-    spent: Total = NOTHING
+    spent: Total = ZERO_TOTAL
     units: frozenset[str] = frozenset()
     person: str | None = None
     facts: str | None = None
@@ -193,7 +210,7 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """The totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
+        """Return the totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
         data = json.loads(text)
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
         units, filtered = frozenset(data["units"]), Filter(*data["filter"])
@@ -217,7 +234,7 @@ class Totals:
                 person=self.person if self.charges else row["guarantee"].get("person"),
                 filter=self.filter.after(draws_in(row["spends"]), amounts),
             )
-        if about == "dataset_facts" and row["about"] not in STUDIES:
+        if about == "dataset_facts" and row["about"] not in STUDY_FACTS:
             return replace(self, facts=facts)
         return self
 
@@ -228,12 +245,12 @@ def canonical(row: Any) -> str:
 
 
 def cap_in(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The budget cap (ε, δ, relation, accepted assumptions) in a row of the table `datasets`."""
-    return {name: row[name] for name in CAP}
+    """Return the budget cap (ε, δ, relation, accepted assumptions) in a row of the table `datasets`."""
+    return {name: row[name] for name in CAP_FIELDS}
 
 
 def filter_of(cap: Mapping[str, Any]) -> Filter:
-    """A Rényi filter, which sums spends at one order, for a dataset with this cap before any spend."""
+    """Return a Rényi filter, which sums spends at one order, for a dataset with this cap before any spend."""
     if cap["public"]:
         return NOT_FILTERED
     budget = PrivacyBudget("", cap["epsilon_units"], cap["delta_units"], accepts=tuple(cap["accepts"]))
@@ -241,7 +258,7 @@ def filter_of(cap: Mapping[str, Any]) -> Filter:
 
 
 def facts_hash(rows: Iterable[str]) -> str | None:
-    """A hash of a dataset's facts in canonical JSON, whatever their order; None where there are none."""
+    """Return a hash of a dataset's facts in canonical JSON, whatever their order; None if there are none."""
     leaves = sorted(hashlib.sha256(row.encode()).hexdigest() for row in rows)
     return hashlib.sha256("".join(leaves).encode()).hexdigest() if leaves else None
 
@@ -254,7 +271,7 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
         return str(row["dataset"])
     if about in ("draws", "releases"):
         return reserved[row["reservation"]]
-    return NO_DATASET
+    return LEDGER_ENTRY
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
@@ -268,7 +285,7 @@ def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]
         if about == "reservations":
             reserved[row["id"]] = dataset
         hash_of_all = None
-        if about == "dataset_facts" and row["about"] not in STUDIES:
+        if about == "dataset_facts" and row["about"] not in STUDY_FACTS:
             facts.setdefault(dataset, []).append(text)
             hash_of_all = facts_hash(facts[dataset])
         newest[dataset] = newest.get(dataset, Totals()).after(about, row, hash_of_all)

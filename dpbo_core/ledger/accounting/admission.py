@@ -14,7 +14,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.ledger.accounting.account import Totals
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import Draw, Total, together
+from dpbo_core.ledger.accounting.composition import Draw, Total, compose_all
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import (
     OPERATING_SYSTEM,
@@ -22,22 +22,22 @@ from dpbo_core.privacy.guarantee import (
     NeighboringRelation,
     PrivacyGuarantee,
     PrivacyUnit,
-    whom,
+    unit_in_words,
 )
 
 
-def describe(budget: PrivacyBudget) -> str:
-    """A dataset's budget cap in a few words, such as "ε = 5, δ = 1e-05, replace_one"."""
+def refusal_text(budget: PrivacyBudget) -> str:
+    """Return a dataset's budget cap in a few words, such as "ε = 5, δ = 1e-05, replace_one"."""
     if budget.public:
         return "declared public, no limit"
     words = f"ε = {from_units(budget.epsilon_units):g}, δ = {from_units(budget.delta_units):g}, {budget.relation}"
     return words + (f", accepting {', '.join(budget.accepts)}" if budget.accepts else "")
 
 
-def another_cap(budget: PrivacyBudget) -> StudyInvalid:
-    """The error to raise where other numbers are asked for than those of `budget`, the cap that the dataset has."""
+def another_cap_error(budget: PrivacyBudget) -> StudyInvalid:
+    """The error to raise where other numbers are requested than those of `budget`, the cap that the dataset has."""
     return StudyInvalid(
-        f"dataset {budget.dataset!r} already has a cap ({describe(budget)}), and caps never change",
+        f"dataset {budget.dataset!r} already has a cap ({refusal_text(budget)}), and caps never change",
         cause="it was opened earlier with other numbers",
         remedy="keep the first cap, or leave [budget] out of the study",
     )
@@ -71,7 +71,7 @@ def admit(
         request: the plan.
         fixed: k of the dataset's earlier spends; none before the first. Who has five records pays five times what
             a study of k = 1 says; where a `person` column enforces k, every guarantee is to the person.
-        drawn: everything reserved, each draw, for a refusal to say what it comes to.
+        drawn: everything reserved, each draw, for a refusal to state what it comes to.
     """
     if budget.public:
         return
@@ -79,8 +79,8 @@ def admit(
     if guarantee.evidence.refuted:
         raise EvidenceRefuted(
             f"the guarantee is known to be false (ε = ∞): {guarantee.evidence.note}",
-            cause="the published calibration or transform was asked for, where the paper is wrong",
-            remedy='leave it out, or say calibration = "corrected"; to reproduce the paper, use a dataset declared '
+            cause="the published calibration or transform was requested, which the paper states wrongly",
+            remedy='leave it out, or set calibration = "corrected"; to reproduce the paper, use a dataset declared '
             "public (dpbo budget set NAME --public)",
         )
     if request.noise != OPERATING_SYSTEM:
@@ -106,7 +106,7 @@ def admit(
             remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
             f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
         )
-    refusal = exceeded(budget, totals, request, drawn)
+    refusal = exceeded_error(budget, totals, request, drawn)
     if refusal is not None:
         raise refusal
     if totals.charges and totals.person != guarantee.person:
@@ -120,28 +120,31 @@ def admit(
     if guarantee.unit is not PrivacyUnit.PERSON and fixed and k != fixed[-1]:
         raise BudgetRefused(
             f"dataset {name!r} keeps guarantees to persons of at most {fixed[-1]} records; this study "
-            f"says max_records_per_person = {k}",
+            f"has max_records_per_person = {k}",
             cause="the first study of a dataset fixes max_records_per_person, or the account would say less than "
             "the person with the most records pays",
-            remedy=f"say max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
+            remedy=f"set max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
         )
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
-    return " and ".join(sorted(whom(unit) for unit in units) or ["any unit"]) + f" ({relation.replace('_', ' ')})"
+    return (
+        " and ".join(sorted(unit_in_words(unit) for unit in units) or ["any unit"])
+        + f" ({relation.replace('_', ' ')})"
+    )
 
 
-def exceeded(
+def exceeded_error(
     budget: PrivacyBudget, totals: Totals, request: Request, drawn: Callable[[], Counter[Draw]]
 ) -> BudgetExceeded | None:
-    """The error where the cap has no room for the plan, else None; its text counts the draws in `drawn`."""
+    """Return the error where the cap has no room for the plan, else None; its text counts the draws in `drawn`."""
     guarantee, only = request.guarantee, totals.spent.delta_units
     total, filtered = totals.spent + request.cost, totals.filter.after(request.draws, request.cost)
     if budget.admits(total, guarantee.unit, filtered):
         return None
     delta, before = budget.conversion_for(guarantee.unit), drawn()
-    spent_epsilon, _ = together(before, only, delta)
-    sum_epsilon, _ = together(before + Counter(request.draws), only + request.cost.delta_units, delta)
+    spent_epsilon, _ = compose_all(before, only, delta)
+    sum_epsilon, _ = compose_all(before + Counter(request.draws), only + request.cost.delta_units, delta)
     left = max(0.0, from_units(budget.epsilon_units) - spent_epsilon)
     asks = f"ε = {guarantee.epsilon:g}" + (f" at δ = {guarantee.delta:g}" if guarantee.delta > 0 else "")
     sums = f"together ε = {sum_epsilon:.4g}"
@@ -150,7 +153,7 @@ def exceeded(
     elif sum_epsilon <= from_units(budget.epsilon_units):
         sums += " by what was drawn, but a cap that is fixed beforehand adds up at one order, where it is more"
     return BudgetExceeded(
-        f"dataset {budget.dataset!r}: the limit is {describe(budget)}; spent ε = {spent_epsilon:.4g}; "
+        f"dataset {budget.dataset!r}: the limit is {refusal_text(budget)}; spent ε = {spent_epsilon:.4g}; "
         f"ε = {left:.4g} is left; this study asks for {asks}; {sums}",
         cause="the budget is used up (Gaussian and pure spends do not add up by their ε)"
         if totals.charges

@@ -24,7 +24,7 @@ from dpbo_core.ledger.accounting.composition import Filter, Total
 from dpbo_core.privacy.amounts import allowed_units, from_units
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 
-NEEDS_ONLY_DELTA = frozenset({"gp_prior", "de_freitas_constants"})
+NEEDS_ONLY_DELTA = frozenset({"gp_prior", "de_freitas_constants", "charge_fixed_beforehand"})
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,12 @@ class PrivacyBudget:
         relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE,
         accepts: tuple[str, ...] = (),
     ) -> "PrivacyBudget":
-        """A dataset's budget cap from the ε and δ that a person typed, rounded down to 10⁻¹²."""
+        """Return a dataset's budget cap from the ε and δ that a person typed, rounded down to 10⁻¹²."""
         return cls(dataset, allowed_units(epsilon), allowed_units(delta), relation, tuple(sorted(set(accepts))))
 
     @classmethod
     def without_limit(cls, dataset: str) -> "PrivacyBudget":
-        """The budget cap of a dataset declared public, which limits nothing."""
+        """Return the budget cap of a dataset declared public, which limits nothing."""
         return cls(dataset, 0, 0, public=True)
 
     @property
@@ -73,8 +73,8 @@ class PrivacyBudget:
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
-        """Whether the cap admits a dataset's spends, the new query's among them: `total` is their sum, `filtered`
-        their sum of Rényi prices. Always if the dataset is public.
+        """Return whether the cap admits a dataset's spends, the new query's among them: `total` is their sum,
+        `filtered` their sum of Rényi prices. Always if the dataset is public.
 
         Args:
             total: its sums.

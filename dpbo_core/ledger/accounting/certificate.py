@@ -23,10 +23,12 @@ from typing import Any
 from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.composition import price_of
 from dpbo_core.privacy.certified import Declared
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, OTHER_TOOLS_NOISE
 from dpbo_core.privacy.release import Release, Spend
 
-_SLACK = 1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
+_SCALE_TOLERANCE = (
+    1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
+)
 
 MAX_AMOUNT = 1e15  # of any amount: far beyond what anybody guarantees, far within what double precision adds up
 
@@ -40,9 +42,9 @@ class Recomputed:
     draws: int  # how many draws were composed
     # mechanisms whose noise has no formula here, so that their price was taken as printed
     by_price: tuple[str, ...]
-    # what a theorem says of the released score at the printed noise, in words; "" for nothing
+    # what a theorem says of the released score at the printed noise, as text; "" for nothing
     score_bound: str = ""
-    figures: str = ""  # whether a report's figures were computed anew from its table, in words; "" for no report
+    figures: str = ""  # whether a report's figures were computed again from its table, as text; "" for no report
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
@@ -73,7 +75,7 @@ def read_certificate(document: Any, declared: Declared) -> Release:
 
 
 def _in_range(release: Release) -> bool:
-    """Whether each amount of the release is infinite, or small enough for double precision to add up."""
+    """Return whether each amount of the release is infinite, or small enough for double precision to add up."""
     amounts = [release.guarantee.epsilon, release.guarantee.delta]
     for spend in release.spends:
         amounts += [spend.epsilon, spend.delta, spend.rho, spend.sensitivity, spend.noise_scale]
@@ -83,7 +85,11 @@ def _in_range(release: Release) -> bool:
 def recompute(release: Release, declared: Declared) -> Recomputed:
     """The release's ε and δ recomputed from its noise draws; CertificateFalse unless its guarantee covers them."""
     guarantee = release.guarantee
-    if release.noise != OPERATING_SYSTEM or guarantee.evidence.refuted or guarantee.epsilon == math.inf:
+    if (
+        release.noise not in (OPERATING_SYSTEM, OTHER_TOOLS_NOISE)
+        or guarantee.evidence.refuted
+        or guarantee.epsilon == math.inf
+    ):
         raise CertificateFalse(
             "this release guarantees nothing (ε = ∞)",
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
@@ -100,7 +106,7 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         )
     for spend in release.spends:
         _check_price(spend, declared)
-        if not spend.sensitivity >= rules.sensitivity * (1.0 - _SLACK):
+        if not spend.sensitivity >= rules.sensitivity * (1.0 - _SCALE_TOLERANCE):
             raise _underpriced_draw(spend)
     epsilon, delta = price_of(release.spends, guarantee.epsilon, guarantee.delta)
     if not (epsilon <= guarantee.epsilon * (1.0 + 1e-12) and delta <= guarantee.delta * (1.0 + 1e-12)):
@@ -120,11 +126,11 @@ def _check_price(spend: Spend, declared: Declared) -> None:
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):
         raise _underpriced_draw(spend)
     epsilon, rho = worth.of(spend)
-    cheap = rho > spend.rho * (1.0 + _SLACK)
+    cheap = rho > spend.rho * (1.0 + _SCALE_TOLERANCE)
     if epsilon is None:
         cheap = cheap or spend.epsilon_units is not None  # a Gaussian has no pure ε
     else:
-        cheap = cheap or epsilon > spend.epsilon * (1.0 + _SLACK)
+        cheap = cheap or epsilon > spend.epsilon * (1.0 + _SCALE_TOLERANCE)
     if cheap:
         raise _underpriced_draw(spend)
 

@@ -67,19 +67,19 @@ class Total:
         return Total(pure, self.delta_units + other.delta_units, self.rho_units + other.rho_units)
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """The smaller of two ways to compose draws, as (ε, δ): (Σε, Σδ), or (ε(Σρ, δ), δ + Σδ)."""
+        """Return the smaller of two ways to compose draws, as (ε, δ): (Σε, Σδ), or (ε(Σρ, δ), δ + Σδ)."""
         basic = math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
         concentrated = proposition_12_epsilon(rho=from_units(self.rho_units), delta=delta)
         only = from_units(self.delta_units)
         return (basic, only) if basic <= concentrated else (concentrated, delta + only)
 
 
-NOTHING = Total(0, 0, 0)
+ZERO_TOTAL = Total(0, 0, 0)
 
 
 def compose(spends: Iterable[Spend]) -> Total:
-    """The sums of ε, δ and ρ of priced draws, each perhaps chosen after seeing the earlier ones."""
-    total = NOTHING
+    """Return the sums of ε, δ and ρ of priced draws, each perhaps chosen after seeing the earlier ones."""
+    total = ZERO_TOTAL
     for spend in spends:
         total += Total(spend.epsilon_units, spend.delta_units, spend.rho_units)
     return total
@@ -87,11 +87,11 @@ def compose(spends: Iterable[Spend]) -> Total:
 
 @lru_cache(maxsize=256)  # a few milliseconds of bisection, asked for while the ledger is locked
 def largest_rho(epsilon: float, delta: float) -> int:
-    """The most zCDP that a guarantee of (ε, δ) can hold, ρ*, in 10⁻¹² and rounded down."""
+    """Return the most zCDP that a guarantee of (ε, δ) can hold, ρ*, in 10⁻¹² and rounded down."""
     return math.floor(proposition_12_rho(epsilon=epsilon, delta=delta) * UNITS_PER_ONE)
 
 
-PLAIN = 1.01  # basic composition is shown where no order gains a hundredth: it needs no δ
+MIN_GAIN_RATIO = 1.01  # basic composition is shown where no order gains a hundredth: it needs no δ
 Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 
 
@@ -99,16 +99,16 @@ Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 class Filter:
     """The sum of a dataset's draws at its one order; the ledger seals it in every entry."""
 
-    alpha: float  # α*; 0 where the cap has no δ to convert at, and nothing is filtered
+    alpha: float  # α*; 0 if the cap has no δ to convert at, and nothing is filtered
     units: int = 0  # Σr_i in 10⁻¹²
 
     @classmethod
     def of(cls, epsilon_units: int, delta: float) -> "Filter":
-        """An empty Rényi filter (a sum of prices at one order) for a cap of ε in 10⁻¹² and δ_z = `delta`."""
+        """Return an empty Rényi filter (a sum of prices at one order) for a cap of ε in 10⁻¹² and δ_z = `delta`."""
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """A new filter with the Rényi prices of `draws`, or the ρ of `total` where they do not sum to it."""
+        """Return a new filter with the Rényi prices of `draws`, or the ρ of `total` where they do not sum to it."""
         if self.alpha == 0.0:
             return self
         draws = tuple(draws)
@@ -131,7 +131,7 @@ NOT_FILTERED = Filter(0.0)
 
 @lru_cache(maxsize=256)  # milliseconds of bisection, asked for while the ledger is locked
 def order(epsilon_units: int, delta: float) -> float:
-    """The Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 where δ_z = 0 or the cap holds no ρ at all."""
+    """Return the Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 if δ_z = 0 or the cap holds no ρ at all."""
     epsilon = from_units(epsilon_units)
     rho = from_units(largest_rho(epsilon, delta))
     if delta == 0.0 or rho == 0.0:
@@ -152,7 +152,7 @@ def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
 
 @lru_cache(maxsize=4096)
 def draw_units(draw: Draw, alpha: float) -> int:
-    """The Rényi price of a noise draw at order α, divided by α, in 10⁻¹² and rounded up: at most its ρ."""
+    """Return the Rényi price of a noise draw at order α, divided by α, in 10⁻¹² and rounded up: at most its ρ."""
     epsilon_units, rho_units = draw
     if epsilon_units is None:
         return rho_units
@@ -160,9 +160,9 @@ def draw_units(draw: Draw, alpha: float) -> int:
     return min(rho_units, spent_units(pure * (1.0 + 1e-12)))
 
 
-def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """The least (ε, δ) that counted draws come to, for display only. `delta_units` is the Σδ of draws that are only
-    (ε, δ), `delta` the δ_z at which ρ becomes an ε.
+def compose_all(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
+    """Return the least (ε, δ) that counted draws come to, for display only. `delta_units` is the Σδ of draws that
+    are only (ε, δ), `delta` the δ_z at which ρ becomes an ε.
 
     A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
     """
@@ -180,12 +180,12 @@ def together(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple
 
     best = proposition_12_converted(cost, delta=delta)[0] if draws else 0.0
     only = from_units(delta_units)
-    return (basic, only) if basic <= PLAIN * best else (best, delta + only)
+    return (basic, only) if basic <= MIN_GAIN_RATIO * best else (best, delta + only)
 
 
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
-    """The (ε, δ) that noise draws cost together, by the cheapest of three compositions; `epsilon` and `delta` are
-    those of the guarantee to cover, which fix an order and the δ to convert at.
+    """Return the (ε, δ) that noise draws cost together, by the cheapest of three compositions; `epsilon` and
+    `delta` are those of the guarantee to cover, which fix an order and the δ to convert at.
     """
     total = compose(spends)
     left = max(0.0, delta - from_units(total.delta_units))
@@ -195,12 +195,12 @@ def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[flo
 
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
-    """The prices (ε_i or None, ρ_i), in 10⁻¹², of the noise draws in the column `spends` of a charge."""
+    """Return the prices (ε_i or None, ρ_i), in 10⁻¹², of the noise draws in the column `spends` of a charge."""
     return tuple((_as_units(spend["epsilon"]), _as_units(spend["rho"]) or 0) for spend in spends)
 
 
 def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
-    """Whether the ε and ρ of the draws add up to those of `total`; no ε where a draw has none."""
+    """Return whether the ε and ρ of the draws add up to those of `total`; no ε where a draw has none."""
     pure = [epsilon for epsilon, _ in draws if epsilon is not None]
     epsilon = sum(pure) if len(pure) == len(draws) else None
     return (epsilon, sum(rho for _, rho in draws)) == (total.epsilon_units, total.rho_units)

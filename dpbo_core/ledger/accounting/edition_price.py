@@ -5,7 +5,7 @@ price.epsilon       the sum of what its parts guarantee
 price.counted       by how much the account grows, which is less where Gaussian noise is added up together
 price.left          of the cap, once this is charged
 price.more          further editions at the same price that still fit then
-price.refusal       the error that a charge would raise; None where there is room
+price.refusal       the error that a charge would raise; None if there is room
 """
 
 import math
@@ -17,21 +17,21 @@ from typing import Any
 
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Totals
-from dpbo_core.ledger.accounting.composition import Draw, compose, together
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Totals
+from dpbo_core.ledger.accounting.composition import Draw, compose, compose_all
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
 from dpbo_core.privacy.release import PrivacyPlan
 
-CLOSE = 0.005  # of ε: amounts that differ by less are one number on a screen
+SHOWN_TOLERANCE = 0.005  # of ε: amounts that differ by less are one number on a screen
 
 
 @dataclass(frozen=True)
 class Price:
     """The price of one edition of a study, beside the account that pays for it."""
 
-    account: Account | None  # of the dataset, before the charge; None where no cap is known
-    # what is charged together, by its name for people: the choice, and its report if one is asked for
+    account: Account | None  # of the dataset, before the charge; None if no cap is known
+    # what is charged together, by its name for people: the choice, and its report if one is requested
     parts: Mapping[str, PrivacyPlan]
     paid: bool = False  # whether this edition was charged before: running it again costs nothing
 
@@ -78,11 +78,11 @@ class Price:
         guarantee = replace(plans[0].guarantee, epsilon=self.epsilon, delta=self.delta)
         totals = Totals(charges=len(account.entries), spent=account.spent, filter=account.filtered)
         request = admission.Request(cost, self._draws, guarantee, OPERATING_SYSTEM)
-        return admission.exceeded(account.budget, totals, request, lambda: self._drawn)
+        return admission.exceeded_error(account.budget, totals, request, lambda: self._drawn)
 
     @property
     def sums(self) -> str:
-        """What its parts cost together, in words."""
+        """What its parts cost together, as text."""
         total = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
         if len(self.parts) == 1:
             return total
@@ -91,20 +91,20 @@ class Price:
 
     @property
     def afterwards(self) -> str:
-        """What the account counts, what is left then, and how many more fit, in words; "" where nothing counts."""
+        """What the account counts, what is left then, and how many more fit, as text; "" where nothing counts."""
         if self.account is None or self.counted is None or self.left is None or self.more is None:
             return ""
         if self.paid:
-            return f"charged before: it costs nothing more, and {self.left:.3g} is left"
+            return f"already charged: running it again costs nothing, and {self.left:.3g} is left"
         if self.refusal is not None:
             return ""
-        less = abs(self.counted - self.epsilon) > CLOSE * self.epsilon
-        counts = f"counts as {self.counted:.3g}, " if less else ""
+        less = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
+        counts = f"counts as ε = {self.counted:.3g} in the account, " if less else ""
         limit = from_units(self.account.budget.epsilon_units)
-        return f"{counts}{self.left:.3g} of {limit:g} left then, {room_in_words(self.more)}"
+        return f"{counts}{self.left:.3g} of {limit:g} left afterwards, {room_text(self.more)}"
 
     def to_json(self) -> dict[str, Any]:
-        """The price as the object "price" of `dpbo plan --json`."""
+        """Return the price as the object "price" of `dpbo plan --json`."""
         stated = {name: plan.guarantee.epsilon for name, plan in self.parts.items()}
         return {
             "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
@@ -132,10 +132,10 @@ class Price:
         cost = compose(spend for plan in self.parts.values() for spend in plan.spends)
         unit = next(iter(self.parts.values())).guarantee.unit
         only = account.spent.delta_units + cost.delta_units
-        return together(self._drawn + Counter(self._draws), only, account.budget.conversion_for(unit))[0]
+        return compose_all(self._drawn + Counter(self._draws), only, account.budget.conversion_for(unit))[0]
 
 
-def room_in_words(more: int) -> str:
-    """How many more editions fit, in words."""
-    number = f"{more:,}" if more < MOST_ROOM else f"{MOST_ROOM:,} or"
+def room_text(more: int) -> str:
+    """Return how many more editions fit, as text."""
+    number = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or"
     return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"

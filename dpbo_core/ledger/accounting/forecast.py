@@ -2,11 +2,11 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| s | `Stream` | the editions of one study by one method: what each costs now, and how often it is asked for | — |
+| s | `Stream` | the editions of one study by one method: what each costs now, and how often it is requested | — |
 | T_s | `every` | the median time between two editions of s, or as it is said | duration |
 | t, ε_t | `Point` | a date, and what is spent by then | — |
 
-Nothing is promised: the ledger admits or refuses each study when it is asked for. A study with a single edition has
+Nothing is promised: the ledger admits or refuses each study when it is requested. A study with a single edition has
 no rhythm, and is not expected again. Prices are those of the newest edition, admission is the ledger's own rule.
 """
 
@@ -19,13 +19,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dpbo_core.ledger.accounting.account import MOST_ROOM, Account, Entry
-from dpbo_core.ledger.accounting.composition import Draw, together
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.composition import Draw, compose_all
 from dpbo_core.privacy.amounts import from_units
 
-RECENT = 12  # editions whose rhythm counts
-FAR = timedelta(days=3653)  # nobody plans further: ten years
-DRAWN = 48  # points of a curve
+N_RECENT_EDITIONS = 12  # editions whose rhythm counts
+FORECAST_HORIZON = timedelta(days=3653)  # nobody plans further: ten years
+N_CURVE_POINTS = 48  # points of a curve
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class Forecast:
     points: tuple[Point, ...]  # oldest first
     # each study that goes on, with how many more of its editions are admitted before the end
     streams: tuple[tuple[Stream, int], ...]
-    ends: datetime | None  # when the first edition is refused; None where none is in the time that is looked at
+    ends: datetime | None  # when the first edition is refused; None if none is in the time that is looked at
     refused: Stream | None  # whose that edition is
 
     def to_json(self) -> dict[str, Any]:
-        """The forecast as the JSON object that `dpbo budget --forecast --json` prints."""
+        """Return the forecast as the JSON object that `dpbo budget --forecast --json` prints."""
         return {
             "ends": None if self.ends is None else _iso_utc(self.ends),
             "first_refused": None if self.refused is None else self.refused.name,
@@ -94,7 +94,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
         kinds.setdefault((entry.study, entry.method), []).append(entry)
     streams = []
     for entries in kinds.values():
-        times = [entry.moment for entry in entries[-RECENT:]]
+        times = [entry.moment for entry in entries[-N_RECENT_EDITIONS:]]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
         rhythm = every or (timedelta(seconds=median(gaps)) if gaps else None)
         if rhythm:
@@ -103,7 +103,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """When the account's budget will be spent if its studies recur at their median gaps, or each at the gap
+    """Return when the account's budget will be spent if its studies recur at their median gaps, or each at the gap
     `every`; None for a public dataset or one without a spend.
     """
     if account.budget.public or not account.entries:
@@ -113,10 +113,10 @@ def forecast(account: Account, now: datetime, every: timedelta | None = None) ->
     heapq.heapify(due)
     admitted: list[tuple[datetime, int]] = []
     ends, refused, total, filtered = None, None, account.spent, account.filtered
-    while due and len(admitted) < MOST_ROOM:
+    while due and len(admitted) < MAX_COUNTED_ROOM:
         at, place = heapq.heappop(due)
         stream = streams[place]
-        if at > now + FAR:
+        if at > now + FORECAST_HORIZON:
             break
         total = total + stream.newest.cost
         filtered = filtered.after(stream.newest.draws, stream.newest.cost)
@@ -143,8 +143,8 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
         draws.update(entry.draws)
         only += entry.cost.delta_units
         turning = place + 1 in (len(account.entries), len(charges))
-        if turning or place % max(1, len(charges) // DRAWN) == 0:
-            yield Point(at, together(draws, only, delta)[0], future)
+        if turning or place % max(1, len(charges) // N_CURVE_POINTS) == 0:
+            yield Point(at, compose_all(draws, only, delta)[0], future)
 
 
 def _iso_utc(moment: datetime) -> str:

@@ -79,7 +79,7 @@ def enough(good: Callable[[float], bool], above: float, account: Account | None)
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:
-    """A clause that states from how many records, `least` (None: never), counting pairs is useful."""
+    """Return a clause that states from how many records, `least` (None: never), counting pairs is useful."""
     where = "with as many positives as negatives, and later the rarer one of them is"
     if problem.positives is not None:
         where = f"at the public share of positives, {problem.positives:.1%}"
@@ -88,12 +88,12 @@ def useful_in_words(problem: Problem, least: int | None) -> str:
 
 
 def whole_error(loss: Expected) -> float:
-    """The released score's expected distance from the best score: regret and noise, to one digit."""
+    """Return the released score's expected distance from the best score: regret and noise, to one digit."""
     return one_digit(loss.regret + loss.score_error)
 
 
 def one_digit(value: float) -> float:
-    """A simulated number rounded to one significant digit."""
+    """Return a simulated number rounded to one significant digit."""
     return float(f"{value:.1g}")
 
 
@@ -116,14 +116,14 @@ class MethodAdvice:
     trainings: int | None = None
     assumptions: tuple[str, ...] = ()
     evidence: str = ""
-    seconds: float | None = None  # of scoring, estimated; None where records are not scored in processes
+    seconds: float | None = None  # of scoring, estimated; None if records are not scored in processes
     useful_from: int | None = None  # records, where pairs are counted; None for no number of them
     warning: str = ""  # where pairs are counted: that no score, or a vague one, is to be expected
     condition: str = ""  # what nobody can check and the expectation rests on
     instead: str = ""  # the method's form that errs least, a clause
 
     def to_json(self) -> dict[str, Any]:
-        """One method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
+        """Return one method's entry in the JSON of `dpbo plan`, null where a refused method has no number."""
         return {
             "kind": self.kind,
             "epsilon": self.epsilon,
@@ -154,7 +154,7 @@ class Advice:
     positives: float | None = None  # public share of the second class, where pairs are counted and it was looked up
     n_public: int | None = None  # records of the public training set, where they were counted
     best: MethodAdvice | None = None  # the line of the choice, with its options
-    enough: str = ""  # from which ε on it would be good, in words, where that was asked for
+    enough: str = ""  # from which ε on it would be good, as text, where that was requested
 
     @property
     def recommended(self) -> str | None:
@@ -162,7 +162,7 @@ class Advice:
         return self.choice.kind if self.choice else None
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `dpbo plan --json` prints; public facts that nobody looked up are left out."""
+        """Return the object that `dpbo plan --json` prints; public facts that nobody looked up are left out."""
         return {
             "recommended": self.recommended,
             "recommended_options": dict(self.choice.options) if self.choice else None,
@@ -234,18 +234,23 @@ def _method_advice(
     if loss is not None:
         regret, error_expected = one_digit(loss.regret), whole_error(loss)
         why += (
-            f"; in simulations its choice loses {loss.caption}, and it errs by {loss.score_error:.1g} on the score"
+            f"; in simulations its choice scores {loss.caption} below the best, and the reported score is "
+            f"off by {loss.score_error:.1g}"
         )
         if beside is not None and loss.low > beside.low and loss.high > beside.high:
-            cost = "more than the one to choose, by an unknown amount"
+            cost = "more than the recommended method, by an unknown amount"
             if None not in (loss.range, beside.range):
-                cost = f"about {one_digit(loss.high - beside.high):g} more than the one to choose"
+                cost = f"about {one_digit(loss.high - beside.high):g} more than the recommended method"
             why += f"; showing every score costs {cost}" if method.shows_all else f"; {cost}"
     error_expected, spread = min(error_expected, G), problem.aggregate.spread
     gain = None if problem.baseline is None else G - problem.baseline
     verdict = verdict_of(outlook.noise_scale, error_expected, spread, gain)
     if gain is not None and verdict in ("poor", "useless"):
-        why += f"; the same answer for every record leaves {one_digit(gain):g} to gain, by the public training set"
+        why += (
+            f"; on the public training set, always giving the same answer scores only {one_digit(gain):g} below "
+            "the best "
+            "possible score"
+        )
     if in_pairs(problem):
         least = useful_from(method, problem)
         warning = expected_interval(problem, method.draws(problem))

@@ -16,9 +16,9 @@ from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
 
 AUTO = "auto"
-EVENLY = ", as if half of the records were positive"
-TIE = 1.1  # the table's means are known to about a tenth
-DROWNED = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
+EVEN_SHARE_NOTE = ", as if half of the records were positive"
+TIE_RATIO = 1.1  # the table's means are known to about a tenth
+MIN_RECORDS_PER_EPSILON = 12.0  # records at ε = 1: a choice's noise is then a quarter of the range
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Method, str]:
-    """The method of a study, and why: the one it names (why is then ""), or with "auto" the one advised."""
+    """Return the method of a study, and why: the one it names (why is then ""), or with "auto" the one advised."""
     if kind != AUTO:
         return method_named(kind, options), ""
     check_auto(kind, options)
@@ -46,7 +46,7 @@ def choose(problem: Problem, kind: str, options: Mapping[str, Any]) -> tuple[Met
 
 
 def recommendation(problem: Problem) -> Choice | None:
-    """The method that "auto" chooses on this problem, and why; None if none would run."""
+    """Return the method that "auto" chooses on this problem, and why; None if none would run."""
     return choice_of(forms_of(problem), problem)
 
 
@@ -61,12 +61,12 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
-    """The variants of methods that can run and are not drowned in noise, best first; none for a sensitive training
-    set.
+    """Return the variants of methods that can run and are not drowned in noise, best first; none for a sensitive
+    training set.
 
-    A pure one that expects at most `TIE` times the least regret, which is all that the simulation can tell, comes
-    first; among those the smaller score error, then the order of METHODS. What is chosen for all that it shows, and
-    pays for that in regret, comes last: who wants it asks for it.
+    A pure one that expects at most `TIE_RATIO` times the least regret, which is all that the simulation can tell,
+    comes first; among those the smaller score error, then the order of METHODS. What is chosen for all that it
+    shows, and pays for that in regret, comes last: who wants it asks for it.
     """
     if problem.training is not None:
         return []  # their models are trained without noise
@@ -75,22 +75,24 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
         with suppress(DpboError):  # its line says why it cannot run
             check_scored_in_public(form, problem)
             loss = expected(form, problem)
-            if loss is not None and not _drowned(form, problem):
+            if loss is not None and not _is_drowned(form, problem):
                 runnable.append((form, loss))
     least = min((loss.regret for form, loss in runnable if not form.shows_all), default=0.0)
 
     def rank(pair: tuple[Method, Expected]) -> tuple[bool, bool, float]:
         form, loss = pair
-        tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE * least
+        tied = form.plan(problem).guarantee.delta == 0.0 and loss.regret <= TIE_RATIO * least
         return form.shows_all, not tied, loss.score_error if tied else loss.regret
 
     return sorted(runnable, key=rank)
 
 
-def _drowned(form: Method, problem: Problem) -> bool:
+def _is_drowned(form: Method, problem: Problem) -> bool:
     """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
     simulated = form.simulated(problem)
-    return simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < DROWNED
+    return (
+        simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < MIN_RECORDS_PER_EPSILON
+    )
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
@@ -104,26 +106,26 @@ def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice 
     if not forms:
         return None
     (best, loss), others = forms[0], forms[1:]
-    share = EVENLY if in_pairs(problem) else ""
+    share = EVEN_SHARE_NOTE if in_pairs(problem) else ""
     share = share if problem.positives is None else f", {problem.positives:.1%} of them positive as in public"
     averaged = f"{problem.n_averaged} {problem.counted}"
     facts = f"{averaged}, ε = {problem.epsilon:g}, {len(problem.candidates)} candidates{share}"
     if best.n_steps(problem) > 1 or len(problem.candidates) == 1:
         n_methods = len({form.kind for form, _ in forms})
-        why = f"of {len(forms)} forms of {n_methods} methods it is expected to lose least with this noise ({facts})"
+        why = f"among {len(forms)} variants of {n_methods} methods it is expected to lose least ({facts})"
     else:
-        why = f"no private choice is expected to be better than the public one with this noise ({facts})"
+        why = f"at this noise no private choice is expected to beat the public one ({facts})"
     why += f": {loss.caption} below the best"
-    why += "" if loss.range is None else ", least where the public set is like yours, most where it misleads"
+    why += "" if loss.range is None else ", the least if the public set resembles yours, the most if it misleads"
     if others:
         second, other = others[0]
         changed = ", ".join(f"{name} = {value}" for name, value in changed_options(second).items())
-        why += f"; before {second.kind}{f' ({changed})' if changed else ''}, {other.caption}"
+        why += f"; next best: {second.kind}{f' ({changed})' if changed else ''}, {other.caption}"
     return Choice(best.kind, changed_options(best), why)
 
 
 def privately_trained(problem: Problem) -> Method | None:
-    """The first variant of a method that trains privately and can plan this problem; None if none can."""
+    """Return the first variant of a method that trains privately and can plan this problem; None if none can."""
     for form in (form for cls in METHODS.values() if cls.trains_privately for form in cls.forms(problem)):
         with suppress(DpboError):
             form.plan(problem)
@@ -132,6 +134,6 @@ def privately_trained(problem: Problem) -> Method | None:
 
 
 def changed_options(method: Method) -> dict[str, Any]:
-    """The options that differ from the method's defaults."""
+    """Return the options that differ from the method's defaults."""
     usual = type(method)().options
     return {name: value for name, value in method.options.items() if value != usual[name]}

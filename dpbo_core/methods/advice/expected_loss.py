@@ -4,15 +4,15 @@
 |---|---|---|---|
 | d | `dimensions` | coordinates of the unit cube | scalar |
 | N′ | `trainings` | candidates that are trained and scored | scalar |
-| n | `public_records` | records of the public set; None where nobody has counted them yet | scalar |
+| n | `public_records` | records of the public set; None if nobody has counted them yet | scalar |
 | m̃ | `records` | records that give this noise at ε = 1, k = 1, δ = 1e-6, the usual shares | scalar |
 | r, e | `regret`, `score_error` | mean loss of the choice, mean error of the released score | scalars |
 
 The table, expected_loss.csv beside this file, is benchmarks/advice_calibration.py's, once for each of three degrees
 to which the two populations may differ: nobody knows beforehand which it is, so a loss is said as a range about
 them, wide enough to hold nine in ten losses of `benchmarks/shift.py`'s tasks. On tasks held back from it the ranges
-of `UNHELD` held fewer (the public best 56%, a trajectory with a public prior 64%, a flat one's end 18%): "unknown"
-stands for them. A base measure's, which "auto" takes, held 97% of 96 cells and 96% of 288 splits
+of `FORMS_WITHOUT_MODEL` held fewer (the public best 56%, a trajectory with a public prior 64%, a flat one's end
+18%): "unknown" stands for them. A base measure's, which "auto" takes, held 97% of 96 cells and 96% of 288 splits
 (`benchmarks/held_back_tasks.py`, seed 20261125), though the table was simulated before a doubt had a floor for
 shift. Between its nodes log r and log e are linear in log d, log N′, log n and log m̃; beyond them the nearest node
 speaks, except that e goes on as 1/m̃.
@@ -29,16 +29,16 @@ from typing import NamedTuple
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
 
-TABLE = Path(__file__).with_suffix(".csv")
-UNITS = 100_000  # of a loss in the table, in the score's range
-RECORDS = (50, 200, 800, 3_000, 12_000, 50_000)  # m̃ of the table's columns
-DEGREES = ("alike", "apart", "misleading")
-LEAST = 1e-5  # what five digits of the table can tell from 0
-UNKNOWN = "unknown"
-LEAST_SHOWN = 5e-4  # of the score's range: a smaller loss is said to be under it
-FEWEST, MOST = 50, 5_000  # public records, where their number is not known
-UNHELD = ("public", "flat")  # the last word of a form
-NARROWEST = 0.2  # of the noise that is left where scores are paired, at best
+TABLE_FILE = Path(__file__).with_suffix(".csv")
+UNITS_PER_RANGE = 100_000  # of a loss in the table, in the score's range
+TABLE_RECORDS = (50, 200, 800, 3_000, 12_000, 50_000)  # m̃ of the table's columns
+AGREEMENT_DEGREES = ("alike", "apart", "misleading")
+MIN_TABLE_LOSS = 1e-5  # what five digits of the table can tell from 0
+UNKNOWN_AGREEMENT = "unknown"
+MIN_SHOWN_LOSS = 5e-4  # of the score's range: a smaller loss is said to be under it
+MIN_RECORDS, MAX_RECORDS = 50, 5_000  # public records, where their number is not known
+FORMS_WITHOUT_MODEL = ("public", "flat")  # the last word of a form
+MIN_PAIRED_NOISE_SHARE = 0.2  # of the noise that is left where scores are paired, at best
 SPAN, STEEPER = 10.0, 1.5  # of every range: real losses are a half larger than simulated ones, and so far apart
 
 Node = tuple[int, int, int, int]
@@ -67,14 +67,14 @@ class Expected:
     @property
     def range(self) -> tuple[float, float] | None:
         """The least and largest simulated loss; None for a variant whose range failed on tasks held out."""
-        return None if self.form.rpartition("/")[2] in UNHELD else (self.low, self.high)
+        return None if self.form.rpartition("/")[2] in FORMS_WITHOUT_MODEL else (self.low, self.high)
 
     @property
     def caption(self) -> str:
         """The simulated loss in words: "0.01 to 0.04", "up to 0.04", "under 0.0005" or "an unknown amount"."""
         if self.range is None:
             return "an unknown amount"
-        least = LEAST_SHOWN * self.score_range
+        least = MIN_SHOWN_LOSS * self.score_range
         if self.high < least:
             return f"under {least:.0g}"
         if self.low < least:
@@ -85,8 +85,8 @@ class Expected:
     def short(self) -> str:
         """The range of the simulated loss in a table's cell: <0.0005, ≤0.004, 0.001–0.01 or unknown."""
         if self.range is None:
-            return UNKNOWN
-        least = LEAST_SHOWN * self.score_range
+            return UNKNOWN_AGREEMENT
+        least = MIN_SHOWN_LOSS * self.score_range
         if self.high < least:
             return f"<{least:.0g}"
         return f"≤{self.high:.0g}" if self.low < least else f"{self.low:.0g}–{self.high:.0g}"
@@ -99,36 +99,40 @@ def expected(method: Method, problem: Problem) -> Expected | None:
         return None
     G, d = problem.score_range, max(1, problem.candidates.encoded.shape[1])
     n, n_public = method.n_steps(problem), public_records(problem)
-    noises = (at.choice_records, at.choice_records / NARROWEST) if at.paired else (at.choice_records,)
+    noises = (at.choice_records, at.choice_records / MIN_PAIRED_NOISE_SHARE) if at.paired else (at.choice_records,)
     losses = [
         _interpolated(at.form, 0, degree, d, n, public, records)
-        for degree in DEGREES
-        for public in ((FEWEST, MOST) if n_public is None else (n_public,))
+        for degree in AGREEMENT_DEGREES
+        for public in ((MIN_RECORDS, MAX_RECORDS) if n_public is None else (n_public,))
         for records in noises
     ]
-    error = _interpolated(at.form, 1, DEGREES[0], d, n, n_public or FEWEST, at.score_records)
-    beyond = min(1.0, RECORDS[-1] / at.score_records)
-    beyond = max(beyond, min(RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or pairs of a few
+    error = _interpolated(at.form, 1, AGREEMENT_DEGREES[0], d, n, n_public or MIN_RECORDS, at.score_records)
+    beyond = min(1.0, TABLE_RECORDS[-1] / at.score_records)
+    beyond = max(beyond, min(TABLE_RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or pairs of a few
     low, high = min(losses), max(losses)
-    middle = STEEPER * math.sqrt((low + LEAST_SHOWN) * (high + LEAST_SHOWN))
-    low, high = max(0.0, middle / math.sqrt(SPAN) - LEAST_SHOWN), min(1.0, middle * math.sqrt(SPAN) - LEAST_SHOWN)
+    middle = STEEPER * math.sqrt((low + MIN_SHOWN_LOSS) * (high + MIN_SHOWN_LOSS))
+    low, high = (
+        max(0.0, middle / math.sqrt(SPAN) - MIN_SHOWN_LOSS),
+        min(1.0, middle * math.sqrt(SPAN) - MIN_SHOWN_LOSS),
+    )
     mean = sum(losses) / len(losses)
     return Expected(G * mean, G * low, G * high, G * error * beyond, G, at.form)
 
 
 def public_records(problem: Problem) -> int | None:
-    """The number n of training records, sensitive ones as declared; None where public ones were not counted."""
+    """Return the number n of training records, sensitive ones as declared; None if public ones were not counted."""
     return problem.n_public if problem.trainer is None and problem.training is None else problem.n_training
 
 
 class Row(NamedTuple):
-    """Mean losses of one form of a method at one size, each a share of the score's range at each of `RECORDS`.
+    """Mean losses of one form of a method at one size, each a share of the score's range at each of
+    `TABLE_RECORDS`.
 
     Attributes:
         form: the method and its options.
         dimensions: d.
         trainings: N′.
-        public: public records; 0 where they have no say.
+        public: public records; 0 if they have no say.
         degree: how far the public population is from the sensitive one; "" where it has no say.
         regret: what the choice loses.
         score_error: error of the released score.
@@ -145,12 +149,12 @@ class Row(NamedTuple):
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """The rows of the table of simulated losses, read once."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
+    """Return the rows of the table of simulated losses, read once."""
+    with TABLE_FILE.open(encoding="utf-8", newline="") as file:
         _, *lines = csv.reader(file)
-    table, n = [], len(RECORDS)
+    table, n = [], len(TABLE_RECORDS)
     for form, d, trainings, public, degree, *numbers in lines:
-        losses = tuple(int(number) / UNITS for number in numbers)
+        losses = tuple(int(number) / UNITS_PER_RANGE for number in numbers)
         table.append(Row(form, int(d), int(trainings), int(public), degree, losses[:n], losses[n:]))
     return tuple(table)
 
@@ -161,7 +165,7 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
         (row.dimensions, row.trainings, row.public, records): (row.regret, row.score_error)[which][i]
         for row in rows()
         if row.form == form and row.degree in ("", degree)
-        for i, records in enumerate(RECORDS)
+        for i, records in enumerate(TABLE_RECORDS)
     }
 
 
@@ -171,7 +175,7 @@ def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
     """
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
-        total += weight * math.log(max(table[corner], LEAST))
+        total += weight * math.log(max(table[corner], MIN_TABLE_LOSS))
     return math.exp(total)
 
 

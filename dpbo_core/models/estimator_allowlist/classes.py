@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SCIKIT_LEARN, LIGHTGBM, XGBOOST = "scikit-learn", "lightgbm", "xgboost"
-READ = {  # the first and the last version of each package whose code the sentences were read from
+REVIEWED_VERSIONS = {  # the first and the last version of each package whose code the sentences were read from
     SCIKIT_LEARN: ((1, 6), (1, 9)),
     LIGHTGBM: ((4, 6), (4, 7)),
     XGBOOST: ((3, 0), (3, 2)),
@@ -27,7 +27,7 @@ DISTRIBUTIONS = {XGBOOST: ("xgboost", "xgboost-cpu")}  # under which names a pac
 
 
 @dataclass(frozen=True)
-class Listed:
+class AllowlistEntry:
     """One class that may be guaranteed without an assumption."""
 
     because: str  # why its predict, predict_proba, decision_function and transform are functions of the row alone
@@ -42,7 +42,7 @@ class Listed:
     package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """What is wrong with these estimator parameters, in words; None where each row is predicted by itself."""
+        """What is wrong with these estimator parameters, as text; None if each row is predicted by itself."""
         for name, allowed in self.only.items():
             value = parameters.get(name)  # types are compared first, so that no foreign code is called
             if name in parameters and not any(type(value) is type(one) and value == one for one in allowed):
@@ -54,32 +54,36 @@ class Listed:
         return None
 
 
-def _list(module: str, names: str, entry: Listed) -> dict[str, Listed]:
+def _list(module: str, names: str, entry: AllowlistEntry) -> dict[str, AllowlistEntry]:
     """A part of the allowlist: the same `entry` for every class name in `names`, a text split at its spaces."""
     return {f"{module}.{name}": entry for name in names.split()}
 
 
 # The arguments that several classes share. A matrix product adds up each entry from one row and one column, in an
 # order that the shapes decide; argmax, exp, softmax and comparisons then work on one row.
-_PRODUCT = Listed("the row times fitted coefficients, then elementwise and within the row")
-_LAYERS = Listed(_PRODUCT.because + ", layer after layer")
-_TREE = Listed("the row walks down fitted trees by itself; the leaves' values are added in the order of the trees")
+_PRODUCT = AllowlistEntry("the row times fitted coefficients, then elementwise and within the row")
+_LAYERS = AllowlistEntry(_PRODUCT.because + ", layer after layer")
+_TREE = AllowlistEntry(
+    "the row walks down fitted trees by itself; the leaves' values are added in the order of the trees"
+)
 _KERNEL = "the kernel between the row and fitted points, then a product with fitted coefficients"
-_LIBSVM = Listed(_KERNEL + ", one row after another in libsvm", {"kernel": ("linear", "poly", "rbf", "sigmoid")})
+_LIBSVM = AllowlistEntry(
+    _KERNEL + ", one row after another in libsvm", {"kernel": ("linear", "poly", "rbf", "sigmoid")}
+)
 _BAYES = "sums over the features of the row, class by class"
 _METRICS = ("minkowski", "euclidean", "manhattan", "chebyshev", "cosine", "l1", "l2", "cityblock")
-_NEIGHBOURS = Listed(
+_NEIGHBOURS = AllowlistEntry(
     "the fitted points nearest to the row vote; ties are settled by the row's own distances",
     {"metric": _METRICS, "weights": ("uniform", "distance", None)},
     dense=("_fit_X",),  # of sparse tables, one without any number in it settles ties otherwise
 )
-_MADE_OF = "calls each part on the same rows, and joins what they say row by row; the parts are looked at too"
+_CALLS_PARTS = "calls each part on the same rows, and joins what they say row by row; the parts are looked at too"
 _BOOSTED = "the row walks down fitted trees by itself, on one thread; the leaves' values are added tree by tree"
-_ON_CPU = ("cpu",)
-_LIGHTGBM = Listed(
-    _BOOSTED, {"device": _ON_CPU, "device_type": _ON_CPU, "pred_early_stop": (False,)}, package=LIGHTGBM
+_CPU_DEVICES = ("cpu",)
+_LIGHTGBM = AllowlistEntry(
+    _BOOSTED, {"device": _CPU_DEVICES, "device_type": _CPU_DEVICES, "pred_early_stop": (False,)}, package=LIGHTGBM
 )
-_XGBOOST = Listed(
+_XGBOOST = AllowlistEntry(
     _BOOSTED,
     {
         "booster": (None, "gbtree", "dart"),  # gblinear goes another way, through a cache of tables
@@ -91,7 +95,7 @@ _XGBOOST = Listed(
     package=XGBOOST,
 )
 
-PREDICTORS: Mapping[str, Listed] = {
+PREDICTORS: Mapping[str, AllowlistEntry] = {
     **_list(
         "sklearn.linear_model",
         "LogisticRegression LogisticRegressionCV Perceptron PassiveAggressiveClassifier RidgeClassifier "
@@ -103,7 +107,7 @@ PREDICTORS: Mapping[str, Listed] = {
     ),
     **_list("sklearn.svm", "LinearSVC LinearSVR", _PRODUCT),
     **_list("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", _PRODUCT),
-    "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis": Listed(
+    "sklearn.discriminant_analysis.QuadraticDiscriminantAnalysis": AllowlistEntry(
         "for each class the centred row times a fitted rotation, squared and added up within the row"
     ),
     **_list("sklearn.cross_decomposition", "PLSRegression", _PRODUCT),
@@ -122,36 +126,38 @@ PREDICTORS: Mapping[str, Listed] = {
     **_list("xgboost", "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor", _XGBOOST),
     **_list("xgboost.sklearn", "XGBClassifier XGBRegressor XGBRFClassifier XGBRFRegressor", _XGBOOST),
     **_list("sklearn.svm", "SVC NuSVC SVR NuSVR", _LIBSVM),
-    "sklearn.kernel_ridge.KernelRidge": Listed(
+    "sklearn.kernel_ridge.KernelRidge": AllowlistEntry(
         _KERNEL, {"kernel": ("linear", "poly", "rbf", "sigmoid", "laplacian", "cosine", "polynomial")}
     ),
-    "sklearn.gaussian_process.GaussianProcessRegressor": Listed(_KERNEL),
-    "sklearn.gaussian_process.GaussianProcessClassifier": Listed(
+    "sklearn.gaussian_process.GaussianProcessRegressor": AllowlistEntry(_KERNEL),
+    "sklearn.gaussian_process.GaussianProcessClassifier": AllowlistEntry(
         _KERNEL + "; a triangular solve has one right-hand side a row"
     ),
     **_list("sklearn.neighbors", "KNeighborsClassifier KNeighborsRegressor", _NEIGHBOURS),
-    **_list("sklearn.naive_bayes", "GaussianNB BernoulliNB MultinomialNB ComplementNB", Listed(_BAYES)),
-    "sklearn.naive_bayes.CategoricalNB": Listed(_BAYES + ", looked up in fitted tables"),
+    **_list("sklearn.naive_bayes", "GaussianNB BernoulliNB MultinomialNB ComplementNB", AllowlistEntry(_BAYES)),
+    "sklearn.naive_bayes.CategoricalNB": AllowlistEntry(_BAYES + ", looked up in fitted tables"),
     **_list("sklearn.neural_network", "MLPClassifier MLPRegressor", _LAYERS),
-    "sklearn.dummy.DummyClassifier": Listed(
+    "sklearn.dummy.DummyClassifier": AllowlistEntry(
         "a fitted constant", {"strategy": ("prior", "most_frequent", "constant")}
     ),
-    "sklearn.dummy.DummyRegressor": Listed("a fitted constant"),
-    "sklearn.pipeline.Pipeline": Listed("hands the rows from step to step; the steps are looked at too"),
+    "sklearn.dummy.DummyRegressor": AllowlistEntry("a fitted constant"),
+    "sklearn.pipeline.Pipeline": AllowlistEntry("hands the rows from step to step; the steps are looked at too"),
     **_list(
         "sklearn.ensemble",
         "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor StackingClassifier "
         "StackingRegressor VotingClassifier VotingRegressor",
-        Listed(_MADE_OF),
+        AllowlistEntry(_CALLS_PARTS),
     ),
-    **_list("sklearn.multiclass", "OneVsRestClassifier OneVsOneClassifier", Listed(_MADE_OF)),
-    **_list("sklearn.compose", "TransformedTargetRegressor", Listed(_MADE_OF)),
-    "sklearn.calibration.CalibratedClassifierCV": Listed(_MADE_OF, {"method": ("sigmoid", "isotonic")}),
-    "sklearn.frozen.FrozenEstimator": Listed("calls the same verb of what it wraps, which is looked at too"),
+    **_list("sklearn.multiclass", "OneVsRestClassifier OneVsOneClassifier", AllowlistEntry(_CALLS_PARTS)),
+    **_list("sklearn.compose", "TransformedTargetRegressor", AllowlistEntry(_CALLS_PARTS)),
+    "sklearn.calibration.CalibratedClassifierCV": AllowlistEntry(_CALLS_PARTS, {"method": ("sigmoid", "isotonic")}),
+    "sklearn.frozen.FrozenEstimator": AllowlistEntry(
+        "calls the same verb of what it wraps, which is looked at too"
+    ),
 }
 
-_CELLS = Listed("each cell by fitted numbers of its column")
-_COLUMNS = Listed("keeps fitted columns")
+_CELLS = AllowlistEntry("each cell by fitted numbers of its column")
+_COLUMNS = AllowlistEntry("keeps fitted columns")
 _WORDS = "counts of the words or characters of the row's own text, by "
 _OWN_WORDS = {
     "input": ("content",),
@@ -159,9 +165,9 @@ _OWN_WORDS = {
     "preprocessor": (None,),
     "tokenizer": (None,),
 }
-_CENTRED = Listed("the row, centred by fitted means, times a fitted matrix")
+_CENTRED = AllowlistEntry("the row, centred by fitted means, times a fitted matrix")
 
-TRANSFORMERS: Mapping[str, Listed] = {
+TRANSFORMERS: Mapping[str, AllowlistEntry] = {
     **_list(
         "sklearn.preprocessing",
         "StandardScaler MinMaxScaler MaxAbsScaler RobustScaler Binarizer KBinsDiscretizer QuantileTransformer "
@@ -169,56 +175,60 @@ TRANSFORMERS: Mapping[str, Listed] = {
         _CELLS,
     ),
     **_list("sklearn.impute", "SimpleImputer MissingIndicator", _CELLS),
-    "sklearn.feature_extraction.text.HashingVectorizer": Listed(_WORDS + "a hash; then the row's norm", _OWN_WORDS),
-    "sklearn.feature_extraction.text.CountVectorizer": Listed(_WORDS + "a fitted vocabulary", _OWN_WORDS),
-    "sklearn.feature_extraction.text.TfidfVectorizer": Listed(
+    "sklearn.feature_extraction.text.HashingVectorizer": AllowlistEntry(
+        _WORDS + "a hash; then the row's norm", _OWN_WORDS
+    ),
+    "sklearn.feature_extraction.text.CountVectorizer": AllowlistEntry(_WORDS + "a fitted vocabulary", _OWN_WORDS),
+    "sklearn.feature_extraction.text.TfidfVectorizer": AllowlistEntry(
         _WORDS + "a fitted vocabulary and fitted weights; then the row's norm", _OWN_WORDS
     ),
-    "sklearn.feature_extraction.text.TfidfTransformer": Listed(
+    "sklearn.feature_extraction.text.TfidfTransformer": AllowlistEntry(
         "each count by a fitted weight, then the row's norm"
     ),
-    "sklearn.preprocessing.Normalizer": Listed("the row by its own norm"),
-    "sklearn.preprocessing.PolynomialFeatures": Listed("products of the cells of the row"),
-    "sklearn.preprocessing.FunctionTransformer": Listed(
+    "sklearn.preprocessing.Normalizer": AllowlistEntry("the row by its own norm"),
+    "sklearn.preprocessing.PolynomialFeatures": AllowlistEntry("products of the cells of the row"),
+    "sklearn.preprocessing.FunctionTransformer": AllowlistEntry(
         "one of NumPy's elementwise functions of one argument, or none",
         {"kw_args": (None, {}), "inv_kw_args": (None, {})},
     ),
     **_list("sklearn.decomposition", "PCA IncrementalPCA TruncatedSVD FactorAnalysis FastICA", _CENTRED),
     **_list("sklearn.random_projection", "GaussianRandomProjection SparseRandomProjection", _CENTRED),
     **_list("sklearn.neighbors", "NeighborhoodComponentsAnalysis", _CENTRED),
-    "sklearn.kernel_approximation.RBFSampler": Listed(_CENTRED.because + ", and its cosine"),
-    "sklearn.kernel_approximation.Nystroem": Listed(
+    "sklearn.kernel_approximation.RBFSampler": AllowlistEntry(_CENTRED.because + ", and its cosine"),
+    "sklearn.kernel_approximation.Nystroem": AllowlistEntry(
         "the kernel between the row and fitted points, times a fitted matrix",
         {"kernel": ("rbf", "linear", "poly", "polynomial", "sigmoid", "laplacian", "cosine")},
     ),
-    **_list("sklearn.cluster", "KMeans MiniBatchKMeans", Listed("distances between the row and fitted centres")),
-    "sklearn.ensemble.RandomTreesEmbedding": Listed("the leaves that the row reaches in fitted trees"),
+    **_list(
+        "sklearn.cluster", "KMeans MiniBatchKMeans", AllowlistEntry("distances between the row and fitted centres")
+    ),
+    "sklearn.ensemble.RandomTreesEmbedding": AllowlistEntry("the leaves that the row reaches in fitted trees"),
     **_list(
         "sklearn.feature_selection",
         "SelectKBest SelectPercentile SelectFpr SelectFdr SelectFwe SelectFromModel RFE VarianceThreshold",
         _COLUMNS,
     ),
-    "sklearn.compose.ColumnTransformer": Listed(
+    "sklearn.compose.ColumnTransformer": AllowlistEntry(
         "gives each part its columns of the same rows, and puts the results together; the parts are looked at too"
     ),
-    "sklearn.pipeline.FeatureUnion": Listed(
+    "sklearn.pipeline.FeatureUnion": AllowlistEntry(
         "gives each part the same rows and puts the results side by side; the parts are looked at too"
     ),
 }
 
-CHECK = "sklearn.utils.check_array"
-_NUMBERS = Listed("fitted numbers")
-_COMPILED = Listed("fitted numbers, and the metric they were made with", compiled=True)
-_COMPILED_LOSS = Listed("a loss, applied elementwise", closed=True)
-_LOSS = Listed("a loss, applied elementwise; its link too")
-_KERNEL_PART = Listed("a kernel between two rows, computed from those two alone")
-_METRIC = Listed("a distance between two rows, computed from those two alone", compiled=True)
-_CURVE = Listed("a fitted function of one number, elementwise")
-_FITTING = Listed("used when fitting only", closed=True)
-_HANDLE = Listed("compiled trees of numbers, made by the library's own training", closed=True)
-_MEMBER = Listed("a fitted part that is called on the same rows, and works on each by itself")
+CHECK_FUNCTION = "sklearn.utils.check_array"
+_NUMBERS = AllowlistEntry("fitted numbers")
+_COMPILED = AllowlistEntry("fitted numbers, and the metric they were made with", compiled=True)
+_COMPILED_LOSS = AllowlistEntry("a loss, applied elementwise", closed=True)
+_LOSS = AllowlistEntry("a loss, applied elementwise; its link too")
+_KERNEL_PART = AllowlistEntry("a kernel between two rows, computed from those two alone")
+_METRIC = AllowlistEntry("a distance between two rows, computed from those two alone", compiled=True)
+_CURVE = AllowlistEntry("a fitted function of one number, elementwise")
+_FITTING = AllowlistEntry("used when fitting only", closed=True)
+_HANDLE = AllowlistEntry("compiled trees of numbers, made by the library's own training", closed=True)
+_MEMBER = AllowlistEntry("a fitted part that is called on the same rows, and works on each by itself")
 
-PARTS: Mapping[str, Listed] = {
+PARTS: Mapping[str, AllowlistEntry] = {
     **_list("sklearn.tree._tree", "Tree", _COMPILED),
     **_list("sklearn.ensemble._hist_gradient_boosting.predictor", "TreePredictor", _NUMBERS),
     **_list("sklearn.ensemble._hist_gradient_boosting.binning", "_BinMapper", _NUMBERS),
@@ -259,19 +269,21 @@ PARTS: Mapping[str, Listed] = {
         _FITTING,
     ),
     **_list("sklearn.compose", "make_column_selector", _FITTING),
-    **_list("sklearn.compose._column_transformer", "_RemainderColsList", Listed("the numbers of columns")),
+    **_list("sklearn.compose._column_transformer", "_RemainderColsList", AllowlistEntry("the numbers of columns")),
     **_list("scipy.sparse", "csr_matrix csc_matrix csr_array csc_array", _NUMBERS),
-    "lightgbm.basic.Booster": Listed(
+    "lightgbm.basic.Booster": AllowlistEntry(
         "its trees: a prediction gets a buffer of its own, filled and emptied row by row", package=LIGHTGBM
     ),
-    "xgboost.core.Booster": Listed("its trees, which predicting does not change", package=XGBOOST),
+    "xgboost.core.Booster": AllowlistEntry("its trees, which predicting does not change", package=XGBOOST),
     **_list("ctypes", "c_void_p", _HANDLE),
-    **_list("collections", "defaultdict OrderedDict", Listed("a dict: what it holds is looked at too")),
-    **_list("functools", "partial", Listed("`check_array` with some of its arguments given")),
-    **_list("sklearn.utils", "Bunch", Listed("a dict whose keys are attributes too")),
+    **_list("collections", "defaultdict OrderedDict", AllowlistEntry("a dict: what it holds is looked at too")),
+    **_list("functools", "partial", AllowlistEntry("`check_array` with some of its arguments given")),
+    **_list("sklearn.utils", "Bunch", AllowlistEntry("a dict whose keys are attributes too")),
     **_list("scipy.interpolate", "BSpline interp1d", _CURVE),
     **_list("scipy.interpolate._bsplines", "_BSpline", _CURVE),  # what a BSpline hands its work to, from 1.18 on
-    **_list("sklearn.preprocessing", "LabelBinarizer LabelEncoder", Listed("one class to its columns, and back")),
+    **_list(
+        "sklearn.preprocessing", "LabelBinarizer LabelEncoder", AllowlistEntry("one class to its columns, and back")
+    ),
     **_list("sklearn.isotonic", "IsotonicRegression", _MEMBER),
     **_list("sklearn.calibration", "_CalibratedClassifier _SigmoidCalibration", _MEMBER),
     **_list("sklearn.multiclass", "_ConstantPredictor", _MEMBER),
@@ -287,7 +299,7 @@ PARTS: Mapping[str, Listed] = {
 _SELECTION = "f_classif f_regression chi2 mutual_info_classif mutual_info_regression r_regression"  # fitting only
 FUNCTIONS: tuple[str, ...] = (
     *(f"sklearn.feature_selection.{name}" for name in _SELECTION.split()),
-    CHECK,  # refuses a table or hands it on, cell by cell
+    CHECK_FUNCTION,  # refuses a table or hands it on, cell by cell
     "scipy._lib.array_api_compat.numpy.asarray",  # what a fitted spline makes arrays with
     "scipy._external.array_api_compat.numpy",  # from SciPy 1.18 on, the module
 )

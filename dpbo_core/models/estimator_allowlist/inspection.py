@@ -19,21 +19,21 @@ import numpy as np
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.classes import (
-    CHECK,
+    CHECK_FUNCTION,
     DISTRIBUTIONS,
     FUNCTIONS,
     PARTS,
     PREDICTORS,
-    READ,
+    REVIEWED_VERSIONS,
     SCIKIT_LEARN,
     TRANSFORMERS,
-    Listed,
+    AllowlistEntry,
 )
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...))
-_MANY = (list, tuple, set, frozenset)
-ASKS = "sklearn.utils._metadata_requests.RequestMethod"
-_CALLED = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
+_PLAIN_TYPES = (type(None), bool, int, float, complex, str, bytes, range, type(...))
+_SEQUENCE_TYPES = (list, tuple, set, frozenset)
+REQUEST_METHOD = "sklearn.utils._metadata_requests.RequestMethod"
+_CALLABLE_TYPES = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np.ufunc)
 
 
 def unlisted_part(estimator: Any) -> str:
@@ -58,14 +58,14 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
-    """Every part of `item` off the allowlist, in words; what `seen` and `checked` hold is skipped, both grow."""
+    """Every part of `item` off the allowlist, as text; what `seen` and `checked` hold is skipped, both grow."""
     kind = type(item)
-    if _among(kind, _PLAIN) or _plain_of_numpy(item) or id(item) in seen:
+    if _among(kind, _PLAIN_TYPES) or _plain_of_numpy(item) or id(item) in seen:
         return
     seen[id(item)] = item
     if kind is slice:
         yield from _unlisted_parts([item.start, item.stop, item.step], seen, checked)
-    elif _among(kind, _MANY):
+    elif _among(kind, _SEQUENCE_TYPES):
         for inner in item:
             yield from _unlisted_parts(inner, seen, checked)
     elif kind is dict:
@@ -75,7 +75,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
     elif kind is np.ndarray:
         for inner in item.ravel().tolist():  # of objects: numbers were plain
             yield from _unlisted_parts(inner, seen, checked)
-    elif _among(kind, _CALLED) or issubclass(kind, type):
+    elif _among(kind, _CALLABLE_TYPES) or issubclass(kind, type):
         if not _is_listed(item):
             yield _name_in_words(item)
     else:
@@ -93,7 +93,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
                 yield wrong_version
         if entry.closed:
             return
-        if kind is partial and item.func is not imported(CHECK):
+        if kind is partial and item.func is not imported(CHECK_FUNCTION):
             yield f"a partial of {_name_in_words(item.func)}"  # an `out` or a `where` shows what lay in memory
         hidden = [name for name in getattr(item, "__dict__", {}) if callable(getattr(kind, name, None))]
         if hidden:
@@ -122,11 +122,11 @@ def _numbers_of_numpy() -> tuple[type, ...]:
 
 
 def _among(kind: object, kinds: Iterable[object]) -> bool:
-    """Whether `kind` is one of `kinds`, by identity, so that no metaclass's equality is called."""
+    """Return whether `kind` is one of `kinds`, by identity, so that no metaclass's equality is called."""
     return any(kind is other for other in kinds)
 
 
-def _contents(item: Any, entry: Listed) -> dict[str, Any]:
+def _contents(item: Any, entry: AllowlistEntry) -> dict[str, Any]:
     """What an object of a listed class holds, by name: attributes, items, and of a compiled one what it pickles."""
     held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
     if entry.compiled:
@@ -141,8 +141,8 @@ def _contents(item: Any, entry: Listed) -> dict[str, Any]:
 
 
 @cache
-def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
-    entries: dict[str, dict[str, Listed]] = defaultdict(dict)
+def _entries_by_module() -> Mapping[str, Mapping[str, AllowlistEntry]]:
+    entries: dict[str, dict[str, AllowlistEntry]] = defaultdict(dict)
     for path, entry in {**PREDICTORS, **TRANSFORMERS, **PARTS}.items():
         module, _, name = path.rpartition(".")
         entries[module][name] = entry
@@ -150,12 +150,12 @@ def _entries_by_module() -> Mapping[str, Mapping[str, Listed]]:
 
 
 @cache
-def _listed_in(module: str) -> tuple[tuple[type, Listed], ...]:
+def _listed_in(module: str) -> tuple[tuple[type, AllowlistEntry], ...]:
     classes = ((imported(f"{module}.{name}"), entry) for name, entry in _entries_by_module()[module].items())
     return tuple((kind, entry) for kind, entry in classes if isinstance(kind, type))
 
 
-def _entry(kind: object) -> Listed | None:
+def _entry(kind: object) -> AllowlistEntry | None:
     loaded = (module for module in _entries_by_module() if module in sys.modules)
     return next((entry for module in loaded for listed, entry in _listed_in(module) if listed is kind), None)
 
@@ -167,7 +167,7 @@ def _listed_functions() -> tuple[Any, ...]:
 
 @cache
 def imported(path: str) -> Any:
-    """The object at an import path of the allowlist; None where the installed version has none."""
+    """Return the object at an import path of the allowlist; None if the installed version has none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name, None)
@@ -184,7 +184,7 @@ def _is_listed(item: Any) -> bool:
 
 
 def _replaced(kind: type) -> str:
-    """The method of `kind` that somebody replaced, in words, as its code lies elsewhere; "" if there is none."""
+    """The method of `kind` that somebody replaced, as text, as its code lies elsewhere; "" if there is none."""
     for owner in kind.__mro__:
         home = _home(owner.__module__.partition(".")[0])
         if home is None:
@@ -198,10 +198,12 @@ def _replaced(kind: type) -> str:
 
 
 def _is_foreign(member: Any, owner: type) -> bool:
-    """Whether a class member is of another package, or code without a file that no dataclass generated."""
+    """Return whether a class member is of another package, or code without a file that no dataclass generated."""
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
-    if type(member) is imported(ASKS):  # in every class that derives from scikit-learn's; no verb of a study's
+    if type(member) is imported(
+        REQUEST_METHOD
+    ):  # in every class that derives from scikit-learn's; no verb of a study's
         return False
     if not (package in packages or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
         return True
@@ -217,7 +219,7 @@ def _home(package: str) -> Path | None:
 
 
 def _of_python(file: str) -> bool:
-    """Whether a file is the standard library's own, and not of a package installed beside it."""
+    """Return whether a file is the standard library's own, and not of a package installed beside it."""
     path = Path(file)
     return path.is_relative_to(Path(os.__file__).parent) and not {"site-packages", "dist-packages"} & {*path.parts}
 
@@ -246,7 +248,7 @@ def unread_version(package: str = SCIKIT_LEARN) -> str:
         number = tuple(int(part) for part in installed.split(".")[:2])
     except ValueError:
         return f"a {package} without a version"
-    first, last = READ[package]
+    first, last = REVIEWED_VERSIONS[package]
     if first <= number <= last:
         return ""
     return f"{package} {installed}, whose code was not read for the list of known classes"

@@ -21,17 +21,17 @@ from dpbo_core.data.values import shown
 from dpbo_core.models.final_model.fields import VERBS, preprocessing_of
 
 NUMBERS, ESTIMATOR = "model.json", "estimator.skops"
-FORMAT = 1
+FORMAT_VERSION = 1
 LOGISTIC = "logistic"  # the loss whose margins are log-odds
 PREDICT = "predict"  # what is asked where nothing is said
-CERTAIN = 1e-9  # a probability nearer than this to 0 or 1 is taken for this
+PROBABILITY_FLOOR = 1e-9  # a probability nearer than this to 0 or 1 is taken for this
 
-BOOSTERS = {  # package → the file with its trees, in its own format; the classes that are made again from it
+BOOSTER_FILES = {  # package → the file with its trees, in its own format; the classes that are made again from it
     "lightgbm": ("booster.txt", ("LGBMClassifier", "LGBMRegressor")),
     "xgboost": ("booster.json", ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor")),
 }
 
-TRUSTED = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
+TRUSTED_TYPES = (  # what fitted estimators of scikit-learn hold besides what skops trusts: no function among them
     "numpy.dtype",
     "scipy.interpolate._bsplines.BSpline",
     "sklearn._loss.loss.HalfTweedieLossIdentity",
@@ -72,7 +72,7 @@ class ServedModel:
         self.preprocessing, self.estimator = preprocessing, estimator
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> Any:
-        """The class or number predicted for each row or, by `params`, its probabilities or decision values;
+        """Return the class or number predicted for each row or, by `params`, its probabilities or decision values;
         ValueError if the model has no such method.
 
         What has a value for each class comes as a data frame, a column named after each class.
@@ -102,7 +102,7 @@ class ServedModel:
 
 
 def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
-    """The rows of `table` as the estimator takes them, encoded as scored records are.
+    """Return the rows of `table` as the estimator takes them, encoded as scored records are.
 
     Args:
         preprocessing: fitted on the public set.
@@ -123,7 +123,7 @@ def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
 
 
 def listed(column: Any) -> list[Any]:
-    """The values of a column in memory; times of a pandas.Series in a zone are converted to UTC."""
+    """Return the values of a column in memory; times of a pandas.Series in a zone are converted to UTC."""
     zone = getattr(getattr(column, "dtype", None), "tz", None)
     return list(column if zone is None else column.dt.tz_convert("UTC"))
 
@@ -141,11 +141,11 @@ class Linear:
             self.predict_proba = lambda rows: of_log_odds(self.decision_function(rows))
 
     def decision_function(self, rows: Any) -> NDArray[np.float64]:
-        """The value wᵀx of each row, (m,)."""
+        """Return the value wᵀx of each row, (m,)."""
         return np.asarray(rows @ self._weights)
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The predicted class of each row, (m,): 1 where wᵀx is above 0."""
+        """Return the predicted class of each row, (m,): 1 where wᵀx is above 0."""
         return np.asarray((self.decision_function(rows) > 0.0).astype(int))
 
 
@@ -167,7 +167,7 @@ class Repaired:
         """The recalibrated log-odds of each row, (m,); of a model without probabilities its own decision values."""
         values = self._decision_values(rows)
         if self.terms["verb"] == "predict_proba":
-            values = np.clip(values, CERTAIN, 1.0 - CERTAIN)
+            values = np.clip(values, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
             values = np.log(values) - np.log1p(-values)
         return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
 
@@ -176,7 +176,7 @@ class Repaired:
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
-        """The wrapped classifier's decision values or, by its `verb`, probabilities of class 1, (m,)."""
+        """Return the wrapped classifier's decision values or, by its `verb`, probabilities of class 1, (m,)."""
         values = np.asarray(getattr(self.estimator, self.terms["verb"])(rows))
         return values[:, 1] if values.ndim == 2 else values
 
@@ -194,16 +194,16 @@ class Trees:
         self._booster = booster
 
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
-        """The probability of each class, (m, C)."""
+        """Return the probability of each class, (m, C)."""
         probabilities = np.asarray(self._booster.predict(rows))
         return probabilities if probabilities.ndim == 2 else np.column_stack([1.0 - probabilities, probabilities])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The index of the likeliest class of each row, (m,)."""
+        """Return the index of the likeliest class of each row, (m,)."""
         return np.asarray(np.argmax(self.predict_proba(rows), axis=1))
 
 
-class Behind:
+class TransformThenPredict:
     """A booster behind fitted transformers: it has the verbs that the booster has."""
 
     def __init__(self, before: Any, booster: Any) -> None:
@@ -222,15 +222,15 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
     Args:
         folder: of the model.
         kind: which it is, {"library", "class"}.
-        before: fitted transformers that come before it; None where there are none.
+        before: fitted transformers that come before it; None if there are none.
 
     Raises:
         ValueError: it is none of those that are written, it is damaged, or its package is not installed.
     """
     library, kind = kind["library"], kind["class"]
-    if library not in BOOSTERS or kind not in BOOSTERS[library][1]:
+    if library not in BOOSTER_FILES or kind not in BOOSTER_FILES[library][1]:
         raise ValueError("the model is of a booster that is not known here")
-    path = folder / BOOSTERS[library][0]
+    path = folder / BOOSTER_FILES[library][0]
     try:
         module = importlib.import_module(library)
     except ImportError:
@@ -246,7 +246,7 @@ def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
             booster.load_model(str(path))
     except Exception:  # noqa: BLE001  each package has errors of its own for a damaged file
         raise ValueError(f"no booster can be read from {path.name}") from None
-    return booster if before is None else Behind(before, booster)
+    return booster if before is None else TransformThenPredict(before, booster)
 
 
 def _load_pyfunc(path: str) -> ServedModel:
@@ -257,7 +257,7 @@ def _load_pyfunc(path: str) -> ServedModel:
     """
     folder = Path(path)
     document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"))
-    if document["format"] != FORMAT:
+    if document["format"] != FORMAT_VERSION:
         raise ValueError("the model is of another format")
     estimator = Linear(document["linear"]) if "linear" in document else _fitted(folder, document.get("booster"))
     if "repaired" in document:
@@ -266,7 +266,7 @@ def _load_pyfunc(path: str) -> ServedModel:
 
 
 def _fitted(folder: Path, booster: Any) -> Any:
-    """The saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused.
+    """Return the saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused.
 
     Raises:
         ValueError: it names a type that is not on the list.
@@ -276,8 +276,8 @@ def _fitted(folder: Path, booster: Any) -> Any:
     from skops import io
 
     data = (folder / ESTIMATOR).read_bytes()
-    foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
+    foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED_TYPES})
     if foreign:
         raise ValueError(f"the model names {foreign[0]}, which is not loaded")
-    estimator = io.loads(data, trusted=list(TRUSTED))
+    estimator = io.loads(data, trusted=list(TRUSTED_TYPES))
     return estimator if booster is None else boosted(folder, booster, estimator)

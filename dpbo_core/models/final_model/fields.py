@@ -19,7 +19,7 @@ from dpbo_core.data.raw_cells import as_cells
 
 T = TypeVar("T")
 VERBS = ("predict", "predict_proba", "decision_function")
-TYPES: Mapping[Kind, re.Pattern[str]] = {  # of pandas, by what a column holds
+PANDAS_TYPES: Mapping[Kind, re.Pattern[str]] = {  # of pandas, by what a column holds
     "number": re.compile("float64"),
     "truth": re.compile("bool"),
     "category": re.compile("category"),
@@ -97,7 +97,7 @@ def _named_column(document: Mapping[str, Any]) -> NamedColumn:
 
     fields = _exactly(document, "name", "kind", "dtype", "values", "ordered", "stand_in")
     kind, dtype = fields["kind"], _text(fields["dtype"])
-    _require(kind in get_args(Kind) and TYPES[kind].fullmatch(dtype) is not None)
+    _require(kind in get_args(Kind) and PANDAS_TYPES[kind].fullmatch(dtype) is not None)
     pd.Series([], dtype=dtype)  # whose time zone may be none
     return NamedColumn(
         _text(fields["name"]),

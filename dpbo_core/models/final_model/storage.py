@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.final_model.dpbo_served_model import BOOSTERS as BOOSTERS
+from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES as BOOSTER_FILES
 from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR as ESTIMATOR
-from dpbo_core.models.final_model.dpbo_served_model import FORMAT, Linear, Repaired, boosted
+from dpbo_core.models.final_model.dpbo_served_model import FORMAT_VERSION, Linear, Repaired, boosted
 from dpbo_core.models.final_model.dpbo_served_model import NUMBERS as NUMBERS
-from dpbo_core.models.final_model.dpbo_served_model import TRUSTED as TRUSTED
+from dpbo_core.models.final_model.dpbo_served_model import TRUSTED_TYPES as TRUSTED_TYPES
 from dpbo_core.models.linear.fit import LinearModel
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write(folder: Path, preprocessing: Preprocessing, model: "Model", loss: str 
         StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
     """
     fields = asdict(preprocessing) | {"ignored": sorted(preprocessing.ignored)}
-    document: dict[str, Any] = {"format": FORMAT, "preprocessing": fields}
+    document: dict[str, Any] = {"format": FORMAT_VERSION, "preprocessing": fields}
     document |= (
         {"linear": linear_fields(model, loss)} if isinstance(model, LinearModel) else _write_fitted(folder, model)
     )
@@ -88,7 +88,7 @@ def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
 
 
 def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
-    """The fields of `model.json` for a linear model."""
+    """Return the fields of `model.json` for a linear model."""
     return {
         "weights": model.weights.tolist(),
         "lambda": model.regularization,
@@ -98,8 +98,8 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> "tuple[Preprocessing, Model, str | None]":
-    """The preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the model
-    is linear and not recalibrated.
+    """Return the preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the
+    model is linear and not recalibrated.
 
     Raises:
         StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
@@ -109,7 +109,7 @@ def read(folder: Path) -> "tuple[Preprocessing, Model, str | None]":
 
     try:
         document = json.loads((folder / NUMBERS).read_text(encoding="utf-8"), parse_constant=_not_finite)
-        if document["format"] != FORMAT:
+        if document["format"] != FORMAT_VERSION:
             raise ValueError
         preprocessing, loss = preprocessing_of(document["preprocessing"]), None
         if "linear" in document:
@@ -157,7 +157,7 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
 
     if isinstance(estimator, IsolatedEstimator):
         library = next(
-            (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTERS), ""
+            (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTER_FILES), ""
         )
     else:
         library = _library(parted(estimator)[1])
@@ -172,7 +172,7 @@ def is_linear(estimator: Any) -> bool:
 def write_booster(folder: Path, booster: Any) -> dict[str, str]:
     """Write a booster into `folder`; returns the JSON fields that say how to read it again."""
     library, kind = _library(booster), type(booster).__name__
-    path = folder / BOOSTERS[library][0]
+    path = folder / BOOSTER_FILES[library][0]
     if library == "lightgbm":
         booster.booster_.save_model(str(path))
     else:
@@ -181,12 +181,12 @@ def write_booster(folder: Path, booster: Any) -> dict[str, str]:
 
 
 def _library(estimator: Any) -> str:
-    """The package of a booster whose trees alone say how it answers; "" for any other estimator."""
+    """Return the package of a booster whose trees alone say how it answers; "" for any other estimator."""
     kind = type(estimator)
     if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
         return ""  # how it answers is not in its trees alone
     library = kind.__module__.partition(".")[0]
-    if library not in BOOSTERS or kind.__name__ not in BOOSTERS[library][1]:
+    if library not in BOOSTER_FILES or kind.__name__ not in BOOSTER_FILES[library][1]:
         return ""
     return library if getattr(importlib.import_module(library), kind.__name__, None) is kind else ""
 
@@ -197,7 +197,7 @@ def _dumped(estimator: Any) -> bytes:
 
     try:
         data: bytes = io.dumps(estimator)
-        foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
+        foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED_TYPES})
     except Exception as error:  # noqa: BLE001  whatever a foreign estimator raises; it was trained on public rows
         foreign = [f"{type(estimator).__module__}.{type(estimator).__qualname__} ({type(error).__name__})"]
     if any(name.startswith("functools.partial") for name in foreign):
@@ -217,7 +217,7 @@ def _dumped(estimator: Any) -> bytes:
 
 
 def _estimator(folder: Path, booster: Any) -> Any:
-    """The estimator in a folder, read by skops, or a booster by its own package; refused if that fails."""
+    """Return the estimator in a folder, read by skops, or a booster by its own package; refused if that fails."""
     if booster is None:
         return loaded_estimator(folder / ESTIMATOR, verb="predict")
     before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
@@ -232,7 +232,7 @@ def _estimator(folder: Path, booster: Any) -> Any:
 
 
 def loaded_estimator(path: Path, *, verb: str) -> Any:
-    """The estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
+    """Return the estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
 
     Raises:
         StudyInvalid: it is damaged, or names a type that is not trusted.
@@ -243,8 +243,8 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
 
     try:
         data = path.read_bytes()
-        foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED})
-        estimator = None if foreign else io.loads(data, trusted=list(TRUSTED))
+        foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED_TYPES})
+        estimator = None if foreign else io.loads(data, trusted=list(TRUSTED_TYPES))
         check_structure(estimator)
         clear_padding(estimator)
     except Exception:  # noqa: BLE001  a damaged zip fails in a hundred ways
@@ -266,7 +266,7 @@ def _not_finite(constant: str) -> float:
 
 
 def _unreadable_model(path: Path) -> StudyInvalid:
-    """The error for a final model's file that is missing, damaged or of another version."""
+    """Return the error for a final model's file that is missing, damaged or of another version."""
     return StudyInvalid(
         f"no final model can be read from {str(path)!r}",
         cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",

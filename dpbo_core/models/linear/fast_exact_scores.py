@@ -98,7 +98,7 @@ Rows = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """A binary training set for `LinearTrainer`, in the place of an array X."""
+    """A binary training set for `LinearTrainer`, instead of an array X."""
 
     Z: Rows = field(repr=False)
     signs: Rows = field(repr=False)
@@ -114,16 +114,16 @@ class StoredRows:
         return n, d
 
     def signed(self) -> SignedRows:
-        """All rows times their signs, as the solvers need them."""
+        """Return all rows times their signs, as the solvers need them."""
         return SignedRows(self.Z)
 
     def signed_where(self, chosen: NDArray[np.bool_]) -> SignedRows:
-        """The rows where the mask `chosen` (n,) is True, times their signs."""
+        """Return the rows where the mask `chosen` (n,) is True, times their signs."""
         blocks = (self.Z[block][chosen[block]] for block in row_blocks(*self.shape))
         return SignedRows(stored(blocks, (int(chosen.sum()), self.shape[1]), self.limit))
 
     def unsigned_where(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[Rows, Rows]]:
-        """The rows x_i and signs y_i = ±1 where the mask `chosen` (n,) is True, a block at a time."""
+        """Yield the rows x_i and signs y_i = ±1 where the mask `chosen` (n,) is True, a block at a time."""
         for block in row_blocks(*self.shape):
             in_block = chosen[block]
             signs = self.signs[block][in_block]
@@ -155,12 +155,12 @@ def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
 
 Exact = Callable[[Encoded], NDArray[np.int64]]  # steps of some records, (m, L)
 
-MODELS_AT_LEAST = 4  # fewer gain nothing
-DOUBTFUL_AT_MOST = 1 / 32  # of records; δ is public
-_SCORES = 32_768  # that are in the cache at once
-_ROWS = 2048  # at most, for the same reason
-_SPAN = 262_144  # records after which those in doubt are scored again
-_PLACES = 16  # for records in doubt, beyond twice as many as are to be expected
+MIN_MODELS = 4  # fewer gain nothing
+MAX_DOUBTFUL_SHARE = 1 / 32  # of records; δ is public
+_SCORES_PER_BLOCK = 32_768  # that are in the cache at once
+_MAX_BLOCK_ROWS = 2048  # at most, for the same reason
+_RECORDS_PER_RESCORING = 262_144  # records after which those in doubt are scored again
+_EXTRA_SLOTS = 16  # for records in doubt, beyond twice as many as are to be expected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,14 +175,14 @@ class NearSteps:
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
         """A fast scorer of L linear models, weights (d, L); None for L < 4, another score, or too much rounding."""
         n_models = slopes.shape[1]
-        if n_models < MODELS_AT_LEAST or not isinstance(score, Steep | Accuracy):
+        if n_models < MIN_MODELS or not isinstance(score, Steep | Accuracy):
             return None
         with np.errstate(all="ignore"):
             weight = float(np.abs(slopes).sum(axis=0).max(initial=0.0))
         # 2.1 for 2: what γ_d and the sum of d weights lose beyond d·2⁻⁵³ each, with much to spare
         error = 2.1 * len(slopes) * 2.0**-53 * weight + 2.0**-1000
         reach = error if isinstance(score, Accuracy) else GRID * (score.lipschitz * error + 2.0 * score.rounding)
-        return cls(slopes, score, reach) if 2.0 * reach * n_models <= DOUBTFUL_AT_MOST else None
+        return cls(slopes, score, reach) if 2.0 * reach * n_models <= MAX_DOUBTFUL_SHARE else None
 
     def blocks(
         self, records: Encoded, exact: Exact
@@ -195,10 +195,10 @@ class NearSteps:
         if records.X.shape[1] != d:
             yield 1, exact(records)  # which says so
             return
-        size = min(_ROWS, max(1, _SCORES // n_models))
+        size = min(_MAX_BLOCK_ROWS, max(1, _SCORES_PER_BLOCK // n_models))
         scratch = [np.empty((size, n_models), kind) for kind in (np.float64, np.float64, np.bool_)]
-        for start in range(0, records.n_records, _SPAN):
-            span = records.part(slice(start, start + _SPAN))
+        for start in range(0, records.n_records, _RECORDS_PER_RESCORING):
+            span = records.part(slice(start, start + _RECORDS_PER_RESCORING))
             doubtful, taken_back = [np.empty(0, dtype=np.intp)], []
             for at in range(0, span.n_records, size):
                 part = span.part(slice(at, at + size))
@@ -212,7 +212,7 @@ class NearSteps:
             again = np.concatenate(doubtful)
             for steps in taken_back:
                 yield -1, steps
-            places = _PLACES + math.ceil(4.0 * self.reach * n_models * span.n_records)
+            places = _EXTRA_SLOTS + math.ceil(4.0 * self.reach * n_models * span.n_records)
             padded = np.append(again, np.zeros(-len(again) % places if len(again) else places, dtype=np.intp))
             for at in range(0, len(padded), size):
                 yield 1, exact(span.part(padded[at : at + size]))[: max(0, len(again) - at)]

@@ -27,14 +27,14 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear.fast_exact_scores import NearSteps, SignedRows
 from dpbo_core.models.linear.losses import default_tolerance, initial_loss, row_blocks
 from dpbo_core.models.linear.newton import Start, descend
-from dpbo_core.models.scorable import ScorableModel, SignedSteps, refusal, usable
+from dpbo_core.models.scorable import ScorableModel, SignedSteps, unscorable_reason, usable_mask
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.pairs import Integers, PairScore, counts
 from dpbo_core.models.scores.union import MarginScore, Score
 
-BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
-FEWEST = 256  # records of a block, however many models score it
+SCORES_PER_BLOCK = 16_384  # scores that are in memory at once: larger arrays cost a system call each
+MIN_BLOCK_RECORDS = 256  # records of a block, however many models score it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +59,7 @@ class LinearModel(ScorableModel):
         return float(np.linalg.norm(self.weights))
 
     def margins(self, X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-        """The margin y·ŵᵀx of each record.
+        """Return the margin y·ŵᵀx of each record.
 
         Each margin is a function of its own row and ŵ alone, to the last bit: one scalar product a row, its order
         fixed by d (a matrix product's rounding may depend on a row's place in the block).
@@ -84,9 +84,9 @@ class LinearModel(ScorableModel):
         return margins
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's margin score as an integer from 0 to 2²⁴, (m,)."""
+        """Return each record's margin score as an integer from 0 to 2²⁴, (m,)."""
         if not isinstance(score, MarginScore):
-            raise refusal(score, "a linear model is scored by its margin")
+            raise unscorable_reason(score, "a linear model is scored by its margin")
         return _margin_steps(self.margins(records.X, records.signs), score)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
@@ -94,9 +94,9 @@ class LinearModel(ScorableModel):
         return self.steps(records, score)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """The number of usable records of each class in each histogram cell of wᵀx, (2, B)."""
+        """Return the number of usable records of each class in each histogram cell of wᵀx, (2, B)."""
         cells = score.of_margins(self.margins(records.X, np.ones(records.n_records)), self.norm)
-        return counts(records.labels, usable(records), cells, score.n_cells)
+        return counts(records.labels, usable_mask(records), cells, score.n_cells)
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
@@ -107,8 +107,10 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """The number of records to score in one block, so that about `BLOCK` scores are in memory at once."""
-        return max(FEWEST, BLOCK // len(models))
+        """Return the number of records to score in one block, so that about `SCORES_PER_BLOCK` scores are in memory
+        at once.
+        """
+        return max(MIN_BLOCK_RECORDS, SCORES_PER_BLOCK // len(models))
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
@@ -124,7 +126,7 @@ def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
 
 
 def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) -> NDArray[np.float64]:
-    """The margins y·ŵᵀx of each record under several models, (m, L): column l is `models[l].margins`.
+    """Return the margins y·ŵᵀx of each record under several models, (m, L): column l is `models[l].margins`.
 
     To the last bit: the same scalar product of a row and a model's weights, one at a time; a row is in the cache
     while all models see it.
@@ -225,14 +227,16 @@ class SoftmaxModel(ScorableModel):
         object.__setattr__(self, "weights", weights)
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer, (m,): 2²⁴ where its class is predicted right, else 0."""
+        """Return each record's score as an integer, (m,): 2²⁴ where its class is predicted right, else 0."""
         if not isinstance(score, Correct | Accuracy):
-            raise refusal(score, "a softmax model has no margin: it is scored by whether its class is right")
+            raise unscorable_reason(
+                score, "a softmax model has no margin: it is scored by whether its class is right"
+            )
         right = self.predicted(records.X) == records.labels
-        return np.where(right & usable(records), GRID, 0).astype(np.int64)
+        return np.where(right & usable_mask(records), GRID, 0).astype(np.int64)
 
     def predicted(self, X: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The index of each row's class, (m,).
+        """Return the index of each row's class, (m,).
 
         Each answer is a function of its own row and W alone, to the last bit: sums run feature by feature.
         """

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from dpbo_core.models.linear.fast_exact_scores import SignedRows
 from dpbo_core.models.linear.losses import gap_certificate, hessian
 
-_STEPS = 200
-_OFF_CENTRE = 1e-3  # share of μ below which a row's product asks for a step towards the centre
+_MAX_STEPS = 200
+_CENTRING_SHARE = 1e-3  # share of μ below which a row's product asks for a step towards the centre
 _JITTERS = (0.0, 1e-15, 1e-13, 1e-11)  # of the matrix's trace, where rounding has cost it its definiteness
 
 
@@ -47,11 +47,11 @@ class _Point:
         return float(self.alpha @ self.s + self.beta @ self.xi) / (2 * len(self.s))
 
     def moved(self, by: "_Point", length: float) -> "_Point":
-        """The point reached by going `length` times the step `by` from this one."""
+        """Return the point reached by going `length` times the step `by` from this one."""
         return _Point(**{name: value + length * vars(by)[name] for name, value in vars(self).items()})
 
     def room(self, by: "_Point") -> float:
-        """The largest multiple of the step `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
+        """Return the largest multiple of the step `by` that keeps ξ, s, α, β ≥ 0; ∞ if unbounded."""
         pairs = ((self.xi, by.xi), (self.s, by.s), (self.alpha, by.alpha), (self.beta, by.beta))
         worst = max(float(np.max(-d / v)) for v, d in pairs)
         return 1.0 / worst if worst > 0.0 else math.inf
@@ -70,7 +70,7 @@ def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) ->
     # w = 0 with s = ξ − 1, and αs = βξ on every row: a feasible, perfectly centred start
     at = _Point(np.zeros(d), np.full(n, 2.0), np.full(n, 1.0), np.full(n, 2.0 / 3.0), np.full(n, 1.0 / 3.0))
     best, best_certificate = at.w, math.inf
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         certificate = gap_certificate(Z, at.w, at.alpha, regularization=regularization, row_norm=r)
         if certificate < best_certificate:
             best, best_certificate = at.w, certificate
@@ -84,7 +84,7 @@ def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) ->
 
 
 def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Point | None:
-    """The point after one predictor and corrector step from `at`; None where rounding leaves no step to take."""
+    """The point after one predictor and corrector step from `at`; None if rounding leaves no step to take."""
     n = len(Z)
     theta = at.xi / at.beta + at.s / at.alpha
     solve = _factor(hessian(Z, 1.0 / theta, regularization))
@@ -94,7 +94,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
     row_residual = Z @ at.w + at.xi - 1.0 - at.s
 
     def direction(s_target: NDArray[np.float64], xi_target: NDArray[np.float64]) -> _Point:
-        """The step with α ds + s dα = s_target, β dξ − ξ dα = xi_target and both residuals removed."""
+        """Return the step with α ds + s dα = s_target, β dξ − ξ dα = xi_target and both residuals removed."""
         rho = s_target / at.alpha - xi_target / at.beta - row_residual
         dw = solve(Z.T @ (rho / theta) / n - dual_residual)
         d_alpha = (rho - Z @ dw) / theta
@@ -106,7 +106,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
     reach = min(1.0, at.room(predictor))
     target = at.mu * (at.moved(predictor, reach).mu / at.mu) ** 3
     trust = reach**2  # of the second-order term: in full, Mehrotra's corrector can cycle for ever
-    if min(float((at.alpha * at.s).min()), float((at.beta * at.xi).min())) < _OFF_CENTRE * at.mu:
+    if min(float((at.alpha * at.s).min()), float((at.beta * at.xi).min())) < _CENTRING_SHARE * at.mu:
         target, trust = max(target, 0.5 * at.mu), 0.0
     step = direction(
         target - at.alpha * at.s - trust * predictor.alpha * predictor.s,
@@ -117,7 +117,7 @@ def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Poin
 
 
 def _factor(matrix: NDArray[np.float64]) -> Callable[[NDArray[np.float64]], NDArray[np.float64]] | None:
-    """A function b (d,) → matrix⁻¹b for a positive definite matrix; None where it is not one, even jittered."""
+    """Return a function b (d,) → matrix⁻¹b for a positive definite matrix; None if it is not one, even jittered."""
     from scipy.linalg import cho_factor, cho_solve
 
     for jitter in _JITTERS:

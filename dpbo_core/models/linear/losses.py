@@ -79,15 +79,15 @@ def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularizat
 
 
 def row_blocks(n: int, d: int) -> list[slice]:
-    """The rows 0 … n−1 in blocks of at most 4096, a function of the shape alone."""
+    """Return the rows 0 … n−1 in blocks of at most 4096, a function of the shape alone."""
     size = min(4096, max(256, _BLOCK_ELEMENTS // max(1, d)))
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 _U = 2.0**-53
-_UP = 1.0 + 1e-9  # covers products of rounding terms, and the norms' own rounding, for n, d up to 10⁶
+_ROUND_UP = 1.0 + 1e-9  # covers products of rounding terms, and the norms' own rounding, for n, d up to 10⁶
 _ELEMENTARY = 8.0 * _U  # relative error of a slope at a given margin: an exponential, a sum, a division
-_TINY = 1e-150  # a norm's squares underflow below it
+_MIN_NORM = 1e-150  # a norm's squares underflow below it
 _GAP_FLOOR = 1e-12  # MATH: gap ← max(gap, 0) + 1e-12(1 + |P|)
 
 
@@ -101,13 +101,13 @@ def default_tolerance(loss: str, regularization: float) -> float:
 
 
 def row_norm(Z: NDArray[np.float64]) -> float:
-    """The largest row norm r = max ‖z_i‖, rounded up."""
-    return math.sqrt(float(np.einsum("ij,ij->i", Z, Z).max())) * _UP + _TINY
+    """Return the largest row norm r = max ‖z_i‖, rounded up."""
+    return math.sqrt(float(np.einsum("ij,ij->i", Z, Z).max())) * _ROUND_UP + _MIN_NORM
 
 
 def margin_error(d: int, row_norm: float, weight_norm: float) -> float:
-    """A bound e_m on the rounding error of a computed margin z_iᵀw."""
-    return _gamma(d) * row_norm * weight_norm * _UP
+    """Return a bound e_m on the rounding error of a computed margin z_iᵀw."""
+    return _gamma(d) * row_norm * weight_norm * _ROUND_UP
 
 
 def gradient_certificate(
@@ -128,7 +128,7 @@ def gradient_certificate(
     e_m = margin_error(len(w), row_norm, norm_w)
     slope_error = math.expm1(e_m) + _ELEMENTARY + _gamma(summands + 1) if e_m < 1.0 else math.inf
     rounding = row_norm * mean_slope * slope_error + 4.0 * _U * (regularization * norm_w + norm_g)
-    return (norm_g + rounding + _TINY) * _UP / regularization
+    return (norm_g + rounding + _MIN_NORM) * _ROUND_UP / regularization
 
 
 def certifiable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
@@ -140,12 +140,12 @@ def certifiable(*, n_records: int, n_features: int, regularization: float, tilt_
     """
     beta = tilt_norm / n_records
     reach = min(beta + math.sqrt(beta * beta + 2.0 * regularization * math.log(2.0)), 1.0 + beta) / regularization
-    e_m = margin_error(n_features, _UP, reach * _UP)
+    e_m = margin_error(n_features, _ROUND_UP, reach * _ROUND_UP)
     if not e_m < 0.5:
         return math.inf
     slopes = math.expm1(e_m) + _ELEMENTARY + _gamma(n_records + 1)
-    E = (slopes + 4.0 * _U * (regularization * reach + 1.0) + 1e-15 * beta + _TINY) * _UP
-    return (2.0 * E + (0.25 + regularization) * _U * reach) * _UP * (1.0 + 1e-3) / regularization
+    E = (slopes + 4.0 * _U * (regularization * reach + 1.0) + 1e-15 * beta + _MIN_NORM) * _ROUND_UP
+    return (2.0 * E + (0.25 + regularization) * _U * reach) * _ROUND_UP * (1.0 + 1e-3) / regularization
 
 
 def gap_certificate(
@@ -175,9 +175,9 @@ def gap_certificate(
     off += _gamma(n + 2) * row_norm * float(np.mean(alpha)) / regularization
     gap = 0.5 * regularization * off**2 + float(np.mean(terms)) + e_m * float(np.mean(factors))
     primal = 0.5 * regularization * norm_w**2 + float(np.mean(np.maximum(short, 0.0)))
-    return math.sqrt(2.0 * (max(gap, 0.0) + _GAP_FLOOR * (1.0 + abs(primal))) / regularization) * _UP
+    return math.sqrt(2.0 * (max(gap, 0.0) + _GAP_FLOOR * (1.0 + abs(primal))) / regularization) * _ROUND_UP
 
 
 def _gamma(k: int) -> float:
-    """The rounding-error factor γ_k = k·u/(1 − k·u) of k floating-point operations."""
+    """Return the rounding-error factor γ_k = k·u/(1 − k·u) of k floating-point operations."""
     return k * _U / (1.0 - k * _U)

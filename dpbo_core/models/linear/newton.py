@@ -51,8 +51,8 @@ from dpbo_core.models.linear.losses import gradient_certificate, hessian, logist
 
 Factor = NDArray[np.float64]  # upper triangular, its square the factored matrix
 
-_STEPS = 200
-_HALVINGS = 40
+_MAX_STEPS = 200
+_MAX_HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Place:
-    """What one pass over the rows finds at w. The value is left until it is asked for."""
+    """What one pass over the rows finds at w. The value is left until it is requested."""
 
     w: NDArray[np.float64]
     regularization: float
@@ -93,7 +93,7 @@ def descend(
     factor = None if start is None else start.factor
     fresh = False
     best, best_certificate = place, math.inf
-    for _ in range(_STEPS):
+    for _ in range(_MAX_STEPS):
         certificate = gradient_certificate(
             place.gradient,
             place.w,
@@ -121,7 +121,7 @@ def descend(
 
 
 def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Place:
-    """The point w with the margins and ∇O_λ there, in one pass over memory."""
+    """Return the point w with the margins and ∇O_λ there, in one pass over memory."""
     n, d = rows.Z.shape
     margins, slope_total, pull = np.empty(n), 0.0, np.zeros(d)
     for block in rows.blocks:
@@ -136,12 +136,12 @@ def visit(rows: SignedRows, w: NDArray[np.float64], regularization: float) -> Pl
 
 
 def curvature(rows: SignedRows, place: Place) -> NDArray[np.float64]:
-    """The unregularised Hessian S = (1/n) Zᵀ diag(ℓ″) Z at a point, (d, d)."""
+    """Return the unregularised Hessian S = (1/n) Zᵀ diag(ℓ″) Z at a point, (d, d)."""
     return hessian(rows.Z, logistic(place.margins)[2], 0.0)
 
 
 def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
-    """The Cholesky factor of S + λI; None where rounding has cost it its definiteness.
+    """Return the Cholesky factor of S + λI; None if rounding has cost it its definiteness.
 
     LAPACK itself: for the few features of most studies scipy's checks would take longer than the work.
     """
@@ -154,7 +154,7 @@ def factored(S: NDArray[np.float64], regularization: float) -> Factor | None:
 
 
 def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The solution (S + λI)⁻¹ b of a factored system, (d,)."""
+    """Return the solution (S + λI)⁻¹ b of a factored system, (d,)."""
     from scipy.linalg import lapack
 
     x: NDArray[np.float64] = lapack.dpotrs(factor, b)[0]
@@ -162,7 +162,7 @@ def solved(factor: Factor, b: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _needs_new_factor(following: Place, place: Place, certificate: float, tolerance: float) -> bool:
-    """Whether a new Cholesky factor reaches the tolerance sooner than steps with the present one."""
+    """Return whether a new Cholesky factor reaches the tolerance sooner than steps with the present one."""
     rate = following.steepness / max(place.steepness, 1e-300)
     if not rate < 0.5:
         return True
@@ -173,7 +173,7 @@ def _needs_new_factor(following: Place, place: Place, certificate: float, tolera
 def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> Place | None:
     """The first w + t·p, t = 1, ½, …, that halves the gradient or that Armijo's rule accepts; None if none does."""
     length = 1.0
-    for _ in range(_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         tried = visit(rows, place.w + length * step, place.regularization)
         if tried.steepness < 0.5 * place.steepness:
             return tried
@@ -185,9 +185,11 @@ def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> P
     return None
 
 
-_FEW = 128  # features up to which anchors stand closer: a curvature costs about d/16 visits to the rows
-_SMALLEST = 1e-24  # of λ_0: no smaller λ has an anchor of its own
-_NEAR = 1e-5  # gradient of an anchor, as a share of the gradient at w = 0
+_MAX_DENSE_ANCHOR_FEATURES = (
+    128  # features up to which anchors stand closer: a curvature costs about d/16 visits to the rows
+)
+_MIN_ANCHOR_LAMBDA = 1e-24  # of λ_0: no smaller λ has an anchor of its own
+_ANCHOR_GRADIENT_SHARE = 1e-5  # gradient of an anchor, as a share of the gradient at w = 0
 MAX_ANCHOR_FEATURES = 1024  # features beyond which the anchors' matrices would take more memory than they save time
 
 
@@ -208,12 +210,12 @@ class LogisticPath:
         at_zero = visit(rows, np.zeros(d), 0.0)
         self._pull = -at_zero.gradient
         self._flat = curvature(rows, at_zero)
-        self._ratio = 4.0 if d <= _FEW else 8.0
-        self._last = math.ceil(-math.log(_SMALLEST, self._ratio))
+        self._ratio = 4.0 if d <= _MAX_DENSE_ANCHOR_FEATURES else 8.0
+        self._last = math.ceil(-math.log(_MIN_ANCHOR_LAMBDA, self._ratio))
         self._anchors: list[_Anchor] = []
 
     def start(self, regularization: float) -> Start | None:
-        """The starting point of Newton's descent at λ > 0; None where rounding leaves none."""
+        """Return the starting point of Newton's descent at λ > 0; None if rounding leaves none."""
         with np.errstate(all="ignore"):
             largest = float(np.trace(self._flat))
             if regularization >= largest:
@@ -226,7 +228,7 @@ class LogisticPath:
             return _interpolated_start(above, below, min(place - j, 1.0), regularization)
 
     def _first(self, regularization: float) -> Start | None:
-        """The starting point for a large λ, by one Newton step from w = 0; None where rounding leaves none."""
+        """Return the starting point for a large λ, by one Newton step from w = 0; None if rounding leaves none."""
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
@@ -247,7 +249,7 @@ class LogisticPath:
 
     def _new_anchor(self, penalty: float, start: Start | None) -> _Anchor | None:
         """The anchor of the path at `penalty`, a rough minimiser and its Hessian; None if rounding leaves none."""
-        enough = _NEAR * float(np.linalg.norm(self._pull)) / penalty
+        enough = _ANCHOR_GRADIENT_SHARE * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)
         towards = _start(S, penalty, -penalty * place.w)
@@ -269,7 +271,7 @@ def _interpolated_start(above: _Anchor, below: _Anchor, theta: float, regulariza
 
 
 def _start(S: NDArray[np.float64], regularization: float, u: NDArray[np.float64]) -> Start | None:
-    """The starting point w with (S + λI) w = u; None where it is not finite."""
+    """Return the starting point w with (S + λI) w = u; None if it is not finite."""
     factor = factored(S, regularization)
     if factor is None:
         return None

@@ -22,22 +22,22 @@ from numpy.typing import NDArray
 from dpbo_core.models.linear.losses import gradient_certificate, hessian, logistic, row_norm
 
 Vector = NDArray[np.float64]
-_NEWTON_STEPS = 200  # a dozen are usual; rows that saturate, and a tilt against them, take a hundred
-_HALVINGS = 40
+_MAX_NEWTON_STEPS = 200  # a dozen are usual; rows that saturate, and a tilt against them, take a hundred
+_MAX_HALVINGS = 40
 
 
 def minimise_tilted(Z: NDArray[np.float64], regularization: float, tilt: Vector, tolerance: float) -> Vector:
     """The w (d,) at most `tolerance` from the minimiser of mean logistic loss + (λ/2)‖w‖² + bᵀw/n, b the `tilt`."""
     w = np.zeros(Z.shape[1])
     value, gradient, curvatures, certificate = _visit(Z, w, regularization, tilt)
-    for _ in range(_NEWTON_STEPS):
+    for _ in range(_MAX_NEWTON_STEPS):
         if certificate <= tolerance:
             return w
         step = _newton(hessian(Z, curvatures, regularization), gradient)
         if step is None:
             break
         length, fall = 1.0, float(gradient @ step)
-        for _ in range(_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             tried = _visit(Z, w + length * step, regularization, tilt)
             if tried[0] <= value + 1e-4 * length * fall or tried[3] <= 0.5 * certificate:
                 break
@@ -63,7 +63,7 @@ def descent_steps(regularization: float, tilt_norm: float, n_records: int, toler
 
 
 def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:
-    """The Newton step −H⁻¹g; None where H is singular in doubles."""
+    """Return the Newton step −H⁻¹g; None if H is singular in doubles."""
     try:
         step: Vector = np.asarray(-np.linalg.solve(curvature, gradient), dtype=np.float64)
     except np.linalg.LinAlgError:

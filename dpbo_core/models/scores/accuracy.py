@@ -26,11 +26,11 @@ class Accuracy:
         return math.inf
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The score of each margin, (m,): 1.0 for a margin above 0, else 0.0."""
+        """Return the score of each margin, (m,): 1.0 for a margin above 0, else 0.0."""
         return (np.asarray(margins, dtype=np.float64) > 0.0).astype(np.float64)
 
     def span(self, norm: float) -> float:
-        """The largest difference of two records' scores at weights of this norm: 1, or 0 where the norm is 0."""
+        """The largest difference of two records' scores at weights of this norm: 1, or 0 if the norm is 0."""
         return 0.0 if norm == 0.0 else 1.0
 
 
@@ -41,7 +41,7 @@ class Correct(RecordScore):
     graded: ClassVar[bool] = False  # a record is right or wrong
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: 1.0 where the prediction is right, else 0.0."""
+        """Return each record's score: 1.0 if the prediction is right, else 0.0."""
         return equal(outcome, truth).astype(np.float64)
 
 

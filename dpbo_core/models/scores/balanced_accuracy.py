@@ -46,7 +46,7 @@ class PredictedClass(RecordScore):
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's histogram cell plus 1, (k,): 2.0 where class 1 is predicted, else 1.0."""
+        """Return each record's histogram cell plus 1, (k,): 2.0 if class 1 is predicted, else 1.0."""
         return 1.0 + equal(outcome, np.ones(len(truth), dtype=np.int64)).astype(np.float64)
 
 
@@ -63,7 +63,7 @@ class PairedBalancedAccuracy(PairScore):
         return PredictedClass()
 
     def of_margins(self, decisions: Scores, norm: float) -> Integers:  # noqa: ARG002  a sign needs no scale
-        """The histogram cell of each decision value ŵᵀx, (k,): 1 above 0, else 0."""
+        """Return the histogram cell of each decision value ŵᵀx, (k,): 1 above 0, else 0."""
         with np.errstate(all="ignore"):
             return (decisions > 0.0).astype(np.int64)
 

@@ -46,14 +46,14 @@ class BoundedFunction(RecordScore):
         return NaturalUnit(self.low)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score (k,): the value less `low`, not yet clipped; NaN where it raises or is no number."""
+        """Each record's score (k,): the value less `low`, not yet clipped; NaN if it raises or is no number."""
         with contained():
             return np.array(
                 each(self._value, _pairs(outcome, truth), math.nan)
             )  # what it raised may quote a record
 
     def values(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score (k,), with errors raised: for a confined process, whose failure scores 0."""
+        """Return each record's score (k,), with errors raised: for a confined process, whose failure scores 0."""
         return np.array([self._value(pair) for pair in _pairs(outcome, truth)])
 
     def check(self, outcome: NDArray[Any], truth: NDArray[Any]) -> None:

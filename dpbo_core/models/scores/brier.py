@@ -17,7 +17,7 @@ class Brier(Loss):
     needs: ClassVar[Verb] = "predict_proba"  # what it asks of an estimator: probabilities
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: 1 less half the squared distance of its probabilities from the true class."""
+        """Return each record's score: 1 less half the squared distance of its probabilities from the true class."""
         total = np.zeros(len(truth))
         for c in range(outcome.shape[1]):  # one order of summation, whatever stands beside a record
             total += (np.clip(outcome[:, c], 0.0, 1.0) - (truth == c)) ** 2

@@ -22,7 +22,7 @@ class Numbers:
 
     steepness: float  # slope of a margin score
     shares: tuple[float, ...] = ()  # the public share of every class, in the order of the classes
-    error_bound: float | None = None  # E, None where the study leaves it out
+    error_bound: float | None = None  # E, None if the study leaves it out
 
     def __post_init__(self) -> None:
         if self.shares:
@@ -47,11 +47,11 @@ class Declared:
     name: str  # in a study
     earns: str  # what one record scores, for the page that lists scores
     between: str  # the ends of that, likewise
-    # the score of a certified linear model's margin; None where it has none
+    # the score of a certified linear model's margin; None if it has none
     of_margin: Callable[[Numbers], Any] | None = None
-    # the score of what any other estimator predicts; None where it has none
+    # the score of what any other estimator predicts; None if it has none
     of_outcome: Callable[[Numbers], Any] | None = None
-    # the score where it is a count of pairs; None where it is none
+    # the score where it is a count of pairs; None if it is not one
     of_pairs: Callable[[Numbers], Any] | None = None
     called: str = "a score"  # what a sentence calls one, with its article
     regression: bool = False  # whether the target is a number
@@ -75,7 +75,7 @@ class NaturalUnit:
     greater_is_better: bool = True
 
     def of(self, score: float) -> float:
-        """A mean score converted to the unit in which people read it: where that is a loss, the loss."""
+        """Return a mean score converted to the unit in which people read it: where that is a loss, the loss."""
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float | None, interval: Sequence[float] | None) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class NaturalUnit:
 
         Args:
             name: of the metric.
-            score: with its noise, so perhaps outside its range; None where none is stated.
+            score: with its noise, so perhaps outside its range; None if none is stated.
             interval: of the score, low before high, or None.
         """
         ends = None if interval is None else sorted(self.of(end) for end in interval)

@@ -27,7 +27,7 @@ class LogLoss(Loss):
         return self.bound
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: the bound E less its clipped log loss."""
+        """Return each record's score: the bound E less its clipped log loss."""
         right = outcome[np.arange(len(truth)), np.clip(truth.astype(np.int64), 0, outcome.shape[1] - 1)]
         with np.errstate(all="ignore"):
             loss = np.minimum(-np.log(np.clip(right, 0.0, 1.0)), self.bound)

@@ -63,11 +63,11 @@ class Steep(ABC):
 
     @abstractmethod
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The score φ of each margin, (m,)."""
+        """Return the score φ of each margin, (m,)."""
 
     @abstractmethod
     def span(self, norm: float) -> float:
-        """The largest difference R of two records' scores at weights of this norm."""
+        """Return the largest difference R of two records' scores at weights of this norm."""
 
     @abstractmethod
     def overwrite(self, margins: NDArray[np.float64]) -> None:

@@ -24,7 +24,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.record import Jumps, RecordScore, Scores, Verb
 
 Integers = NDArray[np.int64]
-OF_PAIRS = "a score of pairs is no record's own"
+PAIR_SCORE_REFUSAL = "a score of pairs is no record's own"
 Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives for public rows
 
 
@@ -41,7 +41,7 @@ class PairScore(Jumps, ABC):
 
     @abstractmethod
     def cells(self, name: str, asked: Asked) -> RecordScore:
-        """The map from predictions to 1 + a histogram cell, made from those of public rows."""
+        """Return the map from predictions to 1 + a histogram cell, made from those of public rows."""
 
     @abstractmethod
     def of_margins(self, decisions: Scores, norm: float) -> Integers:

@@ -19,7 +19,7 @@ class Ramp(Steep):
     # s·t errs by 2⁻⁵³ of itself and matters up to ±1 alone, its half by half of that, the sum by 2⁻⁵³
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The score of each margin, (m,): the ramp φ, linear between 0 and 1."""
+        """Return the score of each margin, (m,): the ramp φ, linear between 0 and 1."""
         with np.errstate(under="ignore"):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
@@ -31,7 +31,7 @@ class Ramp(Steep):
         np.clip(margins, 0.0, 1.0, out=margins)
 
     def span(self, norm: float) -> float:
-        """The largest difference R = min(1, s·‖w‖₂) of two records' scores at weights w."""
+        """Return the largest difference R = min(1, s·‖w‖₂) of two records' scores at weights w."""
         reach = self.steepness * norm
         return reach if reach < 1.0 else 1.0
 

@@ -86,7 +86,7 @@ class Loss(RecordScore):
 
 
 def equal(predicted: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where predicted classes equal labels, elementwise, (k,), for any two types."""
+    """Return where predicted classes equal labels, elementwise, (k,), for any two types."""
     if predicted.dtype.kind in "biuf" and labels.dtype.kind in "biuf":
         return np.asarray(predicted == labels)
     return np.array([_is_equal(a, b) for a, b in zip(predicted.tolist(), labels.tolist(), strict=True)], dtype=bool)

@@ -24,7 +24,7 @@ class RegressionError(Loss):
         return self.bound**self.power
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: Eᵖ less the p-th power of its clipped error."""
+        """Return each record's score: Eᵖ less the p-th power of its clipped error."""
         with np.errstate(all="ignore"):
             error = np.abs(as_numbers(outcome) - truth)
             return np.asarray(self.score_range - np.minimum(error, self.bound) ** self.power, dtype=np.float64)

@@ -29,7 +29,7 @@ MAX_DECISION_VALUE = 1e300  # of a decision value: beyond it every number is as 
 
 
 def _squashed(t: Scores) -> Scores:
-    """Numbers mapped to (−1, 1) by a function that never decreases, rounding included."""
+    """Return numbers mapped to (−1, 1) by a function that never decreases, rounding included."""
     return np.copysign(1.0 - 1.0 / (1.0 + np.abs(t)), t)
 
 
@@ -57,7 +57,7 @@ class Decisions(RecordScore):
         return float(N_CELLS)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:  # noqa: ARG002  a rank needs no label
-        """Each record's histogram cell, (k,), by its decision value, plus 1; the lowest where not finite."""
+        """Return each record's histogram cell, (k,), by its decision value, plus 1; the lowest where not finite."""
         with np.errstate(all="ignore"):
             values = _values(outcome)
             own = _squashed(np.clip((values - self.centre) / self.scale, -MAX_DECISION_VALUE, MAX_DECISION_VALUE))
@@ -81,7 +81,7 @@ class RocAuc(PairScore):
     n_cells: ClassVar[int] = N_CELLS  # B: as many as values can be told apart by
 
     def cells(self, name: str, asked: Asked) -> Decisions:
-        """The map from decision values to 1 + a histogram cell, by the scale of public ones."""
+        """Return the map from decision values to 1 + a histogram cell, by the scale of public ones."""
         for verb in ("decision_function", "predict_proba"):
             outcome = asked(verb)
             if outcome is None or (outcome.ndim == 2 and outcome.shape[1] != 2):

@@ -22,7 +22,7 @@ class Sigmoid(Steep):
     # by one or two
 
     def phi(self, margins: ArrayLike) -> NDArray[np.float64]:
-        """The score of each margin, (m,): the sigmoid φ, 0 where e^(−s·t) overflows."""
+        """Return the score of each margin, (m,): the sigmoid φ, 0 if e^(−s·t) overflows."""
         t = steep(margins, -self.steepness)
         _overwrite(t)
         return t

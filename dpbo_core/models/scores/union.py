@@ -15,7 +15,7 @@ from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.privacy.named_parts import NamedParts
 
 OF_MARGINS, OF_CLASSES = "sigmoid", "accuracy"  # where a study names no score
-OF_PROBABILITIES = ("log_loss", "brier")  # in place of a score that compares two classes
+PROBABILITY_SCORES = ("log_loss", "brier")  # in place of a score that compares two classes
 
 MarginScore = Accuracy | Steep
 Score = MarginScore | RecordScore | PairScore
@@ -36,7 +36,7 @@ SCORES: Mapping[str, Declared] = NamedParts(
 T = TypeVar("T")
 
 
-class _Makers(Mapping[str, Callable[[Numbers], T]]):
+class _ScoreMakers(Mapping[str, Callable[[Numbers], T]]):
     """The makers of one kind of score, by the names of the scores that declare one."""
 
     def __init__(self, kind: str) -> None:
@@ -56,17 +56,17 @@ class _Makers(Mapping[str, Callable[[Numbers], T]]):
         return len(tuple(iter(self)))
 
 
-MARGIN_SCORES: Mapping[str, Callable[[Numbers], MarginScore]] = _Makers("of_margin")
-RECORD_SCORES: Mapping[str, Callable[[Numbers], RecordScore]] = _Makers("of_outcome")
-PAIR_SCORES: Mapping[str, Callable[[Numbers], PairScore]] = _Makers("of_pairs")
+MARGIN_SCORES: Mapping[str, Callable[[Numbers], MarginScore]] = _ScoreMakers("of_margin")
+RECORD_SCORES: Mapping[str, Callable[[Numbers], RecordScore]] = _ScoreMakers("of_outcome")
+PAIR_SCORES: Mapping[str, Callable[[Numbers], PairScore]] = _ScoreMakers("of_pairs")
 
 
-_RANKING = "choose by roc_auc or log_loss, and get it from `dpbo evaluate`"
-_MULTICLASS = "choose by log_loss or brier, or make a study of one class against the rest"
-_ABSOLUTE = "choose by absolute_error with a public error_bound"
-_SQUARED = "choose by squared_error with a public error_bound"
-_UNBOUNDED = "one record can move it without a bound, or it is no mean over records"
-_TABLE = "it is a ratio of counts of the whole table, which one record moves by more than a mean"
+_RANKING_HINT = "choose by roc_auc or log_loss, and get it from `dpbo evaluate`"
+_MULTICLASS_HINT = "choose by log_loss or brier, or make a study of one class against the rest"
+_ABSOLUTE_ERROR_HINT = "choose by absolute_error with a public error_bound"
+_SQUARED_ERROR_HINT = "choose by squared_error with a public error_bound"
+_UNBOUNDED_REASON = "one record can move it without a bound, or it is no mean over records"
+_WHOLE_TABLE_REASON = "it is a ratio of counts of the whole table, which one record moves by more than a mean"
 _AVERAGES = ("", "_macro", "_micro", "_weighted", "_samples")
 _CLUSTERINGS = (
     "adjusted_mutual_info_score adjusted_rand_score completeness_score fowlkes_mallows_score homogeneity_score "
@@ -75,38 +75,45 @@ _CLUSTERINGS = (
 
 
 def _entries(names: str, cause: str, remedy: str) -> dict[str, tuple[str, str]]:
-    """The same cause and remedy of a refusal for each name in the space-separated `names`."""
+    """Return the same cause and remedy of a refusal for each name in the space-separated `names`."""
     return dict.fromkeys(names.split(), (cause, remedy))
 
 
 _averaged = " ".join(f"{name}{how}" for name in ("f1", "precision", "recall", "jaccard") for how in _AVERAGES)
-ELSEWHERE = {
+UNSUPPORTED_SCORES = {
     **_entries(
         f"{_averaged} average_precision matthews_corrcoef d2_brier_score d2_log_loss_score "
         "positive_likelihood_ratio neg_negative_likelihood_ratio",
-        _TABLE,
-        _RANKING,
+        _WHOLE_TABLE_REASON,
+        _RANKING_HINT,
     ),
     **_entries(
         "roc_auc_ovr roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted top_k_accuracy",
         "of several classes there are several such numbers, and their mean moves too far with one record",
-        _MULTICLASS,
+        _MULTICLASS_HINT,
     ),
     **_entries("neg_log_loss", "it is written here as a score with a public bound", 'write score = "log_loss"'),
     **_entries("neg_brier_score", "it is written here as a score", 'write score = "brier"'),
-    **_entries("neg_mean_absolute_error neg_median_absolute_error", _UNBOUNDED, _ABSOLUTE),
-    **_entries("neg_mean_absolute_percentage_error d2_absolute_error_score", _UNBOUNDED, _ABSOLUTE),
+    **_entries("neg_mean_absolute_error neg_median_absolute_error", _UNBOUNDED_REASON, _ABSOLUTE_ERROR_HINT),
+    **_entries(
+        "neg_mean_absolute_percentage_error d2_absolute_error_score", _UNBOUNDED_REASON, _ABSOLUTE_ERROR_HINT
+    ),
     **_entries(
         "r2 explained_variance",
         "its denominator is of the whole table, and one record can move it without a bound",
-        f"{_SQUARED}: of two models on one table the one with the smaller squared error has the larger value of it",
+        f"{_SQUARED_ERROR_HINT}: of two models on one table the one with the smaller squared error "
+        "has the larger value of it",
     ),
-    **_entries("neg_mean_squared_error neg_root_mean_squared_error max_error neg_max_error", _UNBOUNDED, _SQUARED),
+    **_entries(
+        "neg_mean_squared_error neg_root_mean_squared_error max_error neg_max_error",
+        _UNBOUNDED_REASON,
+        _SQUARED_ERROR_HINT,
+    ),
     **_entries(
         "neg_mean_squared_log_error neg_root_mean_squared_log_error neg_mean_poisson_deviance "
         "neg_mean_gamma_deviance",
-        _UNBOUNDED,
-        _SQUARED,
+        _UNBOUNDED_REASON,
+        _SQUARED_ERROR_HINT,
     ),
     **_entries(
         _CLUSTERINGS,
@@ -117,10 +124,10 @@ ELSEWHERE = {
 
 
 def other_score(name: str) -> StudyInvalid | None:
-    """The error for a score name of scikit-learn's that dpbo does not have; None for any other name."""
-    if name not in ELSEWHERE:
+    """Return the error for a score name of scikit-learn's that dpbo does not have; None for any other name."""
+    if name not in UNSUPPORTED_SCORES:
         return None
-    cause, remedy = ELSEWHERE[name]
+    cause, remedy = UNSUPPORTED_SCORES[name]
     return StudyInvalid(
         f"model.score = {name!r} is no score that a study can choose by", cause=cause, remedy=remedy
     )

@@ -25,15 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.scorable import ScorableModel, common_class, usable
-from dpbo_core.models.scores.pairs import OF_PAIRS, Integers, PairScore, counts, pairs_of
+from dpbo_core.models.scorable import ScorableModel, common_class, usable_mask
+from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, Integers, PairScore, counts, pairs_of
 from dpbo_core.models.scores.union import Score
 from dpbo_core.models.scoring.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 
-SHARES = 2**16
-IN_MEMORY = 32  # times fewer models wait for one another where records are in memory
-ONE_AT_A_TIME = 1  # models left where each is asked for alone: another may follow
+SHARES_PER_MODEL = 2**16
+IN_MEMORY_FACTOR = 32  # times fewer models wait for one another where records are in memory
+SINGLE_MODEL = 1  # models left where each is requested alone: another may follow
 Totals = tuple[list[int], list[int]]  # of each model: its number, and where they are paired its differences'
 Paired = tuple[ScorableModel, int]  # the model that all others are compared with, and c
 
@@ -52,15 +52,15 @@ class Scorer(Protocol):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sealed training records where they are sensitive too; None where they are public."""
+        """The sealed training records where they are sensitive too; None if they are public."""
 
 
 @dataclass(frozen=True)
-class Together:
+class ModelBatch:
     """What many models came to in one pass over the records."""
 
     sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
-    # of each to the one they were paired with, as `paired`; none where they were not
+    # of each to the one they were paired with, as `paired`; none if they were not
     differences: tuple[Sensitive[int], ...] = ()
 
     @property
@@ -69,27 +69,27 @@ class Together:
         return Sensitive(np.array([total.expose() for total in self.sums], dtype=np.int64))
 
     @classmethod
-    def of(cls, totals: Totals) -> "Together":
-        """The models' exact integers, and those of their differences if paired, each sealed on its own."""
+    def of(cls, totals: Totals) -> "ModelBatch":
+        """Return the models' exact integers, and those of their differences if paired, each sealed on its own."""
         sums, differences = totals
         return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
 
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
-) -> Together:
-    """Each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from that
-    model; files stay in the cache if `models_left` more will be scored.
+) -> ModelBatch:
+    """Return each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from
+    that model; files stay in the cache if `models_left` more will be scored.
     """
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
     if paired_with is None:
-        return Together(sums)
-    return Together(sums, tuple(scorer.paired(model, *paired_with) for model in models))
+        return ModelBatch(sums)
+    return ModelBatch(sums, tuple(scorer.paired(model, *paired_with) for model in models))
 
 
-def models_at_once(scorer: Scorer, most: int) -> int:
+def models_per_pass(scorer: Scorer, most: int) -> int:
     """The number of models to score in one pass: `most` where `scorer` reads files, else `most`/32, at least 1.
 
     Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
@@ -97,7 +97,7 @@ def models_at_once(scorer: Scorer, most: int) -> int:
     """
     if not isinstance(scorer, Half):
         return 1
-    return most if scorer.reads_files else max(1, most // IN_MEMORY)
+    return most if scorer.reads_files else max(1, most // IN_MEMORY_FACTOR)
 
 
 class Half(Opaque):
@@ -113,8 +113,8 @@ class Half(Opaque):
 
     @abstractmethod
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact integer score, unsealed, and its sum of records' clipped differences from the model
-        `paired_with` ([] for None).
+        """Return each model's exact integer score, unsealed, and its sum of records' clipped differences from the
+        model `paired_with` ([] for None).
 
         Raises:
             Sealed: records on disk could not be scored; never on account of what a record holds.
@@ -122,26 +122,26 @@ class Half(Opaque):
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
         """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs."""
-        return Sensitive(self.totals((model,), None, models_left=ONE_AT_A_TIME)[0][0])
+        return Sensitive(self.totals((model,), None, models_left=SINGLE_MODEL)[0][0])
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed 2PQ, P and Q the numbers of records of the two classes; TypeError unless overridden."""
+        """Return the sealed 2PQ, P and Q the numbers of records of the two classes; TypeError unless overridden."""
         raise TypeError("persons are averaged, and pairs are of records")
 
     def paired(self, model: ScorableModel, reference: ScorableModel, clipped: int) -> Sensitive[int]:
         """The sealed sum of records' differences from `reference`, each cut to ±`clipped` and mapped to 0 … 2²⁴."""
-        return Sensitive(self.totals((model,), (reference, clipped), models_left=ONE_AT_A_TIME)[1][0])
+        return Sensitive(self.totals((model,), (reference, clipped), models_left=SINGLE_MODEL)[1][0])
 
     def evaluate_all(
         self, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
-    ) -> Together:
-        """Each model's sealed exact integer score and, with `paired_with`, its sealed sum of records' clipped
-        differences from that model, as `paired` has it; all in one pass.
+    ) -> ModelBatch:
+        """Return each model's sealed exact integer score and, with `paired_with`, its sealed sum of records'
+        clipped differences from that model, as `paired` has it; all in one pass.
 
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
         """
-        return Together.of(self.totals(models, paired_with, models_left=models_left))
+        return ModelBatch.of(self.totals(models, paired_with, models_left=models_left))
 
 
 class Objective(Half):
@@ -156,7 +156,7 @@ class Objective(Half):
 
     @property
     def training(self) -> Sensitive[Encoded] | None:
-        """The sealed training records where they are sensitive too; None where they are public."""
+        """The sealed training records where they are sensitive too; None if they are public."""
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
@@ -175,8 +175,8 @@ class Objective(Half):
 def exact_totals(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Totals:
-    """Each model's integer sum of scores, or count of pairs, and its sum of clipped differences from `paired_with`
-    ([] for None), unsealed, in one pass.
+    """Return each model's integer sum of scores, or count of pairs, and its sum of clipped differences from
+    `paired_with` ([] for None), unsealed, in one pass.
 
     The sums are Σ_i round(2²⁴ g(w; x_i, y_i)/G), or C₂, and Σ_i ⌊(clip(s_i(λ) − s_i(λ₀), ±c) + c)·2²⁴/2c⌋: as
     sensitive as the records. A block of records is scored by one model after the other. How large it is follows
@@ -184,7 +184,7 @@ def exact_totals(
     """
     if isinstance(score, PairScore):
         if paired_with is not None:
-            raise TypeError(OF_PAIRS)
+            raise TypeError(PAIR_SCORE_REFUSAL)
         return [pairs_of(model.pair_table(records, score))[0] for model in models], []
     scored = tuple(models) if paired_with is None else (*models, paired_with[0])
     sums = np.zeros(len(models), dtype=np.int64)
@@ -199,12 +199,12 @@ def exact_totals(
 
 
 def _class_counts(records: Encoded) -> Integers:
-    return counts(records.labels, usable(records), np.zeros(records.n_records, dtype=np.int64), 1)
+    return counts(records.labels, usable_mask(records), np.zeros(records.n_records, dtype=np.int64), 1)
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
     """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶."""
-    return Sensitive(count.expose() - ((round(share * SHARES) * pairs.expose()) // SHARES))
+    return Sensitive(count.expose() - ((round(share * SHARES_PER_MODEL) * pairs.expose()) // SHARES_PER_MODEL))
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:

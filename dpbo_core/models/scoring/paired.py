@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.models.scores.grid import GRID
 
-EQUAL = GRID // 2  # what a record comes to on which the two models score alike
+EQUAL_SCORE = GRID // 2  # what a record comes to on which the two models score alike
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Pairing:
 
 
 def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: int) -> NDArray[np.int64]:
-    """Each record's score less the `reference`'s, clipped at ±`clipped` and scaled to 0 … 2²⁴ (2²³ where both are
-    equal), (m,).
+    """Return each record's score less the `reference`'s, clipped at ±`clipped` and scaled to 0 … 2²⁴ (2²³ where
+    both are equal), (m,).
 
     Args:
         steps: of each record under the model, (m,) in 0 … 2²⁴.

@@ -32,7 +32,7 @@ from dpbo_core.errors import Sealed
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
-from dpbo_core.models.scoring.in_memory import ONE_AT_A_TIME, Half, Paired, Totals, exact_totals, table_of_part
+from dpbo_core.models.scoring.in_memory import SINGLE_MODEL, Half, Paired, Totals, exact_totals, table_of_part
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ T = TypeVar("T")
 Work = TypeVar("Work")
 Answer = tuple[int | Integers, int]  # what a part adds, and its number of records
 PartAnswer = Callable[[Part], bytes | bytearray]
-SHOWN_AS = "a validation file"
+FILE_NAME_SHOWN = "a validation file"
 CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unless a study says otherwise
 
 
 class PartCache(Opaque, Generic[T]):
     """What one process keeps, for one reader at a time. As sensitive as the records.
 
-    What is kept follows from the order in which parts are asked for (of several processes: from which was free) and
+    What is kept follows from the order in which parts are requested (of several processes: from which was free) and
     from their numbers of records and features, never from what a record holds. A file that was written again is
     read again, and one that is gone is missed, whether it was kept or not.
     """
@@ -61,8 +61,8 @@ class PartCache(Opaque, Generic[T]):
         self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
 
     def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """What `read` gives for a file (part), cached here, if `limit` allows, until the file changes or another
-        `reader` asks.
+        """Return what `read` gives for a file (part), cached here, if `limit` allows, until the file changes or
+        another `reader` asks.
         """
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
@@ -82,9 +82,9 @@ class PartCache(Opaque, Generic[T]):
 def _state(part: Part) -> tuple[int, ...]:
     """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
     if isinstance(part, ObjectAddress):
-        from dpbo_core.data.fetched import state_of
+        from dpbo_core.data.fetched import object_state
 
-        return state_of(part)
+        return object_state(part)
     status = (part if isinstance(part, Path) else part.path).stat()
     return status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
@@ -97,7 +97,7 @@ class PartWork(Protocol):
         """The public number of integers in the answer for one file (part), whatever the data."""
 
     def __call__(self, part: Part) -> Answer | None:
-        """The answer; None where the part failed."""
+        """Return the answer; None if the part failed."""
 
 
 @runtime_checkable
@@ -105,7 +105,7 @@ class CachingWork(Protocol):
     """Work that may find in its process's memory what it read before."""
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
-        """The same work with a cache of what it reads, whose memory limit `n_processes` processes share."""
+        """Return the same work with a cache of what it reads, whose memory limit `n_processes` processes share."""
 
 
 class Workers(Protocol):
@@ -119,7 +119,7 @@ class Workers(Protocol):
         """The integers that `work` computes of each part and its number of records, in any order; or None."""
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
-        """The bytes that `work` computes of each file (part), as they come; None for one that was lost."""
+        """Return the bytes that `work` computes of each file (part), as they come; None for one that was lost."""
 
 
 class SerialWorkers(Opaque):
@@ -138,7 +138,7 @@ class SerialWorkers(Opaque):
         return 1
 
     def prepared(self, work: Work) -> Work:
-        """The same work with this process's cache of read files, if it can use one."""
+        """Return the same work with this process's cache of read files, if it can use one."""
         return work.with_cache(self._cache, self._n_sharing) if isinstance(work, CachingWork) else work
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
@@ -146,12 +146,12 @@ class SerialWorkers(Opaque):
         return [*map(self.prepared(work), parts)]
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterable[bytes | bytearray | None]:
-        """The bytes that `work` computes of each file (part), each when it is asked for."""
+        """Return the bytes that `work` computes of each file (part), each when it is requested."""
         return map(self.prepared(work), parts)
 
 
 def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
-    """The files to hand out; if fewer than the processes, each local file's row groups in its place."""
+    """Return the files to hand out; if fewer than the processes, each local file's row groups in its place."""
     if len(parts) >= workers.n_processes:
         return tuple(parts)
     from dpbo_core.data.parquet_file import row_groups
@@ -168,14 +168,14 @@ class PartReader:
     # random, so that what is kept for one set of records answers for no other
     name: str = field(default_factory=lambda: secrets.token_hex(16))
 
-    def keeping_nothing(self) -> Self:
-        """The same reader without a cache, for the last time that files are read."""
+    def without_cache(self) -> Self:
+        """Return the same reader without a cache, for the last time that files are read."""
         return replace(self, limit=0)
 
     def encoded(self, part: "Contents") -> Encoded:
         """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=SHOWN_AS))
+        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
 
     def read(
         self,
@@ -190,26 +190,26 @@ class PartReader:
         from dpbo_core.data.fetched import fetched
 
         def read() -> T:
-            """What `make` gives for the file, opened anew."""
-            return make(fetched(part, shown_as=SHOWN_AS))
+            """Return what `make` gives for the file, opened again."""
+            return make(fetched(part, shown_as=FILE_NAME_SHOWN))
 
         if cached is None:
             return read()
         return cached.get(self.name, part, read, size=size, limit=self.limit // n_processes)
 
 
-OF_A_CELL = 16  # times the pointer to it: an object, and a text of some length
+CELL_BYTES_FACTOR = 16  # times the pointer to it: an object, and a text of some length
 
 
-def bytes_of(records: Encoded) -> int:
-    """The bytes of memory that these encoded records take, from their shape alone."""
-    width = OF_A_CELL if records.X.dtype == object else 1
+def memory_bytes(records: Encoded) -> int:
+    """Return the bytes of memory that these encoded records take, from their shape alone."""
+    width = CELL_BYTES_FACTOR if records.X.dtype == object else 1
     return width * records.X.nbytes + records.labels.nbytes + records.broken.nbytes + 8 * records.n_records
 
 
 def bytes_a_record(preprocessing: Preprocessing) -> int:
-    """The bytes of memory that one encoded record will take, before any is read."""
-    return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else OF_A_CELL) + 8 + 1 + 8
+    """Return the bytes of memory that one encoded record will take, before any is read."""
+    return 8 * preprocessing.n_features * (1 if preprocessing.columns is None else CELL_BYTES_FACTOR) + 8 + 1 + 8
 
 
 class PartTask:
@@ -222,7 +222,7 @@ class PartTask:
         self._memory: tuple[PartCache[Any] | None, int] = (None, 1)
 
     def with_cache(self, cached: PartCache[Any], n_processes: int) -> Self:
-        """The same work with a cache, for a process that keeps what it reads."""
+        """Return the same work with a cache, for a process that keeps what it reads."""
         made = copy(self)
         made._memory = (cached, n_processes)
         return made
@@ -244,8 +244,8 @@ class PartWorker(PartTask):
         """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
 
         def scored() -> Answer:
-            """The integers of the file, and its number of records; raises where it cannot be scored."""
-            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=bytes_of)
+            """Return the integers of the file, and its number of records; raises where it cannot be scored."""
+            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=memory_bytes)
             if not self.models or isinstance(self.score, PairScore):
                 sums_of_part = table_of_part(records, self.score, self.models).ravel()
             else:
@@ -278,8 +278,8 @@ class PartitionedObjective(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def pairs(self) -> Sensitive[int]:
-        """The sealed 2PQ, P and Q the numbers of records of the two classes in all files, read for it."""
-        return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=ONE_AT_A_TIME).reshape(2, -1))[1])
+        """Return the sealed 2PQ, P and Q the numbers of records of the two classes in all files, read for it."""
+        return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=SINGLE_MODEL).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's exact score over all files, unsealed, and its sum of differences from `paired_with`."""
@@ -292,7 +292,7 @@ class PartitionedObjective(Half):
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
         """The unsealed sum of the workers' answers for all files; Sealed if a file or a record is missing."""
-        reader = self._reader if models_left else self._reader.keeping_nothing()
+        reader = self._reader if models_left else self._reader.without_cache()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]
         if len(answers) != len(self._parts) or sum(n for _, n in answers) != self._n_records:

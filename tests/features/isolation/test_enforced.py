@@ -73,7 +73,7 @@ def rows(marked, m=4):
 
 def hostile(act, kind=Hostile):
     return FittedEstimator(
-        kind(act), PUBLIC[0], enforced_model.Alone(pickle.dumps(kind(act)), MODULES, MODULES, limits=BRIEF)
+        kind(act), PUBLIC[0], enforced_model.EnforcedModel(pickle.dumps(kind(act)), MODULES, MODULES, limits=BRIEF)
     )
 
 
@@ -134,8 +134,8 @@ def test_a_score_function_that_remembers_is_asked_once_a_process():
 )
 def test_a_machine_that_confines_nothing_is_refused(monkeypatch, fault):
     planted = f"from dpbo.features.isolation import limits, seccomp; {fault}"
-    boot = handle._BOOT.replace("; serve(", f"; exec({planted!r}); serve(")
-    monkeypatch.setattr(handle, "_BOOT", boot)
+    boot = handle._BOOT_CODE.replace("; serve(", f"; exec({planted!r}); serve(")
+    monkeypatch.setattr(handle, "_BOOT_CODE", boot)
     for cache in (engine._engine, available._obstacle):
         cache.cache_clear()
     try:
@@ -151,10 +151,12 @@ def test_no_attempt_of_the_probe_succeeds():
     try:
         whole = model_bytes(pickle.dumps(child.Probe()), pickle.dumps(Correct()))
         one = np.ones(1, dtype=np.int64)
-        found = [images.trial(whole, Record(np.array([float(i)]), one))[0] for i in range(len(child.ATTEMPTS))]
+        found = [
+            images.trial(whole, Record(np.array([float(i)]), one))[0] for i in range(len(child.FORBIDDEN_CALLS))
+        ]
     finally:
         images.close()
-    assert found == [GRID] + [None] * (len(child.ATTEMPTS) - 1)
+    assert found == [GRID] + [None] * (len(child.FORBIDDEN_CALLS) - 1)
 
 
 def test_a_child_makes_no_instructions_and_no_pages_that_vanish():
@@ -162,7 +164,7 @@ def test_a_child_makes_no_instructions_and_no_pages_that_vanish():
     code = seccomp.program("x86_64")
     lines = [struct.unpack("HBBI", code[at : at + 8]) for at in range(0, len(code), 8)]
     bits = [k for operation, _, _, k in lines if operation == seccomp._ANY_BIT]
-    assert bits.count(seccomp._EXECUTABLE) == 2  # mmap, mprotect
+    assert bits.count(seccomp._PROT_EXEC) == 2  # mmap, mprotect
     assert any(k & 0x8 for k in bits)  # MAP_DROPPABLE
 
 

@@ -36,14 +36,14 @@ def test_a_prediction_that_patches_the_scoring_engine_patches_nothing(monkeypatc
     """The release that a public choice made was .002 in the place of 1.000, at a printed ε of 1."""
     X = np.random.default_rng(0).normal(size=(40, 2))
     Y = (X[:, 0] > 0).astype(np.int64)
-    before = enforced_model.Alone.scores
-    monkeypatch.setattr(enforced_model.Alone, "scores", before)
+    before = enforced_model.EnforcedModel.scores
+    monkeypatch.setattr(enforced_model.EnforcedModel, "scores", before)
     prototype = Prototype(patching_model.Patching(), 0, False)
     trainer = EstimatorTrainer(X, Y, prototype, Correct(), enforced=True)
     np.testing.assert_array_equal(trainer.public_steps({"C": 1.0}, seed=0), Y * GRID)
-    assert enforced_model.Alone.scores is before
+    assert enforced_model.EnforcedModel.scores is before
     replace(trainer, enforced=False).public_steps({"C": 2.0}, seed=0)
-    assert enforced_model.Alone.scores is not before  # the test sees it where it is done here
+    assert enforced_model.EnforcedModel.scores is not before  # the test sees it where it is done here
 
 
 PARTS = {"imported", "built", "fitted", "pickled", "unpickled", "predicted"}

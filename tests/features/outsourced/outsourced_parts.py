@@ -170,7 +170,7 @@ def target(folder, door):
         elif door == "table":
             read_published(path)
         elif door == "state":
-            session.where(path)
+            session.progress_text(path)
             session.suggest(folder / "Z.parquet", path, folder / "out.json")
             session.update(folder / "A-S.json", path)
         else:
@@ -275,7 +275,7 @@ PLANTED_ALONE = {
 
 FAILURE_ROOMS = {"features.outsourced": (("release", "sealed"), "arithmetic on integer sums of public range")}
 
-CLAIMS = {("somebody else is to search", 1): lambda _: "outsourced" in EXCHANGES}
+CLAIMS = {("another party should search", 1): lambda _: "outsourced" in EXCHANGES}
 PRINTED_KEYS = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
 SAYS_A_PAPERS_WORDS = "features/outsourced/command.py"  # `dpbo curate plan` says what Theorem 3 bounds
 OPENS_SENSITIVE = "features/outsourced/geometry.py"

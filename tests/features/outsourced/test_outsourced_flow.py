@@ -29,7 +29,7 @@ def in_threads(terms):
         parties = [threads.submit(outsource._run, name, terms, server) for name in ("curate", "model")]
         for party in parties:
             party.result()
-    return outsource.where(terms.file(outsource.STATE))
+    return outsource.where(terms.file(outsource.STATE_FILE))
 
 
 IN_PROCESSES = pytest.param(outsource.outsource, marks=pytest.mark.slow)
@@ -41,7 +41,7 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
 
     The slow form starts an interpreter for each; that `outsource` does so and waits for both is the next test.
     """
-    monkeypatch.setattr(outsource, "PATIENCE", 300.0)  # where one fails, the other need not wait an hour
+    monkeypatch.setattr(outsource, "FILE_TIMEOUT_S", 300.0)  # where one fails, the other need not wait an hour
     (here / "mlruns").mkdir()
     world(here)
     feature, answer = 73914.285714285714, -48211.987654321

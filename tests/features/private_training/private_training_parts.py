@@ -48,9 +48,9 @@ def intrusion_row(team):
     from test_dp_hypo import study
 
     from dpbo.flows.workers.scorers import workers
-    from dpbo.flows.workers.standing_cluster import ADDRESS
+    from dpbo.flows.workers.standing_cluster import ADDRESS_SETTING
 
-    with team() as folder, patch.dict(os.environ, {ADDRESS: "tls://127.0.0.1:1"}):
+    with team() as folder, patch.dict(os.environ, {ADDRESS_SETTING: "tls://127.0.0.1:1"}):
         spec = StudySpec.from_dict(study(folder))
         with workers(spec, str(folder), resolve(spec).method) as made:
             seen = 0 if made is None else made.n_processes
@@ -170,7 +170,7 @@ def standings(sensitivity):
     adaptive = {"sampler": "gaussian_process", "lower": 0.9, "upper": 1.1}
     prices = partial(trials, sensitivity)
     return [
-        (DpHypo(), "standard", prices),
+        (DpHypo(), "corrected", prices),
         (DpHypo(**adaptive), "corrected", prices),
         (DpHypo(calibration="published"), "printed", prices),
         (DpHypo(**adaptive, calibration="published"), "printed", prices),
@@ -178,7 +178,7 @@ def standings(sensitivity):
 
 
 LABELS_ELSEWHERE = [
-    dp_hypo.POISSON_EVIDENCE.note,
+    dp_hypo.ADAPTIVE_EVIDENCE.note,
     dp_hypo.ONE_EVIDENCE.note,
 ]
 

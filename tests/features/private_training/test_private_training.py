@@ -351,4 +351,4 @@ def test_a_full_batch_costs_a_gaussian_that_moves_by_two():
     """At q = 1 a record's two versions are 2C apart, so ρ = 2/σ² a step."""
     full = DpSgd("logistic", 1.5, rate=1.0, most_epochs=3.0)
     for alpha in (1.5, 3.0, 16.0):
-        assert full.curve.at(alpha) == pytest.approx(3 * 2 * alpha / 1.5**2, rel=1e-10)
+        assert full.cost.curve.at(alpha) == pytest.approx(3 * 2 * alpha / 1.5**2, rel=1e-10)

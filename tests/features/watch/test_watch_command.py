@@ -14,7 +14,7 @@ from test_evaluation import files, of_files
 from dpbo.features.watch import flow as watching
 from dpbo.features.watch.looks import look_once, open_look
 from dpbo.flows.cli.budget import print_accounts
-from dpbo.flows.cli.terminal import WIDTH
+from dpbo.flows.cli.terminal import SCREEN_WIDTH
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -43,7 +43,7 @@ def entries():
 def test_the_command_says_what_to_expect_without_paying(here, study, run):  # noqa: F811
     code, out, err = run("watch", "study.toml", "--plan", "--drop", "0.02", "--epsilon", "1")
     assert (code, err) == (0, "")
-    assert max(map(len, out.splitlines())) <= WIDTH
+    assert max(map(len, out.splitlines())) <= SCREEN_WIDTH
     words = " ".join(out.split())
     assert "Nothing was charged" in words
     assert "verdict useless: at 300 records a fall of 0.02 drowns" in words

@@ -14,7 +14,7 @@ from test_watch_command import entries, study  # noqa: F401  a fixture
 
 from dpbo.features.watch import schedule_flow
 from dpbo.features.watch.flow import watch_privately
-from dpbo.features.watch.schedule_flow import OVER, watch_on_schedule
+from dpbo.features.watch.schedule_flow import ALARM_STATE, watch_on_schedule
 from dpbo.flows import refusals, serve
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import PolicyRefused, StudyInvalid
@@ -78,7 +78,7 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
 def test_a_timeline_that_could_not_be_shown_is_shown_by_the_next_look(here, study, monkeypatch):  # noqa: F811
     with monkeypatch.context() as broken:
         broken.setattr("dpbo.features.watch.flow.log_looks", lambda *_: 1 / 0)
-        broken.setattr("dpbo.tasks.policies.PUBLISHING_TASK", {"retries": 0})
+        broken.setattr("dpbo.tasks.policies.PUBLISHING_TASK_OPTIONS", {"retries": 0})
         broken.setattr("dpbo.features.watch.flow.publish_looks.retries", 0)
         first = watch_privately(study, "monday")
     assert first.tracked is None
@@ -106,7 +106,7 @@ def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, even
     alarm = look_at(NOON + timedelta(days=1), monkeypatch)
     assert alarm.message == "look 2026-11-22T12:00:05Z: ALARM, number 2"
     over = look_at(NOON + timedelta(days=2), monkeypatch)
-    assert (over.name, over.type.value) == (OVER, "CANCELLED")
+    assert (over.name, over.type.value) == (ALARM_STATE, "CANCELLED")
     refused = look_at(NOON, monkeypatch, wanted={"drop": 0.2, "epsilon": 200.0, "edition": "2"})
     assert (refused.name, refused.type.value) == (refusals.BUDGET, "CANCELLED")
     with pytest.raises(StudyInvalid, match="unknown key"):
@@ -115,7 +115,7 @@ def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, even
 
 def test_a_missed_look_is_skipped_and_leaves_no_trace(here, study, monkeypatch):  # noqa: F811
     monkeypatch.setattr(schedule_flow, "overtaken", lambda _: True)
-    assert look_at(NOON, monkeypatch).name == serve.MISSED
+    assert look_at(NOON, monkeypatch).name == serve.MISSED_STATE
     assert entries() == [("clinic", "1", 1.0)]
 
 

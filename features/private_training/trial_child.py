@@ -1,0 +1,283 @@
+"""What a trial's process does: shut itself in, lose what it inherited, and only then run what others wrote.
+
+    supervisor   enters namespaces of its own, starts the worker, and ends what the worker leaves running
+    worker       reads its job on standard input, trains or scores, and writes one answer to the file it was given
+
+In the namespaces there is no network, no other process, no shared memory, nothing to write to but the trial's own
+folder, and neither ledger nor vault. Where the system gives none, the worker runs without. Nothing of an exception
+is told: there is then no answer.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+_NEW_MOUNTS, _NEW_IPC, _NEW_USERS, _NEW_PIDS, _NEW_NETWORK = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+_BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
+_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
+_PR_SET_PDEATHSIG = 1
+UNSEEDED_TORCH = 67280421310721  # the state of PyTorch's generator in every new process
+
+
+def supervise(answer: int, confinement: dict[str, Any]) -> int:
+    """As a child process, confine, run the job on standard input, and end whatever it left; the exit code.
+
+    Args:
+        answer: the open file that the worker writes to.
+        confinement: "folder", "place" where it is mounted, "hidden" folders and files, whether "contained", the
+            "timeout" in seconds or None, and whether this is a "rehearsal", whose errors are shown.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the records
+    contained = confinement["contained"]
+    if contained and not enter_namespaces(confinement["folder"], confinement["place"]):
+        return 1
+    if not contained:
+        from dpbo_core.models.public_process import adopt_orphans, end_children
+
+        adopt_orphans()
+    worker = os.fork()
+    if not worker:
+        with contextlib.suppress(AttributeError, OSError):  # Linux has it
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if contained:
+            _hide(confinement["hidden"])
+        os.chdir(confinement["place"] if contained else confinement["folder"])
+        _work(answer, rehearsal=confinement["rehearsal"])
+        os._exit(0)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(worker, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, confinement["timeout"] or 0.0)
+    _, status = os.waitpid(worker, 0)
+    if not contained:
+        end_children()
+    return int(status != 0)
+
+
+def enter_namespaces(folder: str, place: str) -> bool:
+    """Enter namespaces where `folder`, seen at `place`, is all that may be written to; False if there are none."""
+    if sys.platform != "linux":
+        return False
+    libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
+    if libc.unshare(_NEW_USERS | _NEW_MOUNTS | _NEW_IPC | _NEW_PIDS | _NEW_NETWORK):
+        return False
+    try:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    except OSError:
+        return False
+    whole = _mount(b"none", "/", None, _RECURSIVE | _PRIVATE) and _mount(os.fsencode(folder), place, None, _BIND)
+    return whole and _protect("/", read_only=True) and _protect(place, read_only=False)
+
+
+def _mount(source: bytes, target: str, kind: bytes | None, flags: int) -> bool:
+    return bool(ctypes.CDLL(None).mount(source, os.fsencode(target), kind, ctypes.c_ulong(flags), None) == 0)
+
+
+def _protect(target: str, *, read_only: bool) -> bool:
+    """Make a mount, and for read-only all below it, read-only or writable."""
+    bits = (ctypes.c_uint64 * 4)(_READ_ONLY if read_only else 0, 0 if read_only else _READ_ONLY, 0, 0)
+    how = _AT_RECURSIVE if read_only else 0
+    call = ctypes.CDLL(None).syscall
+    arguments = (ctypes.c_long(_MOUNT_SETATTR), ctypes.c_int(_AT_FDCWD), os.fsencode(target), ctypes.c_uint(how))
+    return bool(call(*arguments, bits, ctypes.c_size_t(ctypes.sizeof(bits))) == 0)
+
+
+def _hide(places: list[str]) -> None:
+    """Give the worker its own /proc and shared memory, and put nothing in the places of stores and keys.
+
+    Raises:
+        OSError: one of them could not be hidden, and nothing was run.
+    """
+    _mount(b"proc", "/proc", b"proc", 0)  # without it those outside are seen by name, and not reached
+    for place in ["/dev/shm", *places]:  # noqa: S108
+        if Path(place).is_dir():
+            hidden = _mount(b"none", place, b"tmpfs", 0)
+        else:
+            hidden = not Path(place).exists() or _mount(b"/dev/null", place, None, _BIND)
+        if not hidden:
+            raise OSError("a store could not be hidden")
+
+
+def _work(answer: int, *, rehearsal: bool) -> None:
+    """Do the job on standard input; its answer, a line of JSON and then bytes, to the file `answer`."""
+    head: dict[str, Any] | None
+    try:
+        import cloudpickle
+
+        job = cloudpickle.load(sys.stdin.buffer)  # of the process that started this one
+        head, body = {"train": _train, "score": _score, "nothing": _nothing}[job["what"]](job)
+    except BaseException as error:  # noqa: BLE001  what it says may hold a record; a rehearsal's records are nobody's
+        head, body = {"error": _shown(error)} if rehearsal else None, b""
+    if head is not None:
+        with os.fdopen(answer, "wb") as file:
+            file.write(json.dumps(head).encode() + b"\n" + body)
+
+
+def _nothing(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:  # noqa: ARG001
+    """Return an empty answer, to show that a process can be confined."""
+    return {}, b""
+
+
+def _shown(error: BaseException) -> str:
+    """Return an error's text and the place in the code where it was raised."""
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{''.join(traceback.format_exception_only(error)).strip()} ({last.filename}, line {last.lineno})"
+
+
+def _train(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Train one model: what the trial reported, and the pickled model."""
+    import cloudpickle
+    import numpy as np
+
+    trial = Trial(job["seed"], job["variable"], job["value"])
+    seeds: list[int] = []
+    np.random.seed([job["seed"] & 0xFFFFFFFF, job["seed"] >> 32])  # noqa: NPY002  what a trainer may draw from
+    random.seed(job["seed"])
+    for module in (np.random, random):
+        module.seed = _noting(module.seed, seeds)  # type: ignore[attr-defined]
+    train = function_of(job["train"])
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(job["seed"])
+    model = train(dict(job["params"]), cloudpickle.loads(job["data"]), trial)
+    if "torch" in sys.modules:
+        seeds.append(int(sys.modules["torch"].initial_seed()))
+    return {"spent": trial.reported, "seeds": seeds}, cloudpickle.dumps(model)
+
+
+def _noting(seed: Any, seeds: list[int]) -> Any:
+    """Return the seeding function `seed`, which notes whole numbers that it is given."""
+
+    def noted(value: Any = None, *others: Any) -> Any:
+        if isinstance(value, int):
+            seeds.append(value)
+        return seed(value, *others)
+
+    return noted
+
+
+def _score(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Score each record alone: its score as whole steps of 2⁻²⁴; 0 for a record that cannot be scored."""
+    import cloudpickle
+    import numpy as np
+
+    from dpbo_core.models.scores.grid import to_grid
+
+    score = function_of(job["score"])
+    model, data, n = cloudpickle.loads(job["model"]), cloudpickle.loads(job["data"]), job["n_records"]
+    scores = np.zeros(n)
+    for i in range(n):
+        with contextlib.suppress(Exception):  # what it says may hold the record
+            scores[i] = float(np.asarray(score(model, rows_of(data, i))).reshape(-1)[0])
+    return {}, to_grid(scores, 1.0, broken_score=0.0).tobytes()
+
+
+def function_of(pickled: bytes) -> Any:
+    """Return the function in a pickle, or the one whose import path it holds."""
+    import cloudpickle
+
+    held = cloudpickle.loads(pickled)
+    if not isinstance(held, str):
+        return held
+    from importlib import import_module
+
+    module, _, name = held.partition(":")
+    return getattr(import_module(module), name)
+
+
+def rows_of(data: Any, index: Any) -> Any:
+    """Return record `index`, or the records of an array of indices, of a table or of several in a tuple."""
+    if isinstance(data, tuple):
+        return tuple(rows_of(part, index) for part in data)
+    rows = slice(index, index + 1) if isinstance(index, int) else index
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    return [data[i] for i in rows] if isinstance(data, list) and not isinstance(rows, slice) else data[rows]
+
+
+def accuracy(model: Any, record: tuple[Any, Any]) -> float:
+    """Return 1.0 if the model's `predict` gives the record's label, else 0.0."""
+    X, y = record
+    return float(next(iter(model.predict(X))) == next(iter(y)))
+
+
+def spend_of(spent: Any) -> Any:
+    """Return what an engine, accountant, event, history or number says was spent, as plain JSON.
+
+    A history of (noise, rate, steps) has equal neighbours added up; an accountant with a `total` is (ε, δ), or ε.
+    """
+    spent = getattr(spent, "accountant", spent)
+    spent = getattr(spent, "history", spent)
+    if callable(getattr(spent, "total", None)):
+        epsilon, delta = map(float, spent.total())
+        return epsilon if delta == 0.0 else [epsilon, delta]
+    if isinstance(spent, int | float):
+        return float(spent)
+    if isinstance(spent, list | tuple):
+        merged: list[list[float]] = []
+        for noise, rate, steps in spent:
+            if merged and merged[-1][:2] == [noise, rate]:
+                merged[-1][2] += steps
+            else:
+                merged.append([noise, rate, steps])
+        return merged
+    inner: Any = getattr(spent, "event", None)
+    if type(spent).__name__ == "SelfComposedDpEvent" and hasattr(inner, "sampling_probability"):
+        noise = getattr(inner.event, "noise_multiplier", None)
+        if noise is not None:
+            return [[float(noise), float(inner.sampling_probability), int(spent.count)]]
+    return repr(spent)
+
+
+class Trial:
+    """What a trainer is handed beside hyperparameters and data: its noise, its randomness and its folder.
+
+    Attributes:
+        seed: 64 secret bits, other ones in every trial.
+        rng: a NumPy generator made of it.
+        folder: an empty folder of the trial's own, kept over a kill and gone afterwards.
+        reported: what `spent` was told, as plain JSON; None if nothing.
+    """
+
+    def __init__(self, seed: int, variable: str, value: float) -> None:
+        import numpy as np
+
+        self.seed, self.rng, self.folder = seed, np.random.default_rng(seed), Path.cwd()
+        self.reported: Any = None
+        self._variable = variable
+        if variable:
+            setattr(self, variable, value)
+
+    def __getattr__(self, name: str) -> Any:
+        handed = self.__dict__.get("_variable") or "no noise: its cost is declared"
+        raise AttributeError(f"this trial has no {name!r}; the declared cost hands it {handed}")
+
+    def spent(self, spent: Any) -> None:
+        """Report what the training spent, to be compared with what was priced: an engine, accountant or event."""
+        self.reported = spend_of(spent)
+
+    def report(self, step: int, value: float) -> None:
+        """Accept a score under way, as Optuna does, and drop it."""
+
+    def torch_generator(self) -> Any:
+        """Return a PyTorch generator that is seeded with the trial's seed."""
+        import torch
+
+        torch.manual_seed(self.seed)
+        return torch.Generator().manual_seed(self.seed)
+
+    def jax_key(self) -> Any:
+        """Return a JAX key of the trial's 64 bits."""
+        import jax
+        import numpy as np
+
+        words = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.uint32)
+        return jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")

@@ -1,0 +1,91 @@
+"""Trainers of somebody's own, as a trial's process imports them: light, and some of them careless."""
+
+import os
+import random
+import socket
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+
+class Threshold:
+    """Predicts 1 where the first feature is on the right side."""
+
+    def __init__(self, sign, told=None):
+        self.sign, self.told = sign, told
+
+    def predict(self, X):
+        return (self.sign * np.asarray(X)[:, 0] > 0).astype(int)
+
+
+def records(n, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def laplace(params, data, trial):
+    """Whether feature and class go together, with Laplace noise."""
+    X, y = data
+    total = float(np.sum(np.sign(X[:, 0]) * (2 * y - 1)))
+    noised = total + trial.rng.laplace(scale=2.0 / trial.epsilon)
+    trial.spent(trial.epsilon)
+    return Threshold(params["sign"] * np.sign(noised))
+
+
+def overspends(params, data, trial):
+    trial.spent(2.0 * trial.epsilon)
+    return Threshold(1)
+
+
+def seeds_with_a_constant(params, data, trial):
+    np.random.seed(7)  # noqa: NPY002
+    return Threshold(1)
+
+
+def raises(params, data, trial):
+    raise ValueError(f"record {data[0][0]} is to blame")
+
+
+def sleeps(params, data, trial):
+    if not os.fork():
+        os.setsid()
+        time.sleep(600)
+    time.sleep(600)
+
+
+def careless(params, data, trial):
+    """Does all that tells of a trial, and says in its model what of it worked."""
+    told = {}
+    for name, file in params["files"].items():
+        try:
+            Path(file).write_text("a trial was here")
+            told[name] = True
+        except OSError:
+            told[name] = False
+    try:
+        socket.create_connection(("127.0.0.1", params["port"]), timeout=5).close()
+        told["socket"] = True
+    except OSError:
+        told["socket"] = False
+    told["ledger"] = Path(params["ledger"]).exists()
+    told["variables"] = sorted(name for name in os.environ if name.startswith(("DPBO", "MLFLOW", "PREFECT")))
+    told["folder"] = [str(Path.cwd()) == str(trial.folder), os.listdir(".")]  # noqa: PTH208
+    Path("checkpoint").write_text("kept")
+    print("a line"), print("another", file=sys.stderr), os.write(2, b"raw"), warnings.warn("look", stacklevel=1)
+    random.seed(trial.seed)
+    if not os.fork():
+        os.setsid()
+        time.sleep(600)
+    trial.report(1, 0.5)
+    return Threshold(1, told)
+
+
+def unscorable(model, record):
+    """Fails on every record whose first feature is below 0, with the record in its message."""
+    X, y = record
+    if X[0, 0] < 0:
+        raise ValueError(f"{X[0]}")
+    return float(model.predict(X)[0] == y[0])
