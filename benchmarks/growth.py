@@ -49,7 +49,7 @@ def gain(work: Workload) -> Callable[[], Any]:
     candidates = work.candidates
     return partial(
         srinivas_2010.information_gain_bound,
-        column=lambda i: KERNELS[1].column(candidates, candidates[i]),
+        gram=lambda i: KERNELS[1].column(candidates, candidates[i]),
         n_steps=work.T,
         noise_variance=NOISE,
     )

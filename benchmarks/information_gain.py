@@ -30,7 +30,7 @@ def rows() -> Iterator[Row]:
 def bound(work: Workload, kernel: Kernel) -> float:
     candidates = work.candidates
     return srinivas_2010.information_gain_bound(
-        column=lambda i: kernel.column(candidates, candidates[i]), n_steps=work.T, noise_variance=NOISE
+        gram=lambda i: kernel.column(candidates, candidates[i]), n_steps=work.T, noise_variance=NOISE
     )
 
 

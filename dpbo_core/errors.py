@@ -8,12 +8,14 @@
     │   ├── EvidenceRefuted                the guarantee asked for is known to be false
     │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
     │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
+    │   ├── StudyChanged                   its name and edition were released with other settings
     │   ├── AlreadySpent                   a named spend elsewhere was booked before: its work runs once
     │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
     │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
     ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
     ├── LedgerDamaged                  1   the history is not what was written
     ├── CertificateFalse               1   a release's own numbers or its receipt do not support it
+    ├── SpendDeclined                  1   a person answered no; nothing was charged
     ├── MechanismRefused               1   a draw would have cost more than was planned
     └── Sealed                         1   a step on sensitive data failed; it says nothing more
 
@@ -103,6 +105,14 @@ def no_budget(dataset: str) -> NoBudget:
 
 class PolicyRefused(BudgetRefused):
     """The owner's policy says no: another dataset's file, a name like another's, a run that is not the owner's."""
+
+
+class StudyChanged(BudgetRefused):
+    """A study was changed after its edition was released, so running it would spend budget again."""
+
+
+class SpendDeclined(DpboError):
+    """A person was asked on the terminal whether to spend, and answered no."""
 
 
 class SpendUseless(BudgetRefused):

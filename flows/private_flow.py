@@ -12,8 +12,8 @@ from dpbo.flows.owner import asked_by, at_the_terminal, caller, refuse_job_varia
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
-from dpbo.flows.useless_spend import consent
 from dpbo.tasks.reporting.mlflow_lookup import check_target
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Caller

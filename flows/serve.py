@@ -34,9 +34,9 @@ from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.refusals import ended, failed_run, state_name
 from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
+from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
-from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -174,7 +174,7 @@ def serve(path: Path, schedule: Schedule, *, register: bool) -> None:
     consent(spec, useless_study(spec, path.parent), may_ask=False)
     parameters = {"study": os.path.relpath(path), "register": register}
     spec = planned_for_schedule(spec, path.parent)
-    price = price_of(resolve(spec, path.parent), PrivacyLedger(Stores().ledger))
+    price = price_of(resolve(spec, path.parent), PrivacyLedger(Stores().ledger), path.parent)
     each = f"an edition at {price.sums}" + (f"; {price.afterwards}" if price.afterwards else "")
     served(tune_on_schedule, path, parameters, schedule, each)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import AlreadySpent, StudyInvalid, no_budget
-from dpbo_core.ledger.accounting.account import DECLARED_METHOD, DECLARED_STANDING
+from dpbo_core.ledger.accounting.account import DECLARED_METHOD, DECLARED_STANDING, Account
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.address import ledger_url
@@ -295,6 +295,14 @@ class Budget:
                 remedy="use what that run released; or give the new run another name, for a new price",
             )
         yield spend
+
+
+def plan_of(price: Price, account: Account) -> PrivacyPlan:
+    """Return what a declared spend would be charged to this account: its spends, and its receipt's guarantee."""
+    price.to_json()
+    unit = account.unit or PrivacyUnit.VALIDATION_RECORD
+    spends = price.spends(account.budget, unit)
+    return PrivacyPlan(_guarantee(account.budget, unit, spends, None, already_happened=False), spends)
 
 
 def _guarantee(

@@ -37,11 +37,11 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import Outlook
 from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.releasing import make_release
+from dpbo_core.methods.releasing import laplace_caption, make_release
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, one_record_moves
 from dpbo_core.privacy.guarantee import DE_FREITAS_CONSTANTS, GP_PRIOR, Evidence
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -55,7 +55,7 @@ from dpbo_core.theorems import kusner_2015, srinivas_2010
 class NoisyGP(pricing.GPPriorMethod):
     """Algorithm 1 of Kusner et al.: Gaussian-process search on noisy observations, which releases λ̃ and ṽ.
 
-    As "published" with a score among the outputs it is refuted, and runs on a public dataset alone.
+    As "published" a score rests on Theorem 3 as printed, which is proved up to a number of steps.
 
     Attributes:
         noise_variance: σ² on the prior's scale.
@@ -87,19 +87,35 @@ class NoisyGP(pricing.GPPriorMethod):
                 cause="Theorem 3 bounds the regret of UCB alone",
                 remedy='use acquisition = "ucb", or outputs = "candidate"',
             )
-        if self.calibration == "published" and self.outputs != "candidate":
-            return pricing.REFUTED_EVIDENCE, ()
-        assumptions = (GP_PRIOR.name,) * bool(uncapped)
         if not uncapped:
-            return pricing.CAPPED_EVIDENCE, assumptions
+            return pricing.CAPPED_EVIDENCE, ()
         if self.calibration == "published":
-            return pricing.PRINTED_EVIDENCE, assumptions
+            if "score" in uncapped:
+                self._check_length(problem)
+            printed = {
+                "both": pricing.PRINTED_BOTH,
+                "candidate": pricing.PRINTED_EVIDENCE,
+                "score": pricing.PRINTED_SCORE,
+            }
+            return printed[self.outputs], (GP_PRIOR.name,)
         evidence = {
             "both": pricing.BOTH_EVIDENCE,
             "candidate": pricing.CHOICE_EVIDENCE,
             "score": pricing.SCORE_EVIDENCE,
         }
-        return evidence[self.outputs], assumptions
+        return evidence[self.outputs], (GP_PRIOR.name,)
+
+    def _check_length(self, problem: Problem) -> None:
+        """Refuse a search that is longer than Theorem 3 is proved for as printed."""
+        T, delta = problem.search.n_steps, self.last_delta(problem)
+        longest = kusner_2015.theorem_3_longest_search(n_candidates=len(problem.candidates), delta=delta)
+        if longest < T:
+            raise StudyInvalid(
+                f'noisy_gp with calibration = "published" after search.steps = {T}',
+                cause=f"Theorem 3 as printed is proved for at most {longest:,} steps here; beyond that nobody has "
+                "proved or refuted it",
+                remedy=f'ask for {longest:,} steps or fewer, or leave calibration out: "corrected" holds for any T',
+            )
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
@@ -171,7 +187,7 @@ class NoisyGP(pricing.GPPriorMethod):
     def _information_gain(self, problem: Problem) -> float:
         X, kernel = problem.candidates.encoded, stated_kernel(problem)
         return srinivas_2010.information_gain_bound(
-            column=lambda i: kernel.column(X, X[i]),
+            gram=lambda i: kernel.column(X, X[i]),
             n_steps=problem.search.n_steps,
             noise_variance=self.noise_variance,
         )
@@ -199,8 +215,8 @@ class ExactGP(pricing.GPPriorMethod):
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
         """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""
-        del problem
-        assumptions = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
+        prior = "candidate" in uncapped or ("score" in uncapped and self._uses_prior(problem))
+        assumptions = (GP_PRIOR.name,) * prior + (DE_FREITAS_CONSTANTS.name,) * ("score" in uncapped)
         choice = self.outputs != "score"
         if not uncapped:
             evidence = pricing.CAPPED_EVIDENCE if choice else pricing.CAPPED_SCORE_EVIDENCE
@@ -217,7 +233,10 @@ class ExactGP(pricing.GPPriorMethod):
         constants = "last score" in uncapped
         if "best candidate" in draws and constants:
             raise ValueError("outputs")  # no theorem
-        assumed = (GP_PRIOR.name,) * bool(uncapped) + (DE_FREITAS_CONSTANTS.name,) * constants
+        # one record's range bounds the difference at a fixed λ whatever the prior says
+        moved = min((s.sensitivity for s in release.spends if s.what in uncapped), default=math.inf)
+        prior = "best candidate" in uncapped or moved < one_record_moves(release)
+        assumed = (GP_PRIOR.name,) * prior + (DE_FREITAS_CONSTANTS.name,) * constants
         return CertificateRules(draws, 0.0, assumed, relations=MEAN_RELATIONS)
 
     def outlook(self, problem: Problem) -> Outlook:
@@ -268,6 +287,15 @@ class ExactGP(pricing.GPPriorMethod):
                 "range is the smaller bound, with cap_at_range",
             )
         return bound
+
+    def _uses_prior(self, problem: Problem) -> bool:
+        """Whether c of the score's Δ is smaller than what one person can move a score by, which needs the prior."""
+        c = kusner_2015.similarity_bound(
+            n_events=2.0 * len(problem.candidates),
+            delta=self.last_delta(problem),
+            dataset_similarity=self.dataset_similarity,
+        )
+        return c < self.scale.one_record(problem)
 
     def score_draw(self, problem: Problem, sensitivity: float, epsilon_units: int) -> tuple[Spend, DiscreteLaplace]:
         """The noise draw on f_V(λ_T) with its price, in steps of the integer sum; takes Δ in prior deviations."""
@@ -346,7 +374,9 @@ def _release(
     method, problem, value = search._method, search._problem, dict[str, object]()
     for spend, mechanism in method.draws(problem):
         if isinstance(mechanism, DiscreteLaplace):  # Alg. 1, lines 14 and 15; Alg. 2, lines 4 and 5
-            value["score"] = noise.release(spend, mechanism, score)["draw"] * mechanism.unit
+            drawn = noise.release(spend, mechanism, score)["draw"] * mechanism.unit
+            capped = method.scale.capped or isinstance(method, ExactGP)  # else a score may lie outside its range
+            value |= laplace_caption(drawn, spend.noise_scale, problem.score_range if capped else None)
         else:  # Alg. 1, line 12
             place = noise.release(spend, mechanism, Sensitive(method.scale.to_steps(mean)))["draw"]
             value["hyperparameters"] = dict(problem.candidates.points[place])

@@ -57,18 +57,21 @@ CHOICE_EVIDENCE = Evidence(
 )
 SCORE_EVIDENCE = Evidence(
     Standing.CORRECTED,
-    "Kusner et al. 2015, Theorem 3, with five events at δ/5, a union over T in q, and c at most what one person "
-    "moves a score by",
+    "Kusner et al. 2015, Theorem 3 for any T: five events at δ/5, q from one noise that the path does not depend "
+    "on, and c at most what one person moves a score by",
 )
 BOTH_EVIDENCE = Evidence(
     Standing.CORRECTED,
-    "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 with five events at δ/5 and a union over T in q; "
-    "c at most what one person moves a score by",
+    "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 for any T, with five events at δ/5; c at most "
+    "what one person moves a score by",
 )
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
-REFUTED_EVIDENCE = Evidence(
-    Standing.REFUTED,
-    "Theorem 3 as printed spends a failure budget of 5δ/3 and bounds the noise at an index that the data chose",
+PRINTED_SCORE = Evidence(
+    Standing.PRINTED, "Kusner et al. 2015, Theorem 3 and Corollary 2, whose statement is true for so few steps"
+)
+PRINTED_BOTH = Evidence(
+    Standing.PRINTED,
+    "Kusner et al. 2015, Theorems 1 and 3 and their corollaries; Theorem 3's statement is true for so few steps",
 )
 EXACT_SCORE_EVIDENCE = Evidence(
     Standing.CORRECTED,
@@ -156,7 +159,7 @@ def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, 
     Raises:
         ValueError, KeyError: the release is none of these two methods.
     """
-    if not only_shows(release, "hyperparameters", "score"):
+    if not only_shows(release, "hyperparameters", "score", "interval"):
         raise ValueError("value")
     draws: dict[str, tuple[str, ...]] = {}
     if "hyperparameters" in release.value:

@@ -1,5 +1,6 @@
 """What the releases of all methods have in common: the value, and the public facts a reader needs beside it."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from dpbo_core.methods.pair_draws import in_pairs
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, PrivacyPlan, Release
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 
 def make_release(
@@ -60,6 +62,13 @@ def make_release(
         },
         noise=noise.standing,
     )
+
+
+def laplace_caption(score: float, scale: float, top: float | None) -> dict[str, Any]:
+    """A score with Laplace noise of this scale and its 90% interval, within [0, `top`] unless None, as a value."""
+    reach = scale * math.log(10.0)
+    ends = (score - reach, score + reach) if top is None else bounded_laplace_interval(score, scale, top)
+    return {"score": score, "interval": list(ends)}
 
 
 def averaged_facts(problem: Problem) -> dict[str, int | None]:

@@ -9,12 +9,10 @@ are no part of it: they only say how to read a release. Asked again, a query has
 version would bin or report.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing
-from dpbo_core.data.content import json_form
 from dpbo_core.data.features import Category
 from dpbo_core.data.header import column_count_text
 from dpbo_core.data.values import canonical_text, written_text
@@ -53,6 +51,7 @@ from dpbo_core.study.query import PrivateQuery, fingerprint_of, replay
 from dpbo_core.study.resolve import ResolvedStudy
 from dpbo_core.study.run import Run
 from dpbo_core.study.sections import no_epsilon
+from dpbo_core.study.spec import changed_settings
 from dpbo_core.study.tuning import ReadyStudy
 
 DRAW_NAME = "histogram"
@@ -304,15 +303,10 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
             cause="it was not tuned",
             remedy="run dpbo tune first; dpbo evaluate can be given a saved model",
         )
-    before, now = (
-        {f"{section}.{key}": json.dumps(value) for section, keys in tables.items() for key, value in keys.items()}
-        for tables in (released, json_form(spec.tuned.to_dict()))
-    )
-    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-    then = ", ".join(f"{key} = {before.get(key, 'not there')}" for key in changed)
+    then = changed_settings(released, spec)
     return StudyInvalid(
         f"the study {name} was released with {then or 'another public training set'}",
-        cause=f"{', '.join(changed) or 'that set'} was changed after the release",
+        cause=f"the {'study' if then else 'training'} file was changed after the release",
         remedy="change it back; or give the study a new edition, and tune that, which spends budget again",
     )
 

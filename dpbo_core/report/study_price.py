@@ -1,13 +1,22 @@
 """What one edition of a study costs: its choice, and the report on it."""
 
+from contextlib import suppress
+from pathlib import Path
+
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.resolve import ResolvedStudy
+from dpbo_core.study.spec import changed_settings
 
 
-def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
-    """The price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it."""
+def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str | Path = ".") -> Price:
+    """Return the price of one edition of a study: its choice and, where [evaluation] states an ε, the report on it.
+
+    The public training data in `folder` are read only where the ledger has a charge of this name and edition.
+    """
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:
         from dpbo_core.report.comparison import query_of
@@ -15,5 +24,13 @@ def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None) -> Price:
         parts["report"] = query_of(spec, study.problem, None).plan("")
     account = paying_account(spec, ledger)
     entries = () if account is None else account.entries
-    paid = any((entry.study, entry.edition) == (spec.name, spec.edition) for entry in entries)
-    return Price(account, parts, paid)
+    same = [entry for entry in entries if (entry.study, entry.edition) == (spec.name, spec.edition)]
+    if not same or ledger is None:
+        return Price(account, parts)
+    with suppress(StudyInvalid):  # the training data are not here: then this study was not charged from here
+        if ledger.reserved(study.key(FileSplit(spec, folder).digest()).fingerprint) is not None:
+            return Price(account, parts, paid=True)
+    if all(entry.released_at is None for entry in same):  # its charge may be taken over
+        return Price(account, parts)
+    released = ledger.study_as_released(spec.privacy.dataset, spec.name, spec.edition) or {}
+    return Price(account, parts, changed=changed_settings(released, spec) or "another public training set")

@@ -12,6 +12,8 @@
 """
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,10 @@ from numpy.typing import NDArray
 from dpbo_core.search.posterior import Posterior
 
 Vector = NDArray[np.float64]
+Projection = Literal["euclidean", "divergence"]
 
+_LEAST = 1e-250  # of the largest weight, instead of one that underflowed
+_LOGARITHMIC_HALVINGS = 64
 _STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any two doubles
 
 
@@ -50,12 +55,32 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
     return f
 
 
-def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """Return the weights exp(βs)/Σexp(βs) of scores s, (N,); Algorithm 3 multiplies them by its prior, and projects
-    the product before it draws a trial.
+def project_by_divergence(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
+    """The density f nearest to `density` π in Kullback-Leibler divergence, of those that `project` may choose from.
+
+    It is clip(κπ, cπ₀, Cπ₀) with the one κ at which Σf = 1, whichever of the two is the first argument. Σf grows in
+    κ, which is halved on a logarithmic scale. Source: Appendix C.1, whose penalty is this divergence.
     """
+    low, high = _checked_bounds(density, prior, lower, upper)
+    positive = np.maximum(density, _LEAST * float(density.max()))
+    left, right = float(np.log(low / positive).min()), float(np.log(high / positive).max())
+    for _ in range(_LOGARITHMIC_HALVINGS):
+        middle = 0.5 * (left + right)
+        enough = float(np.clip(math.exp(middle) * positive, low, high).sum()) >= 1.0
+        left, right = (left, middle) if enough else (middle, right)
+    return np.asarray(np.clip(math.exp(right) * positive, low, high), dtype=np.float64)
+
+
+def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
+    """The weights exp(βs)/Σexp(βs) of scores s, (N,): what Algorithm 3 projects where its prior is uniform."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+PROJECTIONS: Mapping[Projection, Callable[..., Vector]] = {
+    "euclidean": project,
+    "divergence": project_by_divergence,
+}
 
 
 class UniformSampler:
@@ -73,7 +98,12 @@ class UniformSampler:
 
 
 class GaussianProcessSampler:
-    """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected."""
+    """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected.
+
+    The softmax is multiplied by the prior π₀, which is ours: the paper projects the softmax alone, the same where
+    π₀ is uniform. So equal scores leave the prior as it is. The proof is unchanged: Theorems 1 and 2 use only that
+    c ≤ π̃/π₀ ≤ C, which the projection of any target keeps.
+    """
 
     def __init__(
         self,
@@ -83,6 +113,7 @@ class GaussianProcessSampler:
         bounds: tuple[float, float],
         exploration: float,
         inverse_temperature: float,
+        projection: Projection = "euclidean",
     ) -> None:
         """A sampler before the first trial.
 
@@ -92,7 +123,9 @@ class GaussianProcessSampler:
             bounds: c and C.
             exploration: τ.
             inverse_temperature: β.
+            projection: in which sense the density within the bounds is the nearest.
         """
+        self._project = PROJECTIONS[projection]
         self._posterior, self._prior = posterior, prior
         self._lower, self._upper = bounds
         self._tau, self._beta = exploration, inverse_temperature
@@ -104,7 +137,7 @@ class GaussianProcessSampler:
         s = self._posterior.mean + self._tau * self._posterior.std  # statement 6
         target = softmax(s, inverse_temperature=self._beta) * self._prior  # statement 7
         target /= target.sum()
-        return project(target, prior=self._prior, lower=self._lower, upper=self._upper)  # statement 4
+        return self._project(target, prior=self._prior, lower=self._lower, upper=self._upper)  # statement 4
 
     def tell(self, index: int, quality: float) -> None:
         """Add a trial's candidate and quality (its noised score) to the posterior."""

@@ -6,6 +6,7 @@ set that is public, or predictions that were made elsewhere (`public_data`), or 
 """
 
 import hashlib
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -14,9 +15,11 @@ from typing import Annotated, Any, ClassVar, Union
 
 from pydantic import BeforeValidator, Field, PlainValidator, SerializeAsAny
 
+from dpbo_core.data.content import json_form
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.certified import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
+from dpbo_core.privacy.named_parts import declared
 from dpbo_core.search.candidates import CandidateSet, grid, sobol
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 from dpbo_core.study.data_section import DataSection
@@ -183,6 +186,12 @@ class StudySpec(StudyHead):
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """Return the study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
+        own = [name for name in tables if name in declared("dpbo.sections")]
+        require(
+            not own,
+            f"a study with {own} can be planned, tuned and shown, and nothing else",
+            remedy="use dpbo plan, dpbo tune or dpbo show",
+        )
         refuse_unknown(tables, ("study", *SECTION_NAMES, "method"), "the study")
         check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
@@ -270,6 +279,16 @@ def study_digest(path: str | Path) -> str:
     """SHA-256 of a study file, in hex; refused unless it reads as a study."""
     read_study(path)
     return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
+
+
+def changed_settings(released: Mapping[str, Any], spec: StudySpec) -> str:
+    """Return the settings of a released study that the study `spec` changed, as text; "" if there are none."""
+    before, now = (
+        {f"{section}.{key}": json.dumps(value) for section, keys in tables.items() for key, value in keys.items()}
+        for tables in (released, json_form(spec.tuned.to_dict()))
+    )
+    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    return ", ".join(f"{key} = {before.get(key, 'not set')}" for key in changed)
 
 
 def changed_study(shown: str) -> PolicyRefused:

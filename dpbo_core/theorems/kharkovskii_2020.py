@@ -33,7 +33,7 @@ def singular_value_floor(*, epsilon: float, delta: float, projection_dim: int) -
     """Return the floor for singular values that the published transform needs: ω = 16 √(r log(2/δ)) ε⁻¹ log(16r/δ).
 
     Holds when: never as a privacy statement; see the erratum above. Neighbours: one row moves by at most 1.
-    Source: Algorithm 1, line 5.
+    Source: Algorithm 1, line 5. Erratum: the text at hand has √r log(2/δ); its numbers support √(r log(2/δ)).
     """
     r = projection_dim
     return 16.0 * math.sqrt(r * math.log(2.0 / delta)) / epsilon * math.log(16.0 * r / delta)
@@ -147,7 +147,7 @@ def theorem_3_regret_bound(
         (`definition_3_diagonally_dominant`).
     Erratum: these never hold together in the paper's own experiment. |y_t| ≤ L is false with a probability that
         δ_ucb leaves no room for, since answers have Gaussian noise; dominance fails once the search has asked about
-        a few rows; ν ≤ 2/d² asks for r > 10⁸, where σ_min ≥ ω allows 11.
+        a few rows; ν ≤ 2/d² asks for r ≥ 213,248 at l = 6 (and 10⁸ at the printed l), where σ_min ≥ ω allows 11.
     Neighbours: none; not a privacy statement. Source: Theorem 3, for the published transform alone. The paper
         gives C₁ = O(σ_y√(σ_y² + σ_n²)(σ_y²/σ_n² + 1)) and C₂ = O(L σ_y²/σ_n²) without factors: the caller's.
     """

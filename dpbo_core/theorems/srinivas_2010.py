@@ -8,7 +8,7 @@ Numbers as in arXiv 0912.3995v4.
 | t, T | `step`, `n_steps` | a step; all of them, fixed in advance | scalar ≥ 1 |
 | δ | `delta` | failure probability, over the draw of f and of the noise | scalar in (0, 1) |
 | σ² | `noise_variance` | variance of the noise in one observation | scalar > 0 |
-| k, K | `column` | prior covariance on D, column by column | a function: index → (N,) |
+| k, K | `gram` | prior covariance on D, whole or column by column | (N, N), or a function: index → (N,) |
 | β_t | `beta` | width of the confidence bounds: μ_{t−1} ± √β_t·σ_{t−1} | scalar |
 | γ_T | `information_gain_bound` | most that T observations can tell about f, in nats | scalar |
 | n | — | observations of each candidate, real numbers allowed | (N,) |
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = Callable[[int], NDArray[np.float64]]
+Gram = NDArray[np.float64] | Column
 
 _CLOSE_RATIO = (
     1.28  # times greedy's gain, which is below γ_T: near enough where going on costs more than the search
@@ -52,7 +53,7 @@ def regret_constant(*, noise_variance: float) -> float:
     return 8.0 / math.log1p(1.0 / noise_variance)
 
 
-def information_gain_bound(*, column: Column, n_steps: int, noise_variance: float) -> float:
+def information_gain_bound(*, gram: Gram, n_steps: int, noise_variance: float) -> float:
     """An upper bound, rounded up, on γ_T = max F(n) over whole n ≥ 0 with Σn = T; ValueError where k(λ, λ) varies.
 
     Greedy observes where the posterior variance is largest, repeats allowed; F_t is its gain after t observations
@@ -71,7 +72,7 @@ def information_gain_bound(*, column: Column, n_steps: int, noise_variance: floa
         to which submodularity and the greedy bound carry over (D with T copies of each candidate).
 
     Args:
-        column: a function from an index to that column of K, (N,).
+        gram: K, (N, N); or a function from an index to that column of K, (N,), so that a large N fits.
         n_steps: T ≥ 0.
         noise_variance: σ² > 0.
 
@@ -83,6 +84,7 @@ def information_gain_bound(*, column: Column, n_steps: int, noise_variance: floa
     """
     if n_steps == 0:
         return 0.0
+    column: Column = gram if callable(gram) else np.asarray(gram, dtype=np.float64).__getitem__
     T, first = n_steps, column(0)
     prior = np.full(len(first), float(first[0]))
     best = dual = math.inf

@@ -28,7 +28,45 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Literal
 
+from dpbo_core.theorems.papernot_steinke_2022 import negative_binomial_mean
+
 Calibration = Literal["published", "corrected"]
+
+
+def theorem_1_renyi(
+    *,
+    alpha: float,
+    base_epsilon: float,
+    alpha_hat: float,
+    base_epsilon_hat: float,
+    shape: float,
+    gamma: float,
+    lower: float,
+    upper: float,
+    calibration: Calibration,
+) -> float:
+    """Return the Rényi cost ε′ at α of adaptive selection among K ~ NegBin(θ, γ) trials, as published or tightened.
+
+    Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
+    Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
+    (1+θ)(log C + (1−1/α̂) log(1/c)).
+
+    Holds when: every M_λ is (α, ε)- and (α̂, ε̂)-RDP, K is independent of the data and stays hidden.
+    Neighbours: those of M_λ. Source: Theorem 1. `terms_in_alpha` and `terms_in_alpha_hat` are its two halves.
+    """
+    _check_bounds(lower, upper)
+    log_mean = math.log(negative_binomial_mean(shape=shape, gamma=gamma))
+    bounds = (lower, upper)
+    return terms_in_alpha(
+        alpha=alpha, base_epsilon=base_epsilon, log_mean=log_mean, bounds=bounds, calibration=calibration
+    ) + terms_in_alpha_hat(
+        alpha_hat=alpha_hat,
+        base_epsilon_hat=base_epsilon_hat,
+        shape=shape,
+        gamma=gamma,
+        bounds=bounds,
+        calibration=calibration,
+    )
 
 
 def terms_in_alpha(
@@ -36,15 +74,7 @@ def terms_in_alpha(
 ) -> float:
     """Terms in α of Theorem 1's ε′: ε + α/(α−1) log(C/c) (corrected: α/(α−1) log C − log c) + log E[K]/(α−1).
 
-    Theorem 1, the Rényi cost at α of adaptive selection among K ~ NegBin(θ, γ) trials, is this plus
-    `terms_in_alpha_hat`:
-    Published: ε′ = ε + (1+θ)(1−1/α̂)ε̂ + (α/(α−1) + 1+θ) log(C/c) + (1+θ) log(1/γ)/α̂ + log E[K]/(α−1).
-    Corrected (tightened): α/(α−1) log(C/c) becomes α/(α−1) log C + log(1/c), and (1+θ) log(C/c) becomes
-    (1+θ)(log C + (1−1/α̂) log(1/c)).
-
-    Holds when: every M_λ is (α, ε)- and (α̂, ε̂)-RDP, K is independent of the data and stays hidden; `bounds` are
-    (c, C).
-    Neighbours: those of M_λ. Source: Theorem 1.
+    Source: `theorem_1_renyi`; `bounds` are (c, C).
     """
     log_c, log_C = math.log(1.0 / bounds[0]), math.log(bounds[1])
     each = alpha / (alpha - 1.0)

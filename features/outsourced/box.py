@@ -58,7 +58,8 @@ class Outsourced:
         epsilon: ε of the table.
         delta: δ of the table.
         transform: "gaussian", which is private, or "published", the paper's, which is not.
-        relation: which tables are neighbours; "row_moves_by_one" is the paper's, and a weaker guarantee.
+        relation: which tables are neighbours: "row_moves_by_one", the paper's and the default, hides moves of one
+            row by a distance of at most 1; "replace_one" hides the whole row, and needs far more noise.
         norm_bound: B; needed for replace_one, optional otherwise.
         dim: r; None for all columns.
         centre: c, public; the origin if empty.
@@ -86,7 +87,7 @@ class Outsourced:
         if self.transform not in ("gaussian", "published"):
             raise StudyInvalid(f"transform {self.transform!r} is not known", remedy="use gaussian or published")
         if self.relation is None:
-            object.__setattr__(self, "relation", BY_ONE if published else REPLACE)
+            object.__setattr__(self, "relation", BY_ONE)
         _check_guarantee(self.epsilon, self.delta)
         if self.relation not in (BY_ONE, REPLACE) or (published and self.relation is not BY_ONE):
             raise StudyInvalid(

@@ -41,6 +41,10 @@ model_app = typer.Typer(
 )
 
 BOX_KEYS = {"epsilon": 1.0, "delta": 1e-5, "relation": None, "norm_bound": None, "dim": None}  # and their defaults
+HIDES = {
+    "row_moves_by_one": "a move of one row by a distance of at most 1 (row_moves_by_one, the paper's)",
+    "replace_one": "a whole row, whatever it is replaced by (replace_one)",
+}
 State = Annotated[Path, typer.Option("--state", metavar="FILE", help="The search, as a file.")]
 
 
@@ -52,7 +56,10 @@ def publish(
     epsilon: Annotated[float, typer.Option(help="ε of the table.")],
     delta: Annotated[float, typer.Option(help="δ of the table.")],
     transform: Annotated[str, typer.Option(help="gaussian, or published: the paper's, not private.")] = "gaussian",
-    relation: Annotated[str | None, typer.Option(help="replace_one (the default) or row_moves_by_one.")] = None,
+    relation: Annotated[
+        str | None,
+        typer.Option(help="row_moves_by_one, the default: a row that moves by 1 at most; replace_one: any row."),
+    ] = None,
     norm_bound: Annotated[
         float | None, typer.Option(help="The norm to which longer rows are clipped; for replace_one.")
     ] = None,
@@ -250,7 +257,9 @@ def _plan_text(planned: Utility, size: tuple[int, int]) -> str:
         f"  r      {planned.sound_dim}: all columns; with fewer, image and noise shrink alike",
         f"  noise  {planned.noise_scale:.4g} in every entry",
         f"  rows   nearer than {planned.told_apart:.4g} are closer than their noise"
-        + (": all rows are" if planned.told_apart >= planned.diameter else ""),
+        + (": all rows are" if planned.useless else ""),
+        f"  hides  {HIDES[planned.relation]}",
+        *(["  useless: no two rows are told apart; choose a larger ε, or another relation"] * planned.useless),
         "",
         "--transform published, the paper's, which protects nobody (ε = ∞):",
         f"  Theorem 3 asks for ν ≤ {planned.wanted_distortion:.3g}, Lemma 1 then for r = {planned.wanted_dim:,}",

@@ -109,6 +109,8 @@ class Utility:
     """What a publication will be good for, from public numbers.
 
     Attributes:
+        relation: which tables are neighbours.
+        useless: whether even the farthest rows are nearer than their noise.
         noise_scale: τ of the sound transform in every entry, in the table's units.
         told_apart: distance of two rows at which their images are as far apart as noise alone makes them, τ√(2d).
         diameter: D, given or 2B.
@@ -120,6 +122,8 @@ class Utility:
         by_dim: the paper's transform, by r.
     """
 
+    relation: str
+    useless: bool
     noise_scale: float
     told_apart: float
     diameter: float
@@ -161,9 +165,12 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
         *([] if box.dim is None else [box.dim]),
         wanted_dim,
     }
+    told_apart = spend.noise_scale * math.sqrt(2.0 * n_columns)
     return Utility(
+        relation=box.neighbours.relation.value,
+        useless=told_apart >= diameter,
         noise_scale=spend.noise_scale,
-        told_apart=spend.noise_scale * math.sqrt(2.0 * n_columns),
+        told_apart=told_apart,
         diameter=diameter,
         sound_dim=n_columns,
         wanted_distortion=required,

@@ -46,7 +46,7 @@ from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import RECORD_UNITS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
-from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Sampler, UniformSampler
+from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Projection, Sampler, UniformSampler
 from dpbo_core.search.posterior import Posterior
 from dpbo_core.search.score_map import CENTRE, SPREAD
 from dpbo_core.theorems.selection_price import pure_selection_epsilon
@@ -83,6 +83,8 @@ class DpHypo(Method):
             that weighs most in `prior`, or without one is nearest to the settings that the base documents.
         shape: η; 1 for a pure base and 2 for the others.
         exploration: τ.
+        projection: of the Gaussian process's densities onto the bounds: the nearest in "euclidean" distance, or in
+            Kullback-Leibler "divergence" (Appendix C.1). The price is the same.
         inverse_temperature: β; the paper's 1, or 50 in the black box.
         score_share: share of a trial's cost that pays for its quality; 0.25, or 0.1 of a single training.
         batch_size: expected batch, where the base samples its records.
@@ -112,6 +114,7 @@ class DpHypo(Method):
     stopping: Law = "negative_binomial"
     shape: float | None = None
     exploration: float = 0.1
+    projection: Projection = "euclidean"
     inverse_temperature: float | None = None
     score_share: float | None = None
     batch_size: int = 64
@@ -358,6 +361,7 @@ class DpHypo(Method):
             prior=prior,
             bounds=self.bounds,
             exploration=self.exploration,
+            projection=self.projection,
             inverse_temperature=self.beta * G,  # β is stated per unit of the quality
         )
 

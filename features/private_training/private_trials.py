@@ -49,6 +49,7 @@ EVIDENCE = Evidence(
     "Papernot and Steinke 2022 (a hidden number of trials, every one alike), priced by privacy profiles",
 )
 RELATIONS = ("replace_one", "add_or_remove", "zero_out")
+SOCKETS = Path("/run")  # of the system's services, which a network namespace does not close
 MOST_COSTS = 24  # different trainings of one search: each takes seconds to solve
 SPLIT_SEED = 0  # of the rows that dpbo divides: a public rule of their positions
 CONSTANT_SEEDS = 2**16  # a random state below it in a rehearsal is taken for a constant
@@ -375,7 +376,7 @@ class PrivateTrials:
         import cloudpickle
 
         score = trial_child.accuracy if self.score == OF_CLASSES else self.score
-        hidden = stores_to_hide((state_folder(), STATE_FOLDER.resolve()), ledger_url(self.ledger))
+        hidden = stores_to_hide((state_folder(), STATE_FOLDER.resolve(), SOCKETS), ledger_url(self.ledger))
         confinement = Confinement(hidden, namespaces_available(), self.timeout, rehearsal)
         train, scored, *records = map(cloudpickle.dumps, (self.train, score, training, validation))
         return TrialJobs(price, train, scored, Sensitive(records[0]), Sensitive(records[1]), confinement)

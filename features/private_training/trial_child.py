@@ -112,7 +112,7 @@ def _work(answer: int, *, rehearsal: bool) -> None:
         import cloudpickle
 
         job = cloudpickle.load(sys.stdin.buffer)  # of the process that started this one
-        head, body = {"train": _train, "score": _score, "nothing": _nothing}[job["what"]](job)
+        head, body = {"train": _train, "score": _score, "nothing": _start}[job["what"]](job)
     except BaseException as error:  # noqa: BLE001  what it says may hold a record; a rehearsal's records are nobody's
         head, body = {"error": _shown(error)} if rehearsal else None, b""
     if head is not None:
@@ -120,7 +120,7 @@ def _work(answer: int, *, rehearsal: bool) -> None:
             file.write(json.dumps(head).encode() + b"\n" + body)
 
 
-def _nothing(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:  # noqa: ARG001
+def _start(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:  # noqa: ARG001
     """Return an empty answer, to show that a process can be confined."""
     return {}, b""
 

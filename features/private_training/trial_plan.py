@@ -14,7 +14,7 @@ from dpbo_core.errors import DpboError
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation, PrivacyGuarantee
 from dpbo_core.privacy.release import Release
 
-SHOWN = 4  # different trainings that a plan lists
+MAX_SHOWN_TRAININGS = 4  # different trainings that a plan lists
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,15 @@ class TrialsPlan:
         delta = "" if terms.pure else f", δ = {terms.delta:g}"
         different = dict(zip(terms.keys, zip(self.price.noises, terms.points, strict=True), strict=True))
         noises = [family.described(noise, point, terms.n_training) for noise, point in different.values()]
-        more = f"; and {len(noises) - SHOWN} more" if len(noises) > SHOWN else ""
+        more = f"; and {len(noises) - MAX_SHOWN_TRAININGS} more" if len(noises) > MAX_SHOWN_TRAININGS else ""
         score = self.price.score
         lines = [
             f"{self.study} · edition {self.edition} · dataset {self.dataset} · {relation} one record",
             "No sensitive file was opened and nothing was charged.",
             f"  price    ε = {terms.epsilon:g}{delta} for the whole search; {terms.run} trainings always run",
-            *fill(f"  noise    {'; '.join(noises[:SHOWN])}{more}", 79, subsequent_indent=" " * 11).splitlines(),
+            *fill(
+                f"  noise    {'; '.join(noises[:MAX_SHOWN_TRAININGS])}{more}", 79, subsequent_indent=" " * 11
+            ).splitlines(),
             f"  score    ±{score.scale * score.unit:.2g} on a share of {terms.n_validation} records",
         ]
         if not isinstance(family, Declared):

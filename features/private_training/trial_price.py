@@ -216,9 +216,10 @@ class _Solver:
             level = _largest(total, terms.epsilon, terms.epsilon / 2.0)
         if level is None:
             raise _too_dear(terms)
+        while (price := total(level)) > terms.epsilon:  # another noise of this level may be nearer to it by now
+            level *= 1.0 - RELATIVE_PRECISION
         noises = tuple(self.solved(key, level)[0] for key in terms.keys)
         score = _score(self._gaussian_units(alone or level), terms.n_validation, pure=False)
-        price = total(level)
         if terms.disjoint:
             price = max(price, terms.price_of(_gaussian_profile(score, terms.neighbours)))
         return TrialPrice(terms, noises, score, level, price)
@@ -287,25 +288,24 @@ def _next(tried: Mapping[float, tuple[float, Any]], target: float) -> float:
 
 
 def _largest(price: Callable[[float], float], limit: float, start: float) -> float | None:
-    """Return a level whose price is at most `limit`, within 0.2% of the largest; None if no level is that cheap."""
-    low, high = None, None
-    level = start
-    while low is None or high is None or high / low > 1.0 + RELATIVE_PRECISION:
-        cost = price(level)
+    """Return a level whose price is at most `limit` and within 0.2% of it, or of the level; None if none is."""
+    low, high, level = (0.0, 0.0), (math.inf, math.inf), start  # a level with its price
+    while high[0] / max(low[0], 1e-300) > 1.0 + RELATIVE_PRECISION:
+        cost = max(price(level), 1e-12)
         if cost <= limit:
-            low = level
-            if high is None:
-                level *= 1.0 + min(3.0, max(0.003, 1.1 * (limit / max(cost, 1e-9) - 1.0)))
-                continue
+            low = (level, cost)
+            if cost >= limit * (1.0 - RELATIVE_PRECISION):
+                break
         else:
-            high = level
-            if low is None:
-                level /= 1.0 + min(3.0, max(0.003, 1.1 * (cost / limit - 1.0)))
-                if level < SMALLEST_LEVEL:
-                    return None
-                continue
-        level = math.sqrt(low * high)
-    return low
+            high = (level, cost)
+        if low[0] == 0.0 or math.isinf(high[0]):  # the price is about in proportion to the level
+            level *= min(4.0, max(0.25, (limit / cost) ** 1.1 * (1.0 - 0.5 * RELATIVE_PRECISION)))
+            if level < SMALLEST_LEVEL:
+                return None
+            continue
+        share = math.log(limit / low[1]) / math.log(high[1] / low[1]) if math.isfinite(high[1]) else 0.5
+        level = low[0] * (high[0] / low[0]) ** min(0.95, max(0.05, share - 0.02))
+    return low[0]
 
 
 def _too_dear(terms: TrialTerms) -> StudyInvalid:

@@ -121,7 +121,6 @@ class TrialStudy:
 
     Attributes:
         head: its name, edition and accepted assumptions.
-        privacy: the dataset, (ε, δ) and neighbours.
     """
 
     def __init__(self, tables: Mapping[str, Any], folder: Path) -> None:
@@ -131,7 +130,7 @@ class TrialStudy:
             require(
                 isinstance(tables.get(name), Mapping), f"the study has no [{name}] table", remedy=f"add [{name}]"
             )
-        self.head, self.privacy = StudyHead.read(tables["study"]), PrivacySection.read(tables["privacy"])
+        self.head, self._privacy = StudyHead.read(tables["study"]), PrivacySection.read(tables["privacy"])
         require(
             self.head.method == KIND,
             f"study.method = {self.head.method!r} with a [trial]",
@@ -147,6 +146,16 @@ class TrialStudy:
     def name(self) -> str:
         """The study's name in the ledger."""
         return self.head.name
+
+    @property
+    def edition(self) -> str:
+        """The study's edition, a text."""
+        return self.head.edition
+
+    @property
+    def privacy(self) -> PrivacySection:
+        """[privacy]: the dataset, (ε, δ) and neighbours."""
+        return self._privacy
 
     @property
     def code(self) -> tuple[Code, ...]:

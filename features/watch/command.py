@@ -18,8 +18,8 @@ from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Anyway, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
-from dpbo.flows.useless_spend import consent
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import DpboError, StudyInvalid

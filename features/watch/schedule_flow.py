@@ -28,8 +28,8 @@ from dpbo.flows.serve import (
     print_line,
     served,
 )
+from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
-from dpbo.flows.useless_spend import consent
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger

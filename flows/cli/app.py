@@ -14,7 +14,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -119,9 +119,18 @@ for verb in ALL_COMMANDS:
 
 
 @app.callback()
-def start(ctx: typer.Context, plain: Plain = False) -> None:
+def start(
+    ctx: typer.Context,
+    plain: Plain = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
     """Before a command: let standard output replace what it cannot encode; without one print the first screen."""
     allow_any_encoding(sys.stdout)
+    if version:
+        from dpbo_core.privacy.named_parts import library_version
+
+        Screen().say(f"dpbo {library_version()}")
+        raise typer.Exit
     if ctx.invoked_subcommand is None:
         print_first()
 

@@ -182,17 +182,9 @@ def charge(
 ) -> None:
     """Book a spend of another tool before it runs. The price is as you declare it; nothing is refunded."""
     from dpbo_core.ledger.outside_spends import Budget
-    from dpbo_core.theorems.events import event_from_json
 
-    curve, document = (None if file is None else _json_of(file) for file in (rdp, event))
-    moves = document.pop("replaced_moves", None) if isinstance(document, dict) else None
-    try:
-        parsed = None if document is None else event_from_json(document)
-    except ValueError as error:
-        raise StudyInvalid(
-            f"{str(event)!r} is no event that dpbo can price: {error}",
-            remedy='write it like {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}',
-        ) from None
+    curve = None if rdp is None else _json_of(rdp)
+    parsed, moves = (None, None) if event is None else read_event(event)
     spend = Budget(dataset, own_ledger().url).charge(
         what=what,
         epsilon=epsilon,
@@ -215,6 +207,21 @@ def charge(
     if spend.overdrawn:
         print_sentence(f"{dataset} is overdrawn: no more spends are admitted.")
     print_sentence(account_line(account))
+
+
+def read_event(file: Path) -> tuple[Any, float | None]:
+    """Read a `dp_accounting` event from a JSON file, and its `replaced_moves` if the file has them."""
+    from dpbo_core.theorems.events import event_from_json
+
+    document = _json_of(file)
+    moves = document.pop("replaced_moves", None) if isinstance(document, dict) else None
+    try:
+        return event_from_json(document), moves
+    except ValueError as error:
+        raise StudyInvalid(
+            f"{str(file)!r} is no event that dpbo can price: {error}",
+            remedy='write it like {"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}',
+        ) from None
 
 
 def _json_of(file: Path) -> Any:

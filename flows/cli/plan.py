@@ -3,16 +3,17 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import tomli_w
 import typer
 
+from dpbo.flows.cli.batch import plan_together
 from dpbo.flows.cli.evaluate import expected_json
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Study
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
@@ -40,8 +41,22 @@ Rehearse = Annotated[
 EveryMethod = Annotated[bool, typer.Option("--all", help="Show every method with its numbers and the reasons.")]
 
 
-def plan(study: Study, every_method: EveryMethod = False, rehearse: Rehearse = False) -> None:
+def plan(
+    studies: Annotated[
+        list[Path], typer.Argument(metavar="STUDY.toml", help="The study file; several are priced together.")
+    ],
+    every_method: EveryMethod = False,
+    rehearse: Rehearse = False,
+    event: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Price a dp_accounting event too, on the first study's dataset."),
+    ] = None,
+) -> None:
     """Estimate each method's accuracy and privacy cost. Opens no sensitive file and charges nothing."""
+    if len(studies) > 1 or event is not None:
+        plan_together(studies, event)
+        return
+    (study,) = studies
     own = feature_study(study)
     if own is not None:
         own.plan(rehearse=rehearse)
@@ -73,8 +88,8 @@ def plan(study: Study, every_method: EveryMethod = False, rehearse: Rehearse = F
     if public is not None and spec.asks_for_evaluation and not compares(spec):
         report = planned(*of_a_candidate(resolve(spec, folder), public), account)
     with suppress(DpboError):  # the method's own line says why it cannot run
-        price = price_of(resolve(spec, folder), ledger_here())
-    refusal = None if price is None else price.refusal
+        price = price_of(resolve(spec, folder), ledger_here(), folder)
+    refusal = None if price is None else price.change or price.refusal
 
     def document() -> dict[str, Any]:
         evaluation = {} if report is None else {"evaluation": expected_json(report)}
@@ -204,9 +219,9 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 def _outcome(line: MethodAdvice) -> str:
     error = f"reported score ±{line.expected_error:.1g}"
     if line.regret_caption == UNKNOWN_AGREEMENT:
-        return f"{error}; how close its choice is to the best candidate is unknown"
+        return f"{error}; the distance of its choice from the best is unknown"
     return (
-        f"the choice should score within {line.regret_caption.removeprefix('≤')} of the best; {error}"
+        f"a choice within {line.regret_caption.removeprefix('≤')} of the best; {error}"
         if line.regret_caption
         else error
     )
@@ -219,6 +234,11 @@ def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tup
         verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
         text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
+    if price is not None and price.change is not None:
+        yield (
+            "change",
+            f"[red]refused as it is[/]: {named(price.change.what)}. To change: {named(price.change.remedy)}",
+        )
     refusal = None if price is None else price.refusal
     if refusal is not None:
         yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"

@@ -127,9 +127,10 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
+    from dpbo.flows.cli.studies import feature_study
     from dpbo_core.study.spec import read_study
 
-    spec = read_study(Path(word))
+    spec = feature_study(Path(word)) or read_study(Path(word))
     edition = None if fields_of(spec.edition) else spec.edition
     dataset = None if fields_of(spec.privacy.dataset) else spec.privacy.dataset
     editions = ledger.editions(spec.name, edition=edition, dataset=dataset)

@@ -12,11 +12,24 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import check_public_sources
+from dpbo_core.study.sections import PrivacySection
 from dpbo_core.study.spec import read_study, study_tables
 
 
 class FeatureStudy(Protocol):
     """A study file that a feature answers whole, since it has a section that the core does not know."""
+
+    @property
+    def name(self) -> str:
+        """The study's name in the ledger."""
+
+    @property
+    def edition(self) -> str:
+        """The study's edition, a text."""
+
+    @property
+    def privacy(self) -> PrivacySection:
+        """[privacy]: the dataset, and the price."""
 
     def plan(self, *, rehearse: bool) -> None:
         """Print what to expect of it."""

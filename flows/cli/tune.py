@@ -28,11 +28,11 @@ from dpbo.flows.cli.running import (
     serve_schedule,
 )
 from dpbo.flows.cli.studies import feature_study, study_of_one_run
-from dpbo.flows.cli.terminal import Screen, print_result
+from dpbo.flows.cli.terminal import PRINTS_JSON, Screen, print_result
 from dpbo.flows.cli.words import Anyway, Direct, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
-from dpbo.flows.useless_spend import consent
+from dpbo.flows.spend_consent import confirm, consent
 from dpbo.tasks.reporting.document import Document
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
@@ -41,7 +41,7 @@ from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.run import Run
-from dpbo_core.study.tuning import check_first, was_charged
+from dpbo_core.study.tuning import check_first
 
 EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
@@ -52,6 +52,10 @@ def tune(
     example: Annotated[bool, typer.Option("--example", help="Run the bundled example study.")] = False,
     register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
     anyway: Anyway = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking on the terminal.")] = False,
+    new_spend: Annotated[
+        bool, typer.Option("--new-spend", help="Spend budget again for a study changed after its release.")
+    ] = False,
     direct: Direct = False,
 ) -> None:
     """Search step by step, charge the budget, release the result and show it in MLflow."""
@@ -61,7 +65,10 @@ def tune(
     if own is not None:
         own.tune(anyway=anyway)
         return
-    tuned, account = run(study or EXAMPLE, register=register, anyway=anyway, read=ctx.obj)
+    asks = not (yes or anyway or PRINTS_JSON.get())
+    tuned, account = run(
+        study or EXAMPLE, register=register, anyway=anyway, asks=asks, new_spend=new_spend, read=ctx.obj
+    )
 
     def screen() -> None:
         released, reported = print_tuned(tuned, account)
@@ -99,11 +106,25 @@ def run(
     *,
     register: bool = False,
     anyway: bool = False,
+    asks: bool = False,
+    new_spend: bool = False,
     read: StudySpec | None = None,
 ) -> tuple[Tuned, Account]:
     """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
 
-    What could not be published is told on standard error; the result stands. `read` is the study, if it was read.
+    What could not be published is told on standard error; the result stands.
+
+    Args:
+        path: of the study file.
+        register: register the model in MLflow.
+        anyway: spend even where the plan expects mostly noise.
+        asks: ask on the terminal, if there is one, before a first charge.
+        new_spend: spend budget again for a study that was changed after its release.
+        read: the study, if it was read.
+
+    Raises:
+        StudyChanged: its name and edition were released with other settings, and `new_spend` is not set.
+        SpendDeclined: a person answered no; nothing was charged.
     """
     study = study_of_one_run(path, anyway=anyway, read=read)
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
@@ -114,11 +135,15 @@ def run(
     if replay is not None:
         return replay
     check_first(run)
-    refusal = price_of(run.study, run.ledger).refusal
-    if refusal is not None:
-        raise refusal
-    if not was_charged(run):
-        run = run.under(replace(context, if_useless=consent(study, run.useless, may_ask=True)))
+    price = price_of(run.study, run.ledger, run.folder)
+    for refusal in (None if new_spend else price.change, price.refusal):
+        if refusal is not None:
+            raise refusal
+    if not price.paid:
+        agreed = consent(study, run.useless, may_ask=True)
+        if asks and not run.useless:
+            confirm(price)
+        run = run.under(replace(context, if_useless=agreed))
     try:
         with flows_here(study.name):
             from dpbo.flows.tune import tune_run

@@ -18,6 +18,7 @@ from dpbo_core.errors import (
     BudgetExceeded,
     DpboError,
     NoBudget,
+    PolicyRefused,
     StudyInvalid,
 )
 from dpbo_core.ledger import audit
@@ -28,6 +29,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.outside_spends import DECLARED_STANDING, Budget, Price
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
+from dpbo_core.study import StudySpec
+from dpbo_core.study.tuning import run_study
 
 KEEPS_DELTA = ("charge_fixed_beforehand",)
 DP_SGD = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(2.0)), 100)
@@ -110,6 +113,18 @@ def test_a_named_spend_enters_its_block_once_even_if_the_block_fails(url):
     assert len(entries(url)) == 3
 
 
+def test_who_does_not_own_the_ledger_books_within_the_owners_limits(url, monkeypatch):
+    budget = clinic(url)
+    cap = PrivacyLedger(url).budget("clinic")
+    PrivacyLedger(url).set_budget(cap, largest_epsilon=0.5, a_day=0.8)
+    monkeypatch.setattr(PrivacyLedger, "is_ours", False)
+    budget.charge(epsilon=0.5, what="x")
+    for epsilon in (0.6, 0.4):  # more than one may ask for, and more than a day holds
+        with pytest.raises(PolicyRefused):
+            budget.charge(epsilon=epsilon, what="x")
+    assert len(entries(url)) == 1
+
+
 def test_every_form_is_charged_in_the_form_that_costs_least(url):
     budget = clinic(url)
 
@@ -184,10 +199,41 @@ def test_a_receipt_states_its_standing_and_is_a_certificate(url):
         assert (receipt.value["tool"], receipt.value["version"]) == ("opacus", "1.6")
 
 
+def test_dpbo_opendp_and_an_opacus_training_share_one_cap(url):
+    import opendp.prelude as opendp
+
+    budget = clinic(url, epsilon=3.0, relation=NeighboringRelation.REPLACE_ONE)
+    study = {
+        "study": {"name": "first", "method": "private_grid"},
+        "privacy": {"dataset": "clinic", "epsilon": 1.0},
+        "data": {"source": "breast_cancer"},
+        "model": {"estimator": "logistic", "score": "accuracy"},
+        "space": {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 2}},
+    }
+    run_study(StudySpec.from_dict(study), ledger=PrivacyLedger(url))
+    opendp.enable_features("contrib")
+    domain = opendp.atom_domain(T=int), opendp.absolute_distance(T=int)
+    count = opendp.m.make_laplace(*domain, scale=2.0)
+    with budget.spending(epsilon=count.map(1), what="beds", tool="opendp") as spend:
+        count(217)
+    assert spend.epsilon == pytest.approx(0.5)
+    history = [(1.0, 0.25, 40)]  # of opacus.accountants: noise multiplier, sampling rate, steps
+    events = [
+        dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
+        for noise, rate, steps in history
+    ]
+    with (
+        pytest.raises(BudgetExceeded),
+        budget.spending(event=dp.ComposedDpEvent(events), what="model", tool="opacus", replaced_moves=2.0),
+    ):
+        raise AssertionError("the block ran")
+    assert [entry.method for entry in entries(url)] == ["private_grid", "declared"]
+
+
 # Kills
 
 
-def killed_at(statement, url, ran):
+def killed_at(statement, name, url, ran):
     """Enter a named spend in a child that is killed just before its n-th statement; True if it lived to the end."""
     child = os.fork()
     if child == 0:
@@ -201,26 +247,29 @@ def killed_at(statement, url, ran):
         sa.event.listen(sa.Engine, "before_cursor_execute", count)
         sa.event.listen(sa.Engine, "commit", count)
         try:
-            with Budget("clinic", url).spending(epsilon=0.01, what="counts", name=f"kill {statement}"):
-                ran.write_text(ran.read_text() + f"{statement}\n")
+            with Budget("clinic", url).spending(epsilon=0.01, what="counts", name=name):
+                ran.write_text(ran.read_text() + f"{name}\n")
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize(
-    "stride", [pytest.param(1, marks=pytest.mark.slow, id="everywhere"), pytest.param(13, id="every 13th place")]
+    ("stride", "rounds"),
+    [pytest.param(1, 3, marks=pytest.mark.slow, id="everywhere"), pytest.param(13, 1, id="every 13th place")],
 )
 def test_killed_anywhere_a_spend_is_charged_once_or_not_and_its_block_runs_at_most_once(
-    ledger_url, stride, tmp_path
+    ledger_url, stride, rounds, tmp_path
 ):
-    budget, ran, statement = clinic(ledger_url), tmp_path / "ran", 0
+    budget, ran = clinic(ledger_url), tmp_path / "ran"
     ran.write_text("")
-    finished = False
-    while not finished:
+    statement, finished = 0, 0
+    while finished < rounds:
         statement += stride
-        finished = killed_at(statement, ledger_url, ran)
-        name, before = f"kill {statement}", ran.read_text().split().count(str(statement))
+        name = f"kill-{finished}-{statement}"
+        if killed_at(statement, name, ledger_url, ran):
+            statement, finished = 0, finished + 1
+        before = ran.read_text().split().count(name)
         booked = [entry.edition for entry in entries(ledger_url)].count(name)
         assert before <= booked <= 1
         if booked:

@@ -5,7 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, UniformSampler, project, softmax
+from dpbo_core.search.adaptive_sampling import (
+    GaussianProcessSampler,
+    UniformSampler,
+    project,
+    project_by_divergence,
+    softmax,
+)
 from dpbo_core.search.kernels import kernel_named
 from dpbo_core.search.posterior import Posterior
 
@@ -40,6 +46,33 @@ def test_optimality_conditions_hold_to_twelve_digits(n, bounds):
         assert violation(f, density, prior, *bounds) <= 1e-12
 
 
+@pytest.mark.parametrize("bounds", [(0.75, 2.0), (0.001, 100.0), (1.0, 3.0)])
+def test_the_projection_by_divergence_is_the_nearest_either_way(bounds):
+    """One factor inside the bounds, no mass lost, and no feasible density nearer, among 400 in its direction."""
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        density, prior = example(40, seed, spread=(0.01, 1.0, 4.0, 20.0, 2000.0)[seed])
+        low, high = bounds[0] * prior, bounds[1] * prior
+        f = project_by_divergence(density, prior=prior, lower=bounds[0], upper=bounds[1])
+        assert abs(math.fsum(f) - 1.0) <= 1e-12
+        assert ((low <= f) & (f <= high)).all()
+        inside = (f > low) & (f < high)
+        factors = f[inside] / np.maximum(density, 1e-250 * density.max())[inside]
+        assert inside.sum() < 2 or np.ptp(factors) <= 1e-9 * factors.max()
+        if not density.min() > 0.0:
+            continue
+        for _ in range(400):
+            other = project(rng.dirichlet(np.ones(40)), prior=prior, lower=bounds[0], upper=bounds[1])
+            mixed = f + rng.random() * (other - f)
+            for of, to in ((mixed, density), (density, mixed)):
+                nearest = (f, density) if of is mixed else (density, f)
+                assert divergence(*nearest) <= divergence(of, to) + 1e-12
+
+
+def divergence(p, q):
+    return float((p * np.log(p / q)).sum())
+
+
 def test_a_wrong_projection_is_caught():
     density, prior = example(320, 0)
     clipped = np.clip(density, 0.75 * prior, 2 * prior)
@@ -64,6 +97,17 @@ def sampler(n=40, **changes):
         bounds=(0.75, 2.0),
         **settings,
     )
+
+
+def test_the_sampler_projects_as_it_is_told():
+    near, far = sampler(), sampler(projection="divergence")
+    for it in (near, far):
+        it.tell(7, 1.0)
+    densities = [it.density() for it in (near, far)]
+    assert np.abs(densities[0] - densities[1]).max() > 1e-4
+    for density in densities:
+        assert (density >= 0.75 / 40 - 1e-15).all()
+        assert (density <= 2.0 / 40 + 1e-15).all()
 
 
 def test_the_sampler_leans_towards_what_was_good_and_keeps_its_bounds():

@@ -75,8 +75,12 @@ def test_both_run_under_their_assumptions(here, tables, kind):
     tables["study"]["accepts"] = ["gp_prior", "de_freitas_constants"]
     release = run_study(StudySpec.from_dict(tables), ledger=book).release
     told = release.to_json()
-    assert told["guarantee"]["assumptions"][0] == "gp_prior"
-    assert set(told["value"]) == ({"metric", "score"} | ({"hyperparameters"} if kind == "noisy_gp" else set()))
+    asked = {"noisy_gp": ["gp_prior"], "exact_gp": ["de_freitas_constants"]}[kind]  # one record's range bounds c
+    assert told["guarantee"]["assumptions"] == asked
+    chosen = {"hyperparameters"} if kind == "noisy_gp" else set()
+    assert set(told["value"]) == {"metric", "score", "interval"} | chosen
+    low, high = told["value"]["interval"]
+    assert low <= min(max(told["value"]["score"], low), high) <= high
     assert told["spends"][0]["delta"] > 0.0
 
 
@@ -116,7 +120,9 @@ def test_theorem_5_is_not_of_the_search_that_a_choice_needs(calibration, cap):
     """A score of its noise beside λ̃ is refused; one at its range is not, and alone either is released."""
     world = problem(steps=6)
     small = ExactGP(rate_constant=0.5, decay_constant=1.0, cap_at_range=cap, calibration=calibration)
-    assert small.plan(world).guarantee.assumptions == ("gp_prior", "de_freitas_constants")
+    assert small.plan(world).guarantee.assumptions == ("de_freitas_constants",)
+    alike = replace(small, dataset_similarity=1.0 - 1e-7)  # c by the prior is less than one record can do
+    assert alike.plan(world).guarantee.assumptions == ("gp_prior", "de_freitas_constants")
     for ask in (ExactGP.plan, ExactGP.draws, ExactGP.outlook):
         with pytest.raises(StudyInvalid, match="rests on Theorem 5"):
             ask(replace(small, outputs="both"), world)
@@ -124,6 +130,22 @@ def test_theorem_5_is_not_of_the_search_that_a_choice_needs(calibration, cap):
     capped = replace(small, rate_constant=1e3, decay_constant=0.01, cap_at_range=True, outputs="both").plan(world)
     assert capped.guarantee.assumptions == ()
     assert [spend.sensitivity for spend in capped.spends][1] == world.score_range
+
+
+def test_theorem_3_as_printed_runs_as_far_as_it_is_proved():
+    """Under the prior, at the ε that it states; beyond that it is refused; capped by the range it is standard."""
+    short, long = (problem(delta=0.1, steps=steps) for steps in (20, 2000))
+    method = NoisyGP(cap_at_range=False, outputs="score", calibration="published")
+    guarantee = method.plan(short).guarantee
+    assert (guarantee.epsilon, guarantee.evidence.standing, guarantee.assumptions) == (
+        1.0,
+        "printed",
+        ("gp_prior",),
+    )
+    with pytest.raises(StudyInvalid, match="proved for at most"):
+        method.plan(long)
+    assert replace(method, calibration="corrected").plan(long).guarantee.evidence.standing == "corrected"
+    assert replace(method, cap_at_range=True).plan(problem()).guarantee.assumptions == ()
 
 
 def test_a_certificate_of_both_rests_on_no_theorem_5():
@@ -151,7 +173,7 @@ def test_the_outlook_is_theorems_2_4_and_6_at_the_scales_that_are_paid():
     world, free, capped = problem(steps=7), NoisyGP(cap_at_range=False), NoisyGP()
     X, kernel = world.candidates.encoded, stated_kernel(world)
     gain = srinivas_2010.information_gain_bound(
-        column=kernel.matrix(X, X).__getitem__, n_steps=7, noise_variance=0.01
+        gram=kernel.matrix(X, X).__getitem__, n_steps=7, noise_variance=0.01
     )
     choice, score = free.plan(world).spends
     second = min(1.0, 2 * choice.sensitivity / choice.epsilon * (math.log(12) + 1))
@@ -229,7 +251,7 @@ def simulate(
     X = np.linspace(0, 1, N)[:, None]
     K = kernel.matrix(X, X)
     L = np.linalg.cholesky(K + 1e-10 * np.eye(N))
-    gain = srinivas_2010.information_gain_bound(column=K.__getitem__, n_steps=T, noise_variance=sigma2)
+    gain = srinivas_2010.information_gain_bound(gram=K.__getitem__, n_steps=T, noise_variance=sigma2)
     common = {"n_candidates": N, "n_steps": T, "delta": delta, "dataset_similarity": k1}
     bounds = {}
     for calibration in ("published", "corrected"):

@@ -8,13 +8,14 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from of_features import parts
 from scipy import optimize
+from scipy.stats import norm
 from worlds import problem
 
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -26,6 +27,8 @@ from dpbo_core.methods.public import Public
 from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import Evidence
+from dpbo_core.search.candidates import grid as grid_of
+from dpbo_core.search.search_space import Real, SearchSpace
 from dpbo_core.theorems import srinivas_2010
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score
@@ -48,6 +51,7 @@ class Row:
     prices: Prices
     delta: float = 0.0
     assumptions: tuple[str, ...] = ()
+    world: Any = WORLD
 
 
 def laplace(Delta, epsilon):
@@ -116,6 +120,12 @@ def theorem_7(method):
     return [laplace(steps / (M * GRID), 1.0)]
 
 
+def theorem_7_wide(_):
+    """As printed, of so wide a Λ that 1/λ_min − 1/λ_max is beyond 2B."""
+    low, high, L = 1e-4, 8.0, 0.0125
+    return [laplace(K * min(1 / M, L / (M * low)) + L * (1 / low - 1 / high), 1.0)]
+
+
 def whole_path(method):
     """One record's range at the models of Λ, with a step of rounding a record: not the whole grid here, R < 1."""
     R = 2 * 0.0125 * (min(2.0, math.sqrt(2 * math.log(2) / 0.5)) + 1e-6)
@@ -124,7 +134,7 @@ def whole_path(method):
 
 def similarity(method, events, delta):
     """c: as printed, or no more than what one person moves a score by."""
-    printed = 2 * math.sqrt((1 - K1) * math.log(events * N / delta))
+    printed = 2 * math.sqrt((1 - method.dataset_similarity) * math.log(events * N / delta))
     return printed if method.calibration == "published" else min(printed, K / M / SD)
 
 
@@ -138,11 +148,11 @@ def theorem_1(method, delta):
 def theorem_3(method, delta):
     X, kernel, published = WORLD.candidates.encoded, stated_kernel(WORLD), method.calibration == "published"
     gain = srinivas_2010.information_gain_bound(
-        column=kernel.matrix(X, X).__getitem__, n_steps=T, noise_variance=SIGMA2
+        gram=kernel.matrix(X, X).__getitem__, n_steps=T, noise_variance=SIGMA2
     )
     parts = 2 if published else 5
     beta = 2 * math.log(parts * N * T**2 * math.pi**2 / (6 * delta))
-    q = math.sqrt(8 * math.log(3 / delta)) if published else 2 * math.sqrt(2 * math.log(5 * T / delta))
+    q = math.sqrt(8 * math.log(3 / delta)) if published else math.sqrt(2) * norm.isf(delta / (5 * T))
     omega = math.sqrt(8 / math.log(1 + 1 / SIGMA2) * beta * gain / T)
     return omega + similarity(method, 3 if published else 5, delta) + math.sqrt(SIGMA2) * q
 
@@ -169,7 +179,9 @@ def exact(method):
     return [(Delta, scale) if Delta <= top else (top, scale * top / Delta) for Delta, scale in found]
 
 
-PRIOR, BOTH = ("gp_prior",), ("gp_prior", "de_freitas_constants")
+PRIOR, CONSTANTS = ("gp_prior",), ("de_freitas_constants",)
+BOTH, ALIKE = (*PRIOR, *CONSTANTS), {**GP, "dataset_similarity": 1.0 - 1e-7}  # where c is the prior's
+WIDE = replace(WORLD, candidates=grid_of(SearchSpace({"lambda": Real(1e-4, 8.0, log=True)}), {"lambda": N}))
 ROWS = [
     Row(PrivateTrajectory(), "standard", trajectory, DELTA),
     Row(PrivateTrajectory(look_share=0.1, final_share=0.6), "standard", flipped, DELTA),
@@ -181,6 +193,7 @@ ROWS = [
     Row(Lipschitz(evaluate="path"), "corrected", theorem_7),
     Row(Lipschitz(evaluate="path", train="step"), "corrected", theorem_7, assumptions=("step_times_hidden",)),
     Row(Lipschitz(calibration="published"), "refuted", theorem_7),
+    Row(Lipschitz(calibration="published"), "printed", theorem_7_wide, world=WIDE),
     Row(Lipschitz(calibration="published", train="step"), "refuted", theorem_7),
     Row(NoisyGP(), "standard", noisy),
     Row(NoisyGP(outputs="candidate", calibration="published"), "standard", noisy),
@@ -188,15 +201,17 @@ ROWS = [
     Row(NoisyGP(cap_at_range=False, outputs="candidate"), "corrected", noisy, DELTA, PRIOR),
     Row(NoisyGP(cap_at_range=False, outputs="score"), "corrected", noisy, DELTA, PRIOR),
     Row(NoisyGP(cap_at_range=False, outputs="candidate", calibration="published"), "printed", noisy, DELTA, PRIOR),
-    Row(NoisyGP(cap_at_range=False, outputs="score", calibration="published"), "refuted", noisy, DELTA),
-    Row(NoisyGP(cap_at_range=False, calibration="published"), "refuted", noisy, DELTA),
-    Row(NoisyGP(calibration="published"), "refuted", noisy),
+    Row(NoisyGP(cap_at_range=False, outputs="score", calibration="published"), "printed", noisy, DELTA, PRIOR),
+    Row(NoisyGP(cap_at_range=False, calibration="published"), "printed", noisy, DELTA, PRIOR),
+    Row(NoisyGP(calibration="published"), "standard", noisy),
     Row(ExactGP(**VAST), "standard", exact),
     Row(ExactGP(**VAST, calibration="published"), "standard", exact),
-    Row(ExactGP(**GP), "corrected", exact, DELTA, BOTH),
-    Row(ExactGP(**GP, cap_at_range=False), "corrected", exact, DELTA, BOTH),
-    Row(ExactGP(**GP, calibration="published"), "printed", exact, DELTA, BOTH),
-    Row(ExactGP(**GP, calibration="published", cap_at_range=False), "printed", exact, DELTA, BOTH),
+    Row(ExactGP(**GP), "corrected", exact, DELTA, CONSTANTS),
+    Row(ExactGP(**ALIKE), "corrected", exact, DELTA, BOTH),
+    Row(ExactGP(**GP, cap_at_range=False), "corrected", exact, DELTA, CONSTANTS),
+    Row(ExactGP(**GP, calibration="published"), "printed", exact, DELTA, CONSTANTS),
+    Row(ExactGP(**ALIKE, calibration="published"), "printed", exact, DELTA, BOTH),
+    Row(ExactGP(**GP, calibration="published", cap_at_range=False), "printed", exact, DELTA, CONSTANTS),
     Row(ExactGP(**VAST, outputs="both"), "standard", exact),
     Row(ExactGP(outputs="candidate"), "standard", exact),
     Row(ExactGP(outputs="candidate", cap_at_range=False), "corrected", exact, DELTA, PRIOR),
@@ -214,7 +229,7 @@ def named(row):
 
 def check(row):
     """One row: what is printed, what is paid, and what the mechanisms will draw with."""
-    plan, step = row.method.plan(WORLD), 1.0 / GRID
+    plan, step = row.method.plan(row.world), 1.0 / GRID
     guarantee = plan.guarantee
     assert guarantee.evidence.standing == row.standing
     assert guarantee.delta == row.delta
@@ -226,7 +241,7 @@ def check(row):
         assert Delta * (1 - 1e-12) <= spend.sensitivity <= Delta * (1 + 1e-9) + 2 * step, spend.what
         assert scale * (1 - 1e-9) <= spend.noise_scale
         assert spend.noise_scale <= scale * (1 + 1e-6) + 2 * step * scale / Delta, spend.what
-    for spend, (planned, mechanism) in zip(plan.spends, row.method.draws(WORLD), strict=True):
+    for spend, (planned, mechanism) in zip(plan.spends, row.method.draws(row.world), strict=True):
         assert planned == spend
         assert mechanism.spend(spend.what).noise_scale == spend.noise_scale
         assert mechanism.spend(spend.what).sensitivity == spend.sensitivity
@@ -257,7 +272,7 @@ def uncovered(methods, rows):
                     and capped in (None, getattr(row.method, "cap_at_range", None))
                 ]
                 missing += [] if shown else [(kind, calibration, capped)]
-    shown = {row.method.plan(WORLD).guarantee.evidence for row in rows}
+    shown = {row.method.plan(row.world).guarantee.evidence for row in rows}
     return missing + sorted(label.note for label in labels - shown)
 
 

@@ -104,6 +104,9 @@ def test_injected_noise_runs_only_on_a_public_dataset(tables, tmp_path):
 
 def test_published_calibration_runs_only_on_a_public_dataset(tables, tmp_path):
     tables["study"]["method"], tables["method"] = "lipschitz", {"calibration": "published"}
+    dearer = StudySpec.from_dict(tables)
+    assert plan_study(dearer).guarantee.evidence.standing == "printed"  # so wide a Λ that its noise is no smaller
+    tables["space"]["lambda"] |= {"low": 5.0, "high": 8.0}
     spec, book = StudySpec.from_dict(tables), ledger(tmp_path)
     with pytest.raises(Exception, match="known to be false") as refused:
         run_study(spec, ledger=book)

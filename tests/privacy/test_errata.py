@@ -22,7 +22,7 @@ READING = (ROOT / "docs" / "reading_with_the_papers.md").read_text()
 def test_the_table_of_vacuous_scales_is_what_the_code_computes(T):
     X = np.linspace(0, 1, 64)[:, None]
     gain = srinivas_2010.information_gain_bound(
-        column=Matern52(0.3).matrix(X, X).__getitem__, n_steps=T, noise_variance=0.01
+        gram=Matern52(0.3).matrix(X, X).__getitem__, n_steps=T, noise_variance=0.01
     )
     common = {"n_candidates": 64, "n_steps": T, "delta": 1e-6, "dataset_similarity": 0.99}
     first, third = (

@@ -14,7 +14,7 @@ from dpbo_core.report.study_price import price_of
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.resolve import plan_study, resolve
 from dpbo_core.study.run import Run
-from dpbo_core.study.tuning import ready_study
+from dpbo_core.study.tuning import ready_study, run_study
 
 
 def study(method="private_grid", edition="1", evaluation=1.0, limit=5.0):
@@ -48,7 +48,9 @@ def test_a_choice_and_its_report_are_one_price_of_which_as_many_fit_as_are_admit
         (account,) = ledger.accounts("people")
         assert account.left == pytest.approx(price.left, abs=1e-9)
         assert account.editions == {"ward": price.more}
-        assert price_of(resolve(spec), ledger).afterwards.startswith("charged before: it costs nothing more")
+        assert price_of(resolve(spec), ledger).afterwards.startswith(
+            "already charged: running it again costs nothing"
+        )
         admitted += 1
     assert admitted == 2
     ready = ready_study(Run.of(spec, QueryContext(ledger, if_useless=IfUseless.SPEND)))
@@ -56,6 +58,20 @@ def test_a_choice_and_its_report_are_one_price_of_which_as_many_fit_as_are_admit
         ready.charge(own_evaluation(ready))
     assert refused.value.what == price.refusal.what
     assert "spent ε = 4; ε = 1 is left; this study asks for ε = 2" in refused.value.what
+
+
+def test_a_study_that_was_changed_after_its_release_is_not_called_paid(tmp_path):
+    ledger, released = ledger_in(tmp_path), study(evaluation=None)
+    run_study(released, ledger=ledger)
+    changed = released.replace(search=released.search.replace(seed=7))
+    price = price_of(resolve(changed), ledger)
+    assert (price.paid, price.counted) == (False, pytest.approx(1.0))
+    assert "already released, with search.seed = " in price.change.what
+    assert "spends ε = 1 more" in price.change.what
+    again = price_of(resolve(released), ledger)
+    assert (again.paid, again.change, again.counted) == (True, None, 0.0)
+    renamed = changed.replace(edition="2")
+    assert (price_of(resolve(renamed), ledger).change, price_of(resolve(renamed), ledger).paid) == (None, False)
 
 
 def test_a_refusal_says_nothing_was_spent_of_an_empty_ledger(tmp_path):
@@ -70,7 +86,7 @@ def test_what_counts_less_than_its_epsilon_says_why():
     account = Account.opened(PrivacyBudget.of("people", epsilon=5.0, delta=1e-5))
     price = Price(account, {"choice": plan})
     assert price.counted < 0.95 < price.epsilon == 1.0
-    assert "counts as 0.8" in price.afterwards
+    assert "counts as ε = 0.8" in price.afterwards
     assert price.left == pytest.approx(5.0 - price.counted)
     assert price.more > 5  # of Gaussian noise more editions fit than five
     assert json.loads(json.dumps(price.to_json(), allow_nan=False))["parts"] == {"choice": 1.0}

@@ -151,11 +151,11 @@ def test_theorem_3_assumes_a_diagonal_dominance_that_its_own_experiment_never_ha
 
 
 def test_theorem_3_asks_for_more_dimensions_than_its_floor_allows_on_every_task_of_that_size():
-    """ν ≤ 2/d² with d = diam/l = 50/1.25 = 40, so r ≥ 8 log(n²/μ)/ν² > 10⁸, and σ_min ≥ ω only for r ≤ 11."""
+    """ν ≤ 2/d² with d = diam/l = 50/6, so r ≥ 8 log(n²/μ)/ν² = 213,248, and σ_min ≥ ω only for r ≤ 11."""
     X = paper_grid()
     assert np.linalg.norm(X[0] - X[-1]) == pytest.approx(50.0)
     sigma_min = float(np.linalg.svd(X, compute_uv=False).min())
-    for lengthscale, least in ((1.25, 1.13e8), (6.0, 2.1e5)):
+    for lengthscale, least in ((1.25, 1.13e8), (6.0, 213_248)):
         nu = paper.theorem_3_distortion(
             approximation=math.inf, scaled_diameter=50.0 / lengthscale, answer_bound=1.0
         )

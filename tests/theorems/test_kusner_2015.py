@@ -11,6 +11,7 @@ from worlds import at_length
 
 from dpbo_core.models.linear.fit import train
 from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.theorems import kusner_2015 as theorems
 
@@ -80,6 +81,21 @@ def test_theorem_7_needs_a_score_that_is_constant_at_zero():
         ends = flat | {"lipschitz": L, "lambda_min": 1.0, "lambda_max": 1.0}
         printed = theorems.theorem_7_sensitivity(**ends, calibration="published")
         assert truly / printed == pytest.approx(1 / L)
+
+
+def test_theorem_7_needs_the_range_of_a_gain_and_not_its_maximum():
+    """The gain −ramp is at most 0; Λ = {1}, w = e₁, m = 1: the record (e₁, +1) has gain −1, and (e₁, −1) has 0."""
+    gains = -Ramp(1.0).phi(np.array([1.0, -1.0]))
+    assert (gains.max(), gains.max() - gains.min()) == (0.0, 1.0)
+    one = SETTING | {
+        "n_validation": 1,
+        "lambda_min": 1.0,
+        "lambda_max": 1.0,
+        "lipschitz": 0.5,
+        "solver_tolerance": 0.0,
+    }
+    assert theorems.theorem_7_sensitivity(**one | {"score_range": gains.max()}, calibration="published") == 0.0
+    assert theorems.theorem_7_sensitivity(**one | {"score_range": 1.0}, calibration="corrected") >= 1.0
 
 
 @settings(max_examples=at_length(60))

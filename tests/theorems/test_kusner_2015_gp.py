@@ -5,6 +5,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.stats import norm
 
 from dpbo_core.theorems import kusner_2015 as theorems
@@ -51,11 +52,10 @@ def test_theorem_3_by_hand(N, T, delta, k1, s2, gain):
     corrected = bound(
         2 * mp.log(5 * N * T**2 * mp.pi**2 / (6 * delta)),
         2 * mp.sqrt((1 - k1) * mp.log(5 * N / delta)),
-        2 * mp.sqrt(s2) * mp.sqrt(2 * mp.log(5 * T / delta)),
+        mp.sqrt(2 * s2) * mp.sqrt(2) * mp.erfinv(1 - 2 * delta / (5 * T)),
     )
-    assert found == pytest.approx([float(published), float(corrected)], rel=1e-12)
+    assert found == pytest.approx([float(published), float(corrected)], rel=1e-11)
     assert mp.mpf(found[1]) >= corrected
-    assert found[1] > found[0]
 
 
 def test_theorems_2_and_4_by_hand():
@@ -114,4 +114,28 @@ def test_the_published_failure_budget_is_overspent():
     largest = np.random.default_rng(0).normal(size=(draws, 2 * T)).max(axis=1)
     assert (2 * largest > q).mean() == pytest.approx(fails, abs=6 * math.sqrt(fails * (1 - fails) / draws))
     mended = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="corrected")
-    assert 1 - norm.cdf(mended / 2) ** (2 * T) <= 2 * delta / 5
+    exceeds = 1 - quad(lambda z: norm.pdf(z) * norm.cdf(mended + z) ** T, -9, 9)[0]  # M′ − Z, of one direction
+    assert 0.3 * delta / 5 < exceeds <= delta / 5
+
+
+def test_theorem_3_is_proved_as_printed_up_to_a_number_of_steps():
+    """By the union over T with exact normal tails; the corrected q is less than the printed one's √2 share."""
+    longest = {
+        (N, delta): theorems.theorem_3_longest_search(n_candidates=N, delta=delta)
+        for N, delta in ((64, 0.1), (64, 0.01), (64, 1e-5), (64, 5e-7), (1, 0.1))
+    }
+    wanted = {(64, 0.1): 333, (64, 0.01): 4367, (64, 1e-5): 6.7e6, (64, 5e-7): 1.5e8, (1, 0.1): 293}
+    assert longest == pytest.approx(wanted, rel=0.02)
+    N, delta, T = 64, 0.1, 333
+    betas = [
+        theorems.theorem_3_beta(n_candidates=N, step=t, delta=delta, calibration="published")
+        for t in range(1, T + 1)
+    ]
+    regret = sum(2 * N * norm.sf(math.sqrt(beta)) for beta in betas)
+    change = 2 * N * norm.sf(math.sqrt(2 * math.log(3 * N / delta)))
+    q = theorems.noise_bound(n_steps=T, delta=delta, noise_variance=1.0, calibration="published")
+    spent = 2 * T * norm.sf(q / math.sqrt(2)) + 2 * regret + change
+    assert 0.99 * delta < spent <= delta
+    for T in (20, 100, 10_000):
+        q = theorems.noise_bound(n_steps=T, delta=1e-6, noise_variance=1.0, calibration="corrected")
+        assert q <= 2 * math.sqrt(math.log(5 * T / 1e-6))

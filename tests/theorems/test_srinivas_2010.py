@@ -42,7 +42,7 @@ def test_regret_constant_by_hand() -> None:
 
 @pytest.mark.parametrize("sigma2", [1e-2, 0.25, 4.0])
 def test_independent_candidates(sigma2: float) -> None:
-    assert information_gain_bound(column=np.eye(9).__getitem__, n_steps=5, noise_variance=sigma2) == pytest.approx(
+    assert information_gain_bound(gram=np.eye(9).__getitem__, n_steps=5, noise_variance=sigma2) == pytest.approx(
         2.5 * math.log1p(1.0 / sigma2), rel=1e-9
     )
 
@@ -51,19 +51,19 @@ def test_independent_candidates(sigma2: float) -> None:
 @pytest.mark.parametrize("T", [1, 7, 300])
 def test_one_candidate_seen_again_and_again(sigma2: float, T: int) -> None:
     for gram in (np.ones((1, 1)), np.ones((20, 20))):
-        bound = information_gain_bound(column=gram.__getitem__, n_steps=T, noise_variance=sigma2)
+        bound = information_gain_bound(gram=gram.__getitem__, n_steps=T, noise_variance=sigma2)
         assert bound == pytest.approx(0.5 * math.log1p(T / sigma2), rel=1e-8)
         assert bound >= 0.5 * math.log1p(T / sigma2)
 
 
 def test_no_steps_tell_nothing() -> None:
-    assert information_gain_bound(column=np.eye(3).__getitem__, n_steps=0, noise_variance=0.1) == 0.0
+    assert information_gain_bound(gram=np.eye(3).__getitem__, n_steps=0, noise_variance=0.1) == 0.0
 
 
 def test_two_pairs_of_twins() -> None:
     """Two independent scores, each under two names: 3 and 3 of 6 observations, ½·2·log(1 + 3/σ²)."""
     bound = information_gain_bound(
-        column=np.kron(np.eye(2), np.ones((2, 2))).__getitem__, n_steps=6, noise_variance=0.5
+        gram=np.kron(np.eye(2), np.ones((2, 2))).__getitem__, n_steps=6, noise_variance=0.5
     )
     assert bound == pytest.approx(math.log(7.0), rel=1e-8)
 
@@ -82,7 +82,7 @@ def test_no_multiset_of_six_candidates_tells_more(
     K = scale * correlations(seed, 6, rank)
     truth = largest_gain(K, T, sigma2)
     greedy = greedy_by_variance(K, T, sigma2)
-    bound = information_gain_bound(column=K.__getitem__, n_steps=T, noise_variance=sigma2)
+    bound = information_gain_bound(gram=K.__getitem__, n_steps=T, noise_variance=sigma2)
     assert truth <= bound
     assert bound <= greedy / (1.0 - 1.0 / math.e) * (1.0 + 1e-6)
     assert bound <= 0.5 * T * math.log1p(scale / sigma2) * (1.0 + 1e-6)
@@ -91,7 +91,7 @@ def test_no_multiset_of_six_candidates_tells_more(
 def test_an_uneven_diagonal_is_refused() -> None:
     K = np.diag([1.0, 4.0, 0.25])
     with pytest.raises(ValueError, match="not the same"):
-        information_gain_bound(column=K.__getitem__, n_steps=4, noise_variance=0.5)
+        information_gain_bound(gram=K.__getitem__, n_steps=4, noise_variance=0.5)
 
 
 @pytest.mark.parametrize("sigma2", [1e-1, 1e-2, 1e-4])
@@ -100,7 +100,7 @@ def test_far_below_the_classical_bound_where_steps_cover_the_set(sigma2: float, 
     X = np.linspace(0.0, 1.0, 300)[:, None]
     K = Matern52(0.3).matrix(X, X)
     greedy = greedy_by_variance(K, T, sigma2)
-    bound = information_gain_bound(column=K.__getitem__, n_steps=T, noise_variance=sigma2)
+    bound = information_gain_bound(gram=K.__getitem__, n_steps=T, noise_variance=sigma2)
     assert greedy <= bound <= 1.05 * greedy  # greedy/(1 − 1/e) is 1.58 of it
 
 

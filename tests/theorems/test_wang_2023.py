@@ -29,10 +29,18 @@ def binomial(shape, gamma):
 
 def theorem_1(alpha, cost, alpha_hat, cost_hat, *, shape, gamma, **stated):
     """ε′ at α of a trial's costs at α and at α̂, with the bounds and the calibration that are stated."""
-    log_mean = math.log(ps.negative_binomial_mean(shape=shape, gamma=gamma))
-    first = wang.terms_in_alpha(alpha=alpha, base_epsilon=cost, log_mean=log_mean, **stated)
-    law = {"shape": shape, "gamma": gamma}
-    return first + wang.terms_in_alpha_hat(alpha_hat=alpha_hat, base_epsilon_hat=cost_hat, **law, **stated)
+    lower, upper = stated.pop("bounds")
+    return wang.theorem_1_renyi(
+        alpha=alpha,
+        base_epsilon=cost,
+        alpha_hat=alpha_hat,
+        base_epsilon_hat=cost_hat,
+        shape=shape,
+        gamma=gamma,
+        lower=lower,
+        upper=upper,
+        **stated,
+    )
 
 
 @pytest.mark.parametrize("shape", [-0.9, -0.5, 0.0, 0.3, 1.0, 2.5])

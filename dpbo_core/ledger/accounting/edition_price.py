@@ -5,6 +5,7 @@ price.epsilon       the sum of what its parts guarantee
 price.counted       by how much the account grows, which is less where Gaussian noise is added up together
 price.left          of the cap, once this is charged
 price.more          further editions at the same price that still fit then
+price.change        the error of a study that was changed after its edition was released; None if it was not
 price.refusal       the error that a charge would raise; None if there is room
 """
 
@@ -15,9 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dpbo_core.errors import BudgetExceeded
+from dpbo_core.errors import BudgetExceeded, StudyChanged
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Totals
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry, Totals
 from dpbo_core.ledger.accounting.composition import Draw, compose, compose_all
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
@@ -33,7 +34,8 @@ class Price:
     account: Account | None  # of the dataset, before the charge; None if no cap is known
     # what is charged together, by its name for people: the choice, and its report if one is requested
     parts: Mapping[str, PrivacyPlan]
-    paid: bool = False  # whether this edition was charged before: running it again costs nothing
+    paid: bool = False  # whether exactly this study was charged before: running it again costs nothing
+    changed: str = ""  # what differs from the released study of the same name and edition; "" if nothing does
 
     @property
     def epsilon(self) -> float:
@@ -80,6 +82,39 @@ class Price:
         request = admission.Request(cost, self._draws, guarantee, OPERATING_SYSTEM)
         return admission.exceeded_error(account.budget, totals, request, lambda: self._drawn)
 
+    def account_after(self) -> Account | None:
+        """Return the account as it would be once this is charged: the same if it was, or if there is no room."""
+        account = self.account
+        if account is None or self.paid or self.refusal is not None:
+            return account
+        plans = tuple(self.parts.values())
+        cost, guarantee = compose(spend for plan in plans for spend in plan.spends), plans[0].guarantee
+        entry = Entry(
+            *("", "", "", self.epsilon, self.delta, from_units(cost.rho_units), guarantee.assumptions, ""),
+            released_at=None,
+            release_id=None,
+            cost=cost,
+            draws=self._draws,
+        )
+        return replace(
+            account,
+            spent=account.spent + cost,
+            entries=(*account.entries, entry),
+            unit=guarantee.unit,
+            filtered=account.filtered.after(self._draws, cost),
+        )
+
+    @property
+    def change(self) -> StudyChanged | None:
+        """The error of a changed study whose name and edition were released before; None for any other study."""
+        if not self.changed:
+            return None
+        return StudyChanged(
+            f"this edition was already released, with {self.changed}; the changed study spends {self.sums} more",
+            cause="the study file was changed after its release",
+            remedy="give the study a new edition, change it back, or run dpbo tune --new-spend",
+        )
+
     @property
     def sums(self) -> str:
         """What its parts cost together, as text."""
@@ -99,9 +134,9 @@ class Price:
         if self.refusal is not None:
             return ""
         less = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
-        counts = f"counts as ε = {self.counted:.3g} in the account, " if less else ""
+        counts = f"counts as ε = {self.counted:.3g} in the account; " if less else ""
         limit = from_units(self.account.budget.epsilon_units)
-        return f"{counts}{self.left:.3g} of {limit:g} left afterwards, {room_text(self.more)}"
+        return f"{counts}leaves {self.left:.3g} of {limit:g}; {room_text(self.more)}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the price as the object "price" of `dpbo plan --json`."""

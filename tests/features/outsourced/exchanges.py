@@ -7,7 +7,7 @@ import numpy as np
 
 from dpbo.features.outsourced import session
 from dpbo.features.outsourced.answers import Curator
-from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.box import REPLACE, Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Query, read_message, write_message
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
@@ -40,7 +40,7 @@ class World:
         return self.folder / "curator"
 
     def publish(self, box=None, *, edition="1", source=None, out="Z.parquet"):
-        box = box or Outsourced(3.0, 1e-6, norm_bound=4.0)
+        box = box or Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=4.0)
         publication = Publication(box, "people", edition)
         return publish(
             publication,

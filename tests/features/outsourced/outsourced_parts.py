@@ -11,7 +11,7 @@ from exchanges import PRIVATE, world, write_csv
 
 from dpbo.features.outsourced import session
 from dpbo.features.outsourced.answers import Curator
-from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.box import REPLACE, Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
 from dpbo_core.errors import DpboError
@@ -43,7 +43,7 @@ def prepare(place):
 
 
 def published(place, edition):
-    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", edition)
+    publication = Publication(Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=4.0), "people", edition)
     rows, out = place.folder / "X.csv", place.folder / f"Z{edition}.parquet"
     return publish(publication, rows, out, place.run, vaults=place.folder / "curator").release
 
@@ -197,7 +197,7 @@ def commands_on_a_file(folder):
     """Commands on bare.csv, which has no header line, and their exit codes."""
     publish = ("curate", "publish", "bare.csv", "--out", "z.parquet", "--dataset", "clinic", "--epsilon", "1")
     (folder / "exchange.toml").write_text('data = "bare.csv"\nepsilon = 1.0\ndelta = 1e-6\nnorm_bound = 9.0\n')
-    bounded = (*publish, "--norm-bound", "9", "--delta", "1e-6")
+    bounded = (*publish, "--relation", "replace_one", "--norm-bound", "9", "--delta", "1e-6")
     return {publish: 2, bounded: 0, ("curate", "plan", "exchange.toml"): 0}
 
 
@@ -209,7 +209,7 @@ def dpbo(*words):
     subprocess.run([sys.executable, "-c", "from dpbo.flows.cli import main; main()", *map(str, words)], check=True)
 dpbo("budget", "set", "people", "--epsilon", 20, "--delta", 1e-5)
 dpbo("curate", "publish", "validation.csv", "--out", "Z.parquet", "--dataset", "people",
-     "--epsilon", 3, "--delta", 1e-6, "--norm-bound", 4)
+     "--epsilon", 3, "--delta", 1e-6, "--relation", "replace_one", "--norm-bound", 4)
 for step in range(2):
     dpbo("model", "suggest", "Z.parquet", "--state", "S", "--out", "Q.json")
     dpbo("curate", "answer", "Q.json", "--answers", "validation-answers.csv", "--out", "A.json",

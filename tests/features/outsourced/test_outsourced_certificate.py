@@ -9,7 +9,7 @@ from exchanges import world
 from test_once_sensitive import write  # noqa: F401  a fixture
 from test_standings import tight_rho
 
-from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.box import REPLACE, Outsourced
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo_core.errors import CertificateFalse, DpboError
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
@@ -21,7 +21,9 @@ from dpbo_core.study.context import QueryContext
 @pytest.mark.parametrize("transform", ["gaussian", "published"])
 def test_the_certificate_of_a_table_is_worth_its_promise_and_an_edit_is_caught(transform, tmp_path):
     honest = world(tmp_path, public=transform == "published").publish(
-        Outsourced(3.0, 1e-6, transform=transform, norm_bound=4.0)
+        Outsourced(
+            3.0, 1e-6, transform=transform, norm_bound=4.0, relation=REPLACE if transform == "gaussian" else None
+        )
     ).release.to_json()  # fmt: skip
     if transform == "published":
         with pytest.raises(CertificateFalse, match="guarantees nothing"):
@@ -37,7 +39,7 @@ def test_the_certificate_of_a_table_is_worth_its_promise_and_an_edit_is_caught(t
 
 def test_a_name_too_long_for_a_file_is_a_letter(tmp_path):
     made = world(tmp_path)
-    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people", "1")
+    publication = Publication(Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=4.0), "people", "1")
     with pytest.raises(DpboError):
         publish(
             publication,
@@ -50,7 +52,7 @@ def test_a_name_too_long_for_a_file_is_a_letter(tmp_path):
 
 def test_the_tables_standings_are_those_of_what_is_published():
     """A row's image moves by at most 2B, and by 1 under the paper's relation; the paper's transform is refuted."""
-    sound = Outsourced(1.0, 1e-5, norm_bound=3.0).plan(100, 2)
+    sound = Outsourced(1.0, 1e-5, relation=REPLACE, norm_bound=3.0).plan(100, 2)
     ((spend,), rho) = (sound.spends, tight_rho(1.0, 1e-5))
     assert sound.guarantee.evidence.standing == "standard"
     assert spend.sensitivity == pytest.approx(6.0, rel=1e-5)
@@ -68,7 +70,9 @@ def test_a_published_table_says_it_too(dpbo, here, write):  # noqa: F811
     pd.read_csv(here / "v.csv").to_csv(here / "rows.csv", index=False)
     assert dpbo("budget", "set", "clinic", "--epsilon", "5", "--delta", "1e-5")[0] == 0
     assert dpbo("budget", "publish", "clinic", "v.csv")[0] == 0
-    asked = "rows.csv --out z.parquet --dataset clinic --epsilon 1 --delta 1e-6 --norm-bound 9"
+    asked = (
+        "rows.csv --out z.parquet --dataset clinic --epsilon 1 --delta 1e-6 --relation replace_one --norm-bound 9"
+    )
     code, _, err = dpbo("curate", "publish", *asked.split())
     assert code == 0, err
     metadata = b" ".join(pq.read_schema(here / "z.parquet").metadata.values())

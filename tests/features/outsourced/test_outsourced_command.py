@@ -15,7 +15,7 @@ from dpbo.features.outsourced.modeler import Modeler, Prior
 
 PUBLISH = ("curate", "publish", "X.csv", "--out", "Z.parquet", "--dataset", "people")
 PRICE = ("--epsilon", 3, "--delta", 1e-6)
-BOUND = ("--norm-bound", 4)
+BOUND = ("--relation", "replace_one", "--norm-bound", 4)
 ANSWER = ("curate", "answer", "Q.json", "--answers", "Y.csv", "--out", "A.json")
 SUGGEST = ("model", "suggest", "Z.parquet", "--state", "S", "--out", "Q.json")
 UPDATE = ("model", "update", "A.json", "--state", "S")
@@ -97,6 +97,13 @@ def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
     met = planned("--json", **grid | {"singular_value": 1e9})[1]
     kept = {line["dim"]: line for line in json.loads(met)["by_dim"]}[11193]
     assert kept["approximation"] == pytest.approx(0.1, rel=1e-3)  # ε_ucb again, as it was asked for
+    wide = {"rows": 100, "columns": 2, "epsilon": 3.0, "norm_bound": 40}
+    assert json.loads(planned("--json", **wide, relation="replace_one")[1])["useless"] is True
+    assert json.loads(planned("--json", **wide)[1])["useless"] is False
+    said = planned(**wide, relation="replace_one")[1]
+    assert "useless: no two rows" in said
+    assert "a whole row" in said
+    assert "a distance of at most 1" in planned(**wide)[1]
     header = "\n".join(["x0,x1", *["nan,1e9"] * 50]) + "\n"  # nothing of a row is looked at
     (here / "X.csv").write_text(header)
     from_file = planned("--json", data="X.csv", norm_bound=4)[1]
@@ -148,7 +155,7 @@ def test_private_answers_on_the_command_line(dpbo):
 
 
 REFUSED = [
-    ((*PUBLISH, *PRICE), 2, "--norm-bound"),
+    ((*PUBLISH, *PRICE, "--relation", "replace_one"), 2, "--norm-bound"),
     ((*PUBLISH, *PRICE, "--norm-bound", "nan"), 2, "norm bound"),
     ((*PUBLISH, "--epsilon", 0, "--delta", 1e-6, *BOUND), 2, "no guarantee"),
     ((*PUBLISH, *PRICE, *BOUND, "--transform", "gausian"), 2, "did you mean 'gaussian'"),

@@ -153,7 +153,8 @@ def test_published_is_worth_nothing_and_says_so():
 
 
 IMPOSSIBLE = (
-    {}, {"norm_bound": 0.0}, {"norm_bound": math.nan}, {"dim": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
+    {"norm_bound": None, "relation": REPLACE},
+    {"norm_bound": 0.0}, {"norm_bound": math.nan}, {"dim": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
     {"delta": 0.0}, {"delta": 1.0}, {"centre": (math.inf,)}, {"transform": "publishd"},
     {"norm_bound": None, "transform": "published", "relation": REPLACE},
     {"relation": NeighboringRelation.ADD_OR_REMOVE_ONE},
@@ -164,7 +165,8 @@ def test_impossible_boxes_are_messages():
     sound = {"epsilon": 1.0, "delta": 1e-6, "norm_bound": 1.0}
     for wrong in IMPOSSIBLE:
         with pytest.raises(StudyInvalid):
-            Outsourced(**(sound | wrong if wrong else {"epsilon": 1.0, "delta": 1e-6}))
+            Outsourced(**sound | wrong)
+    assert Outsourced(epsilon=1.0, delta=1e-6).relation is BY_ONE  # the paper's
     with pytest.raises(StudyInvalid, match="centre"):
         Outsourced(**sound, centre=(0.0,)).plan(10, 2)
     with pytest.raises(StudyInvalid, match="no rows"):
@@ -176,7 +178,7 @@ def test_impossible_boxes_are_messages():
 
 def test_without_noise_the_table_is_the_rows_in_a_secret_order(tmp_path):
     w = world(tmp_path, public=True)
-    box = Outsourced(3.0, 1e-6, norm_bound=100.0)
+    box = Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=100.0)
     published = w.publish(box, source=NO_NOISE)
     table, _ = read_published(tmp_path / "Z.parquet")
     X = np.loadtxt(tmp_path / "X.csv", delimiter=",", skiprows=1)
@@ -189,7 +191,7 @@ def test_without_noise_the_table_is_the_rows_in_a_secret_order(tmp_path):
 
 def test_the_file_holds_its_columns_and_the_promise_and_nothing_else(tmp_path):
     w = world(tmp_path)
-    release = w.publish(Outsourced(3.0, 1e-6, norm_bound=4.0, dim=2)).release
+    release = w.publish(Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=4.0, dim=2)).release
     arrow = pq.read_table(tmp_path / "Z.parquet")
     assert arrow.column_names == ["z0", "z1"]
     assert arrow.num_rows == 60
@@ -221,7 +223,7 @@ def test_the_same_publication_is_drawn_once_and_paid_once(tmp_path):
 def test_refusals_charge_nothing_and_publish_nothing(tmp_path):
     w = world(tmp_path, epsilon=2.0)
     for box, error in (
-        (Outsourced(3.0, 1e-6, norm_bound=4.0), BudgetExceeded),
+        (Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=4.0), BudgetExceeded),
         (Outsourced(1.0, 1e-6, relation=BY_ONE), BudgetRefused),
         (Outsourced(1.0, 1e-6, transform="published"), EvidenceRefuted),
     ):
@@ -229,7 +231,7 @@ def test_refusals_charge_nothing_and_publish_nothing(tmp_path):
             w.publish(box)
         assert refused.value.exit_code == 3
     with pytest.raises(NoiseNotPrivate):
-        w.publish(Outsourced(1.0, 1e-6, norm_bound=1.0), source=NO_NOISE)
+        w.publish(Outsourced(1.0, 1e-6, relation=REPLACE, norm_bound=1.0), source=NO_NOISE)
     assert w.ledger.accounts("people")[0].entries == ()
     assert not (tmp_path / "Z.parquet").exists()
     nobody = World(tmp_path / "elsewhere")
@@ -326,7 +328,7 @@ def test_public_answers_must_be_taken_on_by_name(tmp_path):
 
 def test_answers_are_the_right_rows(tmp_path):
     w = world(tmp_path, public=True)
-    w.publish(Outsourced(3.0, 1e-6, norm_bound=100.0), source=NO_NOISE)
+    w.publish(Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=100.0), source=NO_NOISE)
     rows = read_published(tmp_path / "Z.parquet")[0].rows
     for _ in range(8):
         query = w.suggest()
@@ -356,7 +358,7 @@ def test_a_price_below_the_ledgers_unit_is_refused_not_rounded_up():
     with pytest.raises(StudyInvalid, match="too small"):
         PrivateAnswers(0.0, 1.0, 1e-9, 1e-12)
     with pytest.raises(StudyInvalid, match="too small"):
-        Outsourced(1e-9, 1e-12, norm_bound=1.0).plan(10, 2)
+        Outsourced(1e-9, 1e-12, relation=REPLACE, norm_bound=1.0).plan(10, 2)
 
 
 def test_an_answer_is_clipped_whatever_it_is():

@@ -14,7 +14,7 @@ from prefect.settings import get_current_settings
 from test_flow import flow_runs, logs, task_runs
 
 from dpbo.features.outsourced import flow as outsource
-from dpbo.features.outsourced.box import Outsourced
+from dpbo.features.outsourced.box import REPLACE, Outsourced
 from dpbo.features.outsourced.curator import Publication
 from dpbo_core.errors import DpboError
 
@@ -50,7 +50,7 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
         (here / name).write_text("\n".join([*lines[:5], row, *lines[6:]]) + "\n")
     (here / "ledger.db").rename(here / "mlruns" / "ledger.db")
     (here / "ledger.db.generation").rename(here / "mlruns" / "ledger.db.generation")
-    publication = Publication(Outsourced(3.0, 1e-6, norm_bound=4.0), "people")
+    publication = Publication(Outsourced(3.0, 1e-6, relation=REPLACE, norm_bound=4.0), "people")
     terms = outsource.Outsourcing(publication, "X.csv", "Y.csv", "meeting", 2, PRIVATE)
     found = both(terms)
     assert found.steps == 2

@@ -11,7 +11,7 @@ import numpy as np
 from audit.laws import Gaussian
 from numpy.typing import NDArray
 
-from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
+from dpbo.features.outsourced.box import REPLACE, Outsourced, PrivateAnswers
 from dpbo.features.outsourced.geometry import image
 from dpbo_core.data.table import table_of
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
@@ -66,7 +66,9 @@ def _rows(name: str, box: Outsourced, ends: Ends, runs: tuple[int, int]) -> Nois
 
 def rows_case(name: str, epsilon: float, delta: float, *, runs: tuple[int, int]) -> Noised:
     """Replace-one: a row at the norm bound and its opposite, 2B apart."""
-    return _rows(name, Outsourced(epsilon, delta, norm_bound=2.0), ((1.2, 1.6), (-1.2, -1.6)), runs)
+    return _rows(
+        name, Outsourced(epsilon, delta, relation=REPLACE, norm_bound=2.0), ((1.2, 1.6), (-1.2, -1.6)), runs
+    )
 
 
 def moved_case(name: str, epsilon: float, delta: float, *, runs: tuple[int, int]) -> Noised:

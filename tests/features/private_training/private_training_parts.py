@@ -5,6 +5,8 @@ import os
 from functools import partial
 from unittest.mock import patch
 
+from scipy.optimize import brentq
+
 from dpbo.features.private_training import dp_hypo
 from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.union import BASES
@@ -158,10 +160,30 @@ PLANTED_NAMES = [
 # What a plan prints, and pays
 
 
+N_STEPS = 30  # the mean number of trials of a geometric law
+
+
+def best_of(epsilon, c, C):
+    """The exact pure ε of the best of a geometric number of ε-DP trials, by the places where its parts meet."""
+    gamma, e = 1.0 / N_STEPS, math.exp(epsilon)
+    g_kink = (1.0 - c) / (C - c) if c < C else 1.0
+    places = [0.0, 1.0, 1.0 / (1.0 + e), max(g_kink / e, 1.0 - e * (1.0 - g_kink))]
+    if c < C:
+        places.append((C - 1.0) / (C - c))
+    worst = 0.0
+    for r in places:
+        g = min(e * r, 1.0 - (1.0 - r) / e)
+        better, other = max(c * r, 1.0 - C * (1.0 - r)), min(C * g, 1.0 - c * (1.0 - g))
+        worst = max(worst, (gamma + (1.0 - gamma) * other) / (gamma + (1.0 - gamma) * better))
+    return epsilon + math.log(C / c) + 2.0 * math.log(worst)
+
+
 def trials(noise_of, method):
-    """Theorem 2 of Papernot and Steinke, and of Wang et al.: (2 + η)(ε + log C/c) = 1; ε is the quality's."""
-    adaptive = method.sampler == "gaussian_process"
-    each = 1.0 / (2 + method.shape) - (math.log(method.upper / method.lower) if adaptive else 0.0)
+    """The quality's ε at which the whole costs 1: exactly, or as published (2 + η)(ε + log C/c) = 1."""
+    c, C = (method.lower, method.upper) if method.sampler == "gaussian_process" else (1.0, 1.0)
+    each = 1.0 / (2 + method.eta) - math.log(C / c)
+    if method.calibration == "corrected":
+        each = brentq(lambda epsilon: best_of(epsilon, c, C) - 1.0, 1e-9, 1.0, xtol=1e-15)
     return [(noise_of, noise_of / each)]
 
 

@@ -384,7 +384,7 @@ def test_dp_sgd_under_replace_one_costs_more():
 def test_a_plan_opens_nothing_and_says_what_is_never_worth_it(here):
     made = search(space={"sign": [-1, 1]}, n_training=100, n_validation=50)
     text = str(made.plan())
-    for words in ("2 trainings always run", "Nothing was opened", "in fact ε = 8", "declared_cost", "run = 1"):
+    for words in ("2 trainings always run", "nothing was charged", "in fact ε = 8", "declared_cost", "run = 1"):
         assert words in text
     assert not (here / "mlruns").exists()
     with pytest.raises(StudyInvalid, match="n_training"):

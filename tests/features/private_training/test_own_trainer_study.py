@@ -73,7 +73,11 @@ def test_a_study_file_is_planned_and_tuned(study, dpbo, monkeypatch):
     assert code == 0
     assert "chosen for it" in out
     assert len(done) == 6
-    assert dpbo("show", "own:1")[0] == 0
+    assert dpbo("show", "own:1")[1:] == dpbo("show", study)[1:]
+    for words in (("evaluate", study, "--epsilon", 1), ("serve", study, "--every", "6h")):
+        code, out, err = dpbo(*words)
+        assert (code, out) == (2, "")
+        assert "planned, tuned and shown" in err
     code, out, err = dpbo("budget", "clinic", "--json")
     assert json.loads(out)["datasets"][0]["spent"]["epsilon"] == 4.0
 

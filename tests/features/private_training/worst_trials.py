@@ -111,7 +111,7 @@ def trials_case(
     adaptive = method.sampler != "uniform"
 
     def sides(weaker: float = 1.0) -> tuple[BestOfTwo, BestOfTwo]:
-        return tuple(BestOfTwo(top, weaker * base, method.shape, float(mean)) for top in tops)
+        return tuple(BestOfTwo(top, weaker * base, method.eta, float(mean)) for top in tops)
 
     law = Pure(None if adaptive or reveals else lambda weaker: best_of_two_loss(*sides(weaker)))
     return Trials(name, method, asked, low, high, sides(), law, runs, reveals)

@@ -3,6 +3,7 @@
 import io
 import shutil
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import tomli_w
@@ -11,8 +12,8 @@ from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
 from dpbo.flows.serve import Schedule, serve
+from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
-from dpbo.flows.useless_spend import consent
 from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
@@ -68,9 +69,8 @@ def book():
     return PrivacyLedger(Stores().ledger)
 
 
-def charges():
-    (account,) = book().accounts("clinic")
-    return len(account.entries)
+def charges(dataset="clinic"):
+    return sum(len(account.entries) for account in book().accounts(dataset))
 
 
 def by_tune(spec, asked):
@@ -119,6 +119,49 @@ def test_a_terminal_is_asked(spec, monkeypatch, answer, agreed):
         assert consent(asked.spec, asked.useless, may_ask=True) is IfUseless.SPEND
     assert "would be noise" in said.getvalue()
     assert said.getvalue().endswith("Spend it anyway? [y/N] ")
+
+
+BUNDLED = """
+[study]
+name = "t"
+method = "private_grid"
+[privacy]
+dataset = "d"
+epsilon = 1.0
+[budget]
+epsilon = 3.0
+delta = 0.0
+[data]
+source = "breast_cancer"
+validation_share = 0.5
+[model]
+estimator = "logistic"
+score = "accuracy"
+[space]
+lambda = { low = 0.01, high = 1.0, log = true, points = 2 }
+"""
+
+
+def test_a_terminal_is_asked_before_a_first_charge_and_a_changed_study_is_refused(here, dpbo, monkeypatch):
+    monkeypatch.setenv("DPBO_PREFECT", "off")
+    Path("t.toml").write_text(BUNDLED)
+    stdin = io.StringIO("n\n")
+    stdin.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", stdin)
+    monkeypatch.setattr("dpbo.flows.spend_consent._at_a_terminal", lambda: True)
+    code, out, err = dpbo("tune", "t.toml")
+    assert (code, out, charges("d")) == (1, "", 0)
+    assert "Spend ε = 1 of the 3 left on d? [y/N] " in err
+    for words, charged in ((["--json"], 1), ([], 1), (["--yes"], 1)):  # the second and third time it is a replay
+        code, _, err = dpbo("tune", "t.toml", *words)
+        assert (code, "Spend ε" in err, charges("d")) == (0, False, charged)
+    Path("t.toml").write_text(BUNDLED.replace("points = 2", "points = 3"))
+    code, out, err = dpbo("tune", "t.toml", "--yes")
+    assert (code, out, charges("d")) == (3, "", 1)
+    assert "already released, with space.lambda = " in err
+    assert dpbo("plan", "t.toml")[0] == 3
+    assert dpbo("tune", "t.toml", "--yes", "--new-spend")[0] == 0
+    assert charges("d") == 2
 
 
 def test_the_command_refuses_and_a_schedule_refuses_to_begin(spec, here, run):  # noqa: F811
