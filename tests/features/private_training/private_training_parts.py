@@ -200,7 +200,6 @@ def standings(sensitivity):
 
 
 LABELS_ELSEWHERE = [
-    dp_hypo.ADAPTIVE_EVIDENCE.note,
     dp_hypo.ONE_EVIDENCE.note,
 ]
 
