@@ -204,11 +204,8 @@ class Lipschitz(Method):
 
     def _printed_standing(self, problem: Problem) -> Evidence:
         """The standing of Theorem 7 as printed in this study: by whether its Δ is the corrected one at least."""
-        return (
-            PRINTED_EVIDENCE
-            if self._sensitivity_steps(problem) >= self._corrected_steps(problem)
-            else REFUTED_EVIDENCE
-        )
+        enough = self._sensitivity_steps(problem) >= self._corrected_steps(problem)
+        return PRINTED_EVIDENCE if enough else REFUTED_EVIDENCE
 
     def _corrected_steps(self, problem: Problem) -> int:
         """Return the corrected sensitivity in whole steps: of a path, or of all of Λ."""
