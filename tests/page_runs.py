@@ -90,10 +90,9 @@ def printed_blocks(
 
 def renewed(name: str, text: str, folder: Path) -> str:
     """Return a page with today's output in every block that runs, those that take minutes too."""
-    for block, today in [*printed_blocks(name, text, folder, slow=True)]:
-        head, mark, tail = text.partition(f"\n{block.body}```")
-        assert mark, f"{name}:{block.line}"
-        text = f"{head}\n{today}```{tail}"
+    for block, today in reversed([*printed_blocks(name, text, folder, slow=True)]):
+        end = block.end - len("```")
+        text = text[: end - len(block.body)] + today + text[end:]
     return text
 
 
