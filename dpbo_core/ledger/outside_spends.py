@@ -112,10 +112,11 @@ class Price:
             if not (type(value) in (int, float) and 0.0 < value < math.inf):
                 raise _bad_price(f"{form} is {value!r}", "give a positive number")
             value = float(value)
-        elif form == "renyi":
-            value = {"orders": list(map(float, value["orders"])), "costs": list(map(float, value["costs"]))}
         else:
-            value = events.event_json(value)
+            try:
+                value = events.event_json(value) if form == "event" else _curve_json(value)
+            except (ValueError, KeyError, TypeError) as error:
+                raise _bad_price(f"the {form} cannot be read: {error}", "correct it, or declare (ε, δ)") from None
         return {form: value, "delta": float(self.delta), "replaced_moves": self.replaced_moves}
 
     def spends(self, budget: PrivacyBudget, unit: PrivacyUnit) -> tuple[Spend, ...]:
@@ -162,6 +163,10 @@ class Price:
             epsilon = profile.epsilon(level) if pairs else math.inf
             rho = math.inf if pairs else profile.cut_rho(level)
         return [(epsilon, level, 0.5 * epsilon**2) if pairs else (None, level, rho)]
+
+
+def _curve_json(curve: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    return {name: list(map(float, curve[name])) for name in ("orders", "costs")}
 
 
 def _spend(what: str, epsilon: float | None, delta: float, rho: float) -> Spend:

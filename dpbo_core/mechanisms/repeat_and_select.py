@@ -30,6 +30,7 @@ from dpbo_core.theorems import selection_price, wang_2023
 from dpbo_core.theorems.trial_counts import CappedCount, Fixed, TrialCount, TruncatedNegativeBinomial
 
 Procedure = Callable[[NoiseSource], Any]
+LARGEST_RENYI_DELTA = 1e-8  # below it the error of a composed profile is felt, and Rényi costs are tried too
 _ORDER_STEP = 6  # of the orders, where each asks for a supremum over all cells
 
 
@@ -60,20 +61,22 @@ def selection_epsilon(
 
 def _epsilon(trials: TrialCount, cost: TrialCost, lower: float, upper: float, delta: float) -> float:
     """The price of one cost: the pure one where there is one, by the profile, or by Rényi costs at a tiny δ."""
-    curve, pure = cost.curve, math.inf
+    curve, least = cost.curve, math.inf
     if curve.pure:
-        pure = selection_price.pure_selection_epsilon(curve.epsilon, trials, lower, upper)
+        least = selection_price.pure_selection_epsilon(curve.epsilon, trials, lower, upper)
     if delta == 0.0:
-        return pure
+        return least
     if delta >= selection_price.SMALLEST_DELTA:
-        return min(pure, selection_price.selection_epsilon(cost.profile, trials, delta, lower, upper))
+        least = min(least, selection_price.selection_epsilon(cost.profile, trials, delta, lower, upper))
+    if delta > LARGEST_RENYI_DELTA:
+        return least
     orders = curve.orders
     costs = [curve.at(alpha) for alpha in orders]
 
     def renyi(alpha: float) -> float:
         return selection_price.renyi_selection_cost(alpha, curve.at(alpha), orders, costs, trials, lower, upper)
 
-    return min(pure, wang_2023.best_epsilon(renyi, orders[::_ORDER_STEP], delta=delta))
+    return min(least, wang_2023.best_epsilon(renyi, orders[::_ORDER_STEP], delta=delta))
 
 
 def _published_epsilon(trials: TrialCount, curve: RenyiCurve, lower: float, upper: float, delta: float) -> float:

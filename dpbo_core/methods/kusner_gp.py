@@ -93,9 +93,9 @@ class NoisyGP(pricing.GPPriorMethod):
             if "score" in uncapped:
                 self._check_length(problem)
             printed = {
-                "both": pricing.PRINTED_BOTH,
+                "both": pricing.PRINTED_BOTH_EVIDENCE,
                 "candidate": pricing.PRINTED_EVIDENCE,
-                "score": pricing.PRINTED_SCORE,
+                "score": pricing.PRINTED_SCORE_EVIDENCE,
             }
             return printed[self.outputs], (GP_PRIOR.name,)
         evidence = {

@@ -66,10 +66,10 @@ BOTH_EVIDENCE = Evidence(
     "what one person moves a score by",
 )
 PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
-PRINTED_SCORE = Evidence(
+PRINTED_SCORE_EVIDENCE = Evidence(
     Standing.PRINTED, "Kusner et al. 2015, Theorem 3 and Corollary 2, whose statement is true for so few steps"
 )
-PRINTED_BOTH = Evidence(
+PRINTED_BOTH_EVIDENCE = Evidence(
     Standing.PRINTED,
     "Kusner et al. 2015, Theorems 1 and 3 and their corollaries; Theorem 3's statement is true for so few steps",
 )

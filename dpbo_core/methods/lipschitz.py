@@ -60,7 +60,7 @@ ONE_MODEL_EVIDENCE = Evidence(
     Standing.STANDARD,
     "Laplace noise on the best score of a fixed, public set of models; R as in Kusner et al. 2015, Theorem 7",
 )
-PRINTED = Evidence(
+PRINTED_EVIDENCE = Evidence(
     Standing.PRINTED,
     "Kusner et al. 2015, Theorem 7 as printed, which is no smaller in this study than the corrected sensitivity",
 )
@@ -204,7 +204,8 @@ class Lipschitz(Method):
 
     def _printed_standing(self, problem: Problem) -> Evidence:
         """The standing of Theorem 7 as printed in this study: by whether its Δ is the corrected one at least."""
-        return PRINTED if self._sensitivity_steps(problem) >= self._corrected_steps(problem) else REFUTED_EVIDENCE
+        enough = self._sensitivity_steps(problem) >= self._corrected_steps(problem)
+        return PRINTED_EVIDENCE if enough else REFUTED_EVIDENCE
 
     def _corrected_steps(self, problem: Problem) -> int:
         """Return the corrected sensitivity in whole steps: of a path, or of all of Λ."""

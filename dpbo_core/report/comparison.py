@@ -76,6 +76,7 @@ from dpbo_core.study.tuning import ReadyStudy
 
 DRAW = "paired difference"
 FINE = 2**12
+ON_THESE_RECORDS = " on these records"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on two sums, which one unit moves by 2 ranges together"
 )
@@ -233,12 +234,14 @@ def difference_of(
         [G * max(-1.0, low - rounding), G * min(1.0, high + rounding)]
         for low, high in (sums.noise_interval, sums.interval)
     )
-    shown = interval if per_unit else noise
+    word = verdict(interval if per_unit else noise, margin)
+    if not per_unit and word != UNSURE:  # the noise alone says nothing of other people
+        word += ON_THESE_RECORDS
     return {
         "value": G * sums.mean,
         "interval": interval if per_unit else None,
         "noise_interval": noise,
-        "verdict": verdict(shown, margin),
+        "verdict": word,
     }
 
 

@@ -35,6 +35,7 @@ def supervise(answer: int, confinement: dict[str, Any]) -> int:
             "timeout" in seconds or None, and whether this is a "rehearsal", whose errors are shown.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the records
+    _end_with_parent()
     contained = confinement["contained"]
     if contained and not enter_namespaces(confinement["folder"], confinement["place"]):
         return 1
@@ -44,8 +45,7 @@ def supervise(answer: int, confinement: dict[str, Any]) -> int:
         adopt_orphans()
     worker = os.fork()
     if not worker:
-        with contextlib.suppress(AttributeError, OSError):  # Linux has it
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        _end_with_parent()
         if contained:
             _hide(confinement["hidden"])
         os.chdir(confinement["place"] if contained else confinement["folder"])
@@ -57,6 +57,12 @@ def supervise(answer: int, confinement: dict[str, Any]) -> int:
     if not contained:
         end_children()
     return int(status != 0)
+
+
+def _end_with_parent() -> None:
+    """On Linux end this process when its parent ends, so that a killed search leaves no training behind."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def enter_namespaces(folder: str, place: str) -> bool:

@@ -56,8 +56,8 @@ class Family:
         """Return what the cost depends on beside the noise; the same for all candidates unless a family says."""
         return ()
 
-    def profile(self, noise: float, point: Point, n_records: int, neighbours: str) -> LossProfile:
-        """Return the privacy profile of one training, rounded up."""
+    def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:
+        """Return the privacy profile of so many trainings together, one unless stated, rounded up."""
         raise NotImplementedError
 
     def handed(self, noise: float) -> float:
@@ -108,17 +108,17 @@ class DpSgd(Family):
             return rate, _whole("steps", self.steps, point)
         return rate, max(1, round(setting_at("epochs", self.epochs or 0.0, point) * an_epoch))
 
-    def event(self, noise: float, point: Point, n_records: int) -> Any:
-        """Return the `dp_accounting` event of one training."""
+    def event(self, noise: float, point: Point, n_records: int, times: int = 1) -> Any:
+        """Return the `dp_accounting` event of so many trainings."""
         import dp_accounting as dp
 
         rate, steps = self.key(point, n_records)
-        return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps)
+        return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(noise)), steps * times)
 
-    def profile(self, noise: float, point: Point, n_records: int, neighbours: str) -> LossProfile:
+    def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:
         """Return the privacy profile of one training, rounded up."""
         return LossProfile.of_event(
-            self.event(noise, point, n_records), neighbours=neighbours, replaced_moves=CLIPPED_GRADIENTS_MOVE
+            self.event(noise, point, n_records, times), neighbours=neighbours, replaced_moves=CLIPPED_GRADIENTS_MOVE
         )
 
     def expected(self, noise: float, point: Point, n_records: int) -> Any:
@@ -138,9 +138,9 @@ class PureDp(Family):
 
     variable: ClassVar[str] = "epsilon"
 
-    def profile(self, noise: float, point: Point, n_records: int, neighbours: str) -> LossProfile:  # noqa: ARG002
+    def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:  # noqa: ARG002
         """Return the privacy profile of one training."""
-        return LossProfile.of_epsilon_delta(1.0 / noise)
+        return LossProfile.of_epsilon_delta(times / noise)
 
     def handed(self, noise: float) -> float:
         """Return ε of one training."""
@@ -157,9 +157,9 @@ class Zcdp(Family):
 
     variable: ClassVar[str] = "rho"
 
-    def profile(self, noise: float, point: Point, n_records: int, neighbours: str) -> LossProfile:  # noqa: ARG002
+    def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:  # noqa: ARG002
         """Return the privacy profile of one training, rounded up."""
-        return LossProfile.of_zcdp(self.handed(noise))
+        return LossProfile.of_zcdp(times * self.handed(noise))
 
     def handed(self, noise: float) -> float:
         """Return ρ of one training."""
@@ -187,12 +187,13 @@ class Event(Family):
         """Return the event of unit noise, as text."""
         return repr(self.event_of(1.0, point))
 
-    def profile(self, noise: float, point: Point, n_records: int, neighbours: str) -> LossProfile:  # noqa: ARG002
+    def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:  # noqa: ARG002
         """Return the privacy profile of one training, rounded up; an event that cannot be priced is refused."""
+        import dp_accounting as dp
+
         try:
-            return LossProfile.of_event(
-                self.event_of(noise, point), neighbours=neighbours, replaced_moves=self.replaced_moves
-            )
+            event = dp.SelfComposedDpEvent(self.event_of(noise, point), times)
+            return LossProfile.of_event(event, neighbours=neighbours, replaced_moves=self.replaced_moves)
         except ValueError as error:
             reason = str(error)
         raise StudyInvalid("the event of one training cannot be priced", cause=reason, remedy="use another event")
@@ -221,9 +222,9 @@ class Declared(Family):
         """Return ε at a candidate."""
         return setting_at("epsilon", self.epsilon, point)
 
-    def profile(self, noise: float, point: Point, n_records: int, neighbours: str) -> LossProfile:  # noqa: ARG002
+    def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:  # noqa: ARG002
         """Return the privacy profile of one training."""
-        return LossProfile.of_epsilon_delta(self.key(point, n_records), self.delta)
+        return LossProfile.of_epsilon_delta(times * self.key(point, n_records), times * self.delta)
 
     def expected(self, noise: float, point: Point, n_records: int) -> Any:  # noqa: ARG002
         """Return (ε, δ), or ε, as a budget accountant reports it."""

@@ -42,7 +42,7 @@ PURE_SHAPE, SHAPE = 1.0, 2.0  # η of a pure base, and of all others
 SCORE_SHARE = 0.25  # of a training's level (of a pure trial: of its ε), for a score that is composed with it
 RELATIVE_PRECISION = 2e-3  # of what is solved for
 SMALLEST_LEVEL = 1e-4
-MOST_COMPOSED = 64  # candidates of a grid whose ε a plan works out
+MAX_GRID = 64  # candidates of a grid whose ε a plan works out
 
 
 @dataclass(frozen=True)
@@ -151,14 +151,15 @@ class TrialPrice:
         terms = self.terms
         if terms.pure:
             return terms.epsilon * len(terms.points)
-        if isinstance(terms.family, Declared) or len(terms.points) > MOST_COMPOSED:
+        if isinstance(terms.family, Declared) or len(terms.points) > MAX_GRID:
             return None
         solver, total = _Solver(terms), LossProfile.of_epsilon_delta(0.0)
         for key, count in solver.weights.items():
-            power = solver.solved(key, terms.epsilon)[1]
-            for bit in reversed(f"{count:b}"):  # by repeated doubling
-                total = total.compose(power) if bit == "1" else total
-                power = power.compose(power)
+            noise, _ = solver.solved(key, terms.epsilon)
+            point = solver.points[key]
+            total = total.compose(
+                terms.family.profile(noise, point, terms.n_training, terms.neighbours, times=count)
+            )
         return total.epsilon(terms.delta)
 
 

@@ -287,4 +287,6 @@ def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
 
 def _duration(every: timedelta) -> str:
     days = every.total_seconds() / 86400.0
-    return f"{days:.3g} days" if days >= 2.0 else f"{24.0 * days:.3g} hours"
+    if days >= 2.0:
+        return f"{days:.3g} days"
+    return f"{24.0 * days:.3g} hours" if days >= 2.0 / 24.0 else f"{1440.0 * days:.3g} minutes"

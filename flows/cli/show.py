@@ -148,7 +148,7 @@ def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
         cause="a study has several editions, or two studies have one name",
-        remedy="name one of them: dpbo show NAME:EDITION, or dpbo show and the release's id",
+        remedy=f"name one by its id: dpbo show {matches[-1].release_id}",
     )
 
 

@@ -65,7 +65,7 @@ def _difference(release: Release) -> "Figure":
             axes.plot(ends, [0, 0], color=color, lw=width, solid_capstyle="butt")
     axes.plot([difference["value"]], [0], **POINT_STYLE)
     axes.axvline(0.0, color=NOISE, lw=1)
-    axes.set(yticks=[], xlabel="challenger less champion; more is better", title=difference["verdict"])
+    axes.set(yticks=[], xlabel="challenger minus champion; higher is better", title=difference["verdict"])
     plain(axes)
     figure.suptitle(in_picture(f"{release.study} · edition {release.edition}"), color=INK, fontweight="bold")
     words = f"{release.guarantee.in_words()} Thick: 90% of the known noise; thin: with sampling."

@@ -26,7 +26,7 @@ def test_a_tune_with_a_champion_ends_in_a_comparison_shown_with_its_verdict(tmp_
     told = {fact.name: f"{fact.strong}{fact.text}" for fact in document.answers}
     verdict = compared.release.value["difference"]["verdict"]
     assert told["verdict"] == verdict
-    assert "challenger less champion, of accuracy" in told["difference"]
+    assert "challenger minus champion, of accuracy" in told["difference"]
     assert {"90% interval", "noise, 90%"} <= told.keys()
     assert len(draw_evaluation(compared.release).axes) == 1
 
@@ -60,6 +60,6 @@ def test_the_command_compares_and_moves_the_champion_only_if_better(dpbo, here):
     assert json.loads(out)["value"]["difference"]["verdict"] == "not worse by more than 0.2"
     code, out, err = dpbo("evaluate", "study.toml", "--against", "column:old")
     assert code == 0, err
-    assert "challenger less champion" in out
+    assert "challenger minus champion" in out
     code, out, err = dpbo("show", "clinic/comparison")
     assert code in (0, 2), err

@@ -130,7 +130,7 @@ def test_a_plan_that_is_not_good_names_the_smallest_epsilon_that_is(dpbo, study)
     less = planned(privacy__epsilon=below(of_study), evaluation__epsilon=below(of_report))
     assert [one["enough"] for one in (less, less["evaluation"])] == [poor["enough"], poor["evaluation"]["enough"]]
     tight = planned(privacy__epsilon=0.05, evaluation__epsilon=0.05, budget__epsilon=0.1)
-    assert tight["enough"] == tight["evaluation"]["enough"] == "good at no ε ≤ 0.1"
+    assert tight["enough"] == tight["evaluation"]["enough"] == "no ε up to 0.1 is enough"
 
 
 def below(epsilon):

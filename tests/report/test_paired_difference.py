@@ -182,6 +182,17 @@ def test_what_cannot_be_compared_is_refused_before_any_charge(tmp_path, ledger):
     assert "clinic/comparison" not in [entry.study for entry in ledger.accounts("clinic")[0].entries]
 
 
+def test_where_records_are_not_independent_the_verdict_is_of_these_records_alone(tmp_path, ledger):
+    tables = clinic(tmp_path, column=weak)
+    tables["privacy"] |= {"person": "who", "max_records_per_person": 2, "dataset": "people"}
+    tables["budget"], tables["study"]["accepts"] = {"epsilon": 20.0}, ["rowwise_predictions"]
+    spec, _ = tuned(tables, ledger, tmp_path)
+    found = compared(spec, ledger, tmp_path)
+    assert found.value["difference"]["interval"] is None
+    assert found.value["difference"]["verdict"] != BETTER  # the champion of a registry moves by that word alone
+    assert found.spends[0].noise_scale == pytest.approx(4.0)
+
+
 def test_words_follow_the_interval():
     assert verdict([0.001, 0.02], None) == BETTER
     assert verdict([-0.02, -0.001], None) == WORSE

@@ -75,7 +75,9 @@ def enough(good: Callable[[float], bool], above: float, account: Account | None)
     most = ladder[-1] if account is None else min(account.left, ladder[-1])
     ladder = [epsilon for epsilon in ladder if above < epsilon <= most]
     place = bisect_left(ladder, x=True, key=good)
-    return f"good from ε = {ladder[place]:g}" if place < len(ladder) else f"good at no ε ≤ {most:.3g}"
+    if place < len(ladder):
+        return f"good from ε = {ladder[place]:g}"
+    return f"no ε up to {most:.3g} is enough" if ladder else "nothing larger is left of the cap"
 
 
 def useful_in_words(problem: Problem, least: int | None) -> str:

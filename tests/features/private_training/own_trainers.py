@@ -56,6 +56,15 @@ def sleeps(params, data, trial):
     time.sleep(600)
 
 
+def begins_and_waits(params, data, trial):
+    """Waits for ever where it runs for the first time in its folder."""
+    begun = trial.folder / "begun"
+    if not begun.exists():
+        begun.write_text("begun")
+        time.sleep(600)
+    return Threshold(1)
+
+
 def careless(params, data, trial):
     """Does all that tells of a trial, and says in its model what of it worked."""
     told = {}

@@ -1,8 +1,13 @@
 """`PrivateTrials`: any trainer in a process of its own, whose number and whose failures nothing tells."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import dp_accounting as dp
 import numpy as np
@@ -165,7 +170,7 @@ def test_a_killed_search_goes_on_with_the_same_draw_and_pays_once(here, monkeypa
     run, left = Confinement.run, [5]
 
     def killed(self, job, folder):
-        left[0] -= 1
+        left[0] -= job["what"] != "nothing"
         if not left[0]:
             raise OSError
         return run(self, job, folder)
@@ -189,6 +194,38 @@ def test_a_killed_search_goes_on_with_the_same_draw_and_pays_once(here, monkeypa
     assert len(account.entries) == 1
     assert not found.replayed
     assert not vault.exists()
+
+
+def test_a_search_whose_process_is_killed_goes_on_in_another(here):
+    (here / "run.py").write_text(
+        "import own_trainers\n"
+        "from dpbo import PrivateTrials, PureDp\n"
+        "PrivateTrials(own_trainers.begins_and_waits, {'sign': [1]}, epsilon=4.0, delta=0.0, dataset='clinic',\n"
+        "    budget=(4.0, 0.0), training=PureDp(), score='accuracy', trials=1, run=1,\n"
+        f"    accepts={ACCEPTS}).fit(own_trainers.records(60), own_trainers.records(40, seed=1))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(own_trainers.__file__).parent)}
+    process = subprocess.Popen([sys.executable, "run.py"], env=environment)
+    try:
+        while process.poll() is None and not list(here.glob("mlruns/curator/*/0/begun")):
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    (vault,) = (here / "mlruns" / "curator").iterdir()
+    assert not (vault / "0.json").exists()
+    found = search(own_trainers.begins_and_waits, run=1, trials=1).fit(TRAINING, VALIDATION)
+    assert isinstance(found.model, Threshold)
+    assert not vault.exists()
+    (account,) = PrivacyLedger(f"sqlite:///{here}/mlruns/ledger.db").accounts("clinic")
+    assert len(account.entries) == 1
+
+
+def test_several_trainings_run_at_once(here, monkeypatch):
+    done = in_this_process(monkeypatch)
+    found = search(run=6, trials=2, workers=3).fit(TRAINING, VALIDATION)
+    assert Counter(done) == {"train": 6, "score": 6}
+    assert found.release.facts["trainings"] == 6
 
 
 def test_a_release_recorded_before_a_kill_is_not_drawn_again(here, monkeypatch):
@@ -256,11 +293,14 @@ def test_a_record_that_cannot_be_scored_scores_nothing(monkeypatch):
 
 def test_one_table_is_divided_so_that_each_record_pays_once(monkeypatch):
     in_this_process(monkeypatch)
-    found = search().fit(records(100))
+    found = search(epsilon=2.0).fit(records(100))
     facts = found.release.facts
     assert (facts["n_training"], facts["n_validation"]) == (75, 25)
     assert "disjoint_people" not in found.guarantee.assumptions
     assert "disjoint_people" not in facts["options"]["people"]
+    both_pay = search(epsilon=2.0, edition="3").fit(TRAINING, VALIDATION)
+    assert both_pay.release.facts["options"]["people"] == "any"
+    assert "disjoint_people" not in both_pay.guarantee.assumptions
     with pytest.raises(AssumptionNotAccepted, match="disjoint_people"):
         search(people="disjoint", edition="2").fit(TRAINING, VALIDATION)
     alone, both = (search()._price(60, 40, disjoint=disjoint) for disjoint in (True, False))
