@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 NO_NUMBER = "–"  # instead of a number that is not stated
-NARROW_WIDTH = 0.01  # of an interval whose ends need a fourth decimal
+NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
 
 
 @dataclass(frozen=True)
