@@ -39,6 +39,7 @@ from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, MarginScore, Score
+from dpbo_core.models.scoring.in_memory import resealed
 from dpbo_core.privacy.certified import score_range
 from dpbo_core.privacy.guarantee import PUBLIC_MODELS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
@@ -421,7 +422,7 @@ class OpenComparison:
         def exact() -> Sensitive[Integers]:
             """Return the sealed sums."""
             counts = self.request.table.count(self.counter, context.workers)
-            return Sensitive(self.counter.paired_sums(counts.expose(), ask.most))
+            return resealed(counts, lambda table: self.counter.paired_sums(table, ask.most))
 
         drawn = charge.draw(spend, mechanism, exact, message=messages(*self.request.table.tells))["draw"]
         value = sealed(lambda: self._value(drawn))

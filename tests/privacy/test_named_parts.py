@@ -141,8 +141,8 @@ import dpbo, dpbo_core
 assert dpbo.Real is dpbo_core.Real
 assert len(dpbo.__all__) == len(set(dpbo.__all__))
 planted.pop("Real")
-from dpbo.flows.cli.app import VERBS
-assert VERBS["tune"][0] == "dpbo.flows.cli.tune:tune"
+from dpbo.flows.cli.app import ALL_COMMANDS
+assert ALL_COMMANDS["tune"][0] == "dpbo.flows.cli.tune:tune"
 """
 
 

@@ -17,7 +17,7 @@ record is no part, whatever the model.
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -205,6 +205,11 @@ def _class_counts(records: Encoded) -> Integers:
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
     """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶."""
     return Sensitive(count.expose() - ((round(share * SHARES_PER_MODEL) * pairs.expose()) // SHARES_PER_MODEL))
+
+
+def resealed(counts: Sensitive[Integers], function: Callable[[Integers], Integers]) -> Sensitive[Integers]:
+    """Return a function of sealed counts, sealed again; the function must not raise."""
+    return Sensitive(function(counts.expose()))
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
