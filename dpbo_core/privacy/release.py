@@ -210,7 +210,7 @@ def score_interval(release: Release) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A release, and whether it had been released before: then nothing was drawn or spent now."""
+    """A release, and whether it had been released before: then nothing was drawn or spent this time."""
 
     release: Release
     replayed: bool

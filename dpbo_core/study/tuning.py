@@ -370,7 +370,7 @@ def run_study(
         True
         >>> result = run_study(spec, ledger=ledger)
         >>> sorted(result.release.value), run_study(spec, ledger=ledger).replayed
-        (['hyperparameters', 'interval', 'metric', 'score'], True)
+        (['hyperparameters', 'interval', 'lead', 'metric', 'score'], True)
     """
     return open_study(Run.of(study, QueryContext(ledger, folder, source or OS_NOISE))).run(on_step)
 

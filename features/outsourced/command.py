@@ -165,7 +165,7 @@ def print_published(published: StudyResult, out: Path) -> None:
     value, (spend,) = release.value, release.spends
     screen = Screen()
     if published.replayed:
-        screen.say(f"released on {release.released_at[:10]}; nothing was drawn or spent now\n")
+        screen.say(f"released on {release.released_at[:10]}; nothing was drawn or spent this time\n")
     screen.facts(
         [
             ("table", f"{named(out)}: {value['rows']} rows, {value['columns']} columns, in a secret order"),

@@ -152,7 +152,7 @@ def test_the_command_makes_two_tasks_one_spend_and_a_card_that_shows_all_of_it(h
     assert document["best_threshold"]["false_positive_cost"] == 1.0
     is_printed(value, screen)
     code, out, err = run("evaluate", "study.toml")
-    assert re.search(r"released on \d{4}-\d\d-\d\d; nothing was drawn or spent now", " ".join(out.split()))
+    assert re.search(r"released on \d{4}-\d\d-\d\d; nothing was drawn or spent this time", " ".join(out.split()))
     code, out, err = run("evaluate", "study.toml", "--plain")
     assert (code, "AUC: value" in out, "recall " in out.partition("ROC: ")[2]) == (0, True, True)
     again = evaluate_privately(spec)

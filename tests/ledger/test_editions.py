@@ -236,7 +236,7 @@ def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monke
         open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))  # charges it, having found one more
         return found
 
-    monkeypatch.setattr(tuning, "to_learn_from", late)
+    monkeypatch.setattr(tuning, "editions_to_learn_from", late)
     begun = open_study(Run.of(spec("1"), QueryContext(ledger, scheduled=True)))
     for _ in range(3):
         begun.step()

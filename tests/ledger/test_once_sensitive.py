@@ -265,7 +265,7 @@ def test_the_owners_word_stands_in_every_later_release(dpbo, write, ledger, here
     (shown,) = json.loads(dpbo("budget", "clinic", "--json")[1])["datasets"]
     assert shown["published"] == [str((here / "v.csv").resolve())]
     assert [entry["assumptions"] for entry in shown["entries"]] == [[], ["published_records"]]
-    assert "public on the owner's word" in " ".join(dpbo("budget", "clinic")[1].split())
+    assert "the owner declared" in " ".join(dpbo("budget", "clinic")[1].split())
 
 
 def test_a_published_file_may_be_charged_and_is_said(dpbo, write, ledger):

@@ -130,7 +130,7 @@ def test_clones_and_copies_ask_the_same_ledger(url):
     first = fit(search(url))
     assert not first.replayed_
     for other in (clone(first), pickle.loads(pickle.dumps(first)), clone(clone(first))):
-        with pytest.warns(UserWarning, match="nothing was drawn or spent now"):
+        with pytest.warns(UserWarning, match="nothing was drawn or spent this time"):
             fit(other)
         assert other.replayed_
         assert other.release_ == first.release_
@@ -294,7 +294,7 @@ def test_spaces_of_other_searches_are_converted_and_stated(url):
     assert axes_of(space) == converted
     assert sections_of(space) == sections_of(converted)
     assert fit(search(url, space={"C": [0.1, 10.0]})).search_space_ == {"C": Categorical([0.1, 10.0])}
-    with pytest.warns(UserWarning, match="nothing was drawn or spent now"):  # the same study
+    with pytest.warns(UserWarning, match="nothing was drawn or spent this time"):  # the same study
         assert fit(search(url, space={"C": Categorical([0.1, 10.0])})).replayed_
 
 

@@ -49,7 +49,7 @@ def test_one_table_is_split_as_if_two_had_been_given(url, of):
     assert hasattr(found, "feature_names_in_") == (not isinstance(of(X), np.ndarray))
     chosen = validated_on(len(X), 0.5)
     assert found.validation_rows_.tolist() == np.flatnonzero(chosen).tolist()
-    with pytest.warns(UserWarning, match="nothing was drawn or spent now"):  # the same study, in two tables
+    with pytest.warns(UserWarning, match="nothing was drawn or spent this time"):  # the same study, in two tables
         two = search(url).fit(of(X[~chosen]), Y[~chosen], X_validation=of(X[chosen]), y_validation=Y[chosen])
     assert (two.release_, hasattr(two, "validation_rows_")) == (found.release_, False)
 

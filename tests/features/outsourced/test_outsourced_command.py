@@ -44,7 +44,7 @@ def test_a_whole_exchange(dpbo):
     assert pq.read_table("Z.parquet").column_names == ["z0", "z1"]
     code, out, err = dpbo(*PUBLISH, *PRICE, *BOUND)
     assert (code, err) == (0, "")
-    assert "nothing was drawn or spent now" in out
+    assert "nothing was drawn or spent this time" in out
     for step in (1, 2, 3):
         code, out, err = dpbo(*SUGGEST, "--json")
         assert (code, err) == (0, "")
