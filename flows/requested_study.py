@@ -26,7 +26,11 @@ HEAD_FIELDS = ("name", "edition", "method", "accepts")
 
 
 def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
-    """Return the study in a flow's parameter: a spec, or tables read as strictly as a file."""
+    """Return the study in a flow's parameter.
+
+    It is a spec; or a mapping laid out as a study file; or a flat mapping from Prefect's form, in which None means
+    "not given", the fields of [study] stand beside the sections, and `options` is the section [method].
+    """
     if isinstance(form, StudySpec):
         return form
     if isinstance(form.get("study"), Mapping):

@@ -66,10 +66,10 @@ class _StoreLocation:
 
     @property
     def identity(self) -> str:
-        """The address by which the ledger compares sources: bucket and key, with the endpoint if there is one."""
-        where = {name: value.lower() for name, value in self.settings if value not in ("", "https")}
-        where.pop("region", None)
-        return f"{S3}://{self.bucket}/{self.key}" + (f"?{urlencode(where, safe=':/')}" if where else "")
+        """The address by which the ledger compares sources: bucket, key and the settings that say which server."""
+        server = {name: value.lower() for name, value in self.settings if value not in ("", "https")}
+        server.pop("region", None)
+        return f"{S3}://{self.bucket}/{self.key}" + (f"?{urlencode(server, safe=':/')}" if server else "")
 
 
 class ObjectAddress(_StoreLocation):

@@ -377,7 +377,10 @@ def _is_constant(value: Any) -> bool:
 
 
 def code_text(code: CodeType) -> str:
-    """Return a function's instructions, names and constants as text, nested functions included."""
+    """Return a function's instructions, names and constants as text, so that equal texts mean equal behaviour.
+
+    Nested functions are included, and the text is the same in every process.
+    """
     constants = [code_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return repr((code.co_code, code.co_names, constants))
 

@@ -111,8 +111,9 @@ def _stripped(text: str) -> str:
 
 
 def written_text(value: object) -> Value:
-    """Return the text of `value` in a column of texts, a number as a person would write it; NaN for a gap and all
-    else. Never raises.
+    """Return the text of `value` in a column of texts, a number as a person would write it.
+
+    A gap, bytes that are not UTF-8 and a value of any other type become NaN. Never raises.
     """
     value = plain_value(value)
     if isinstance(value, bytes):
@@ -176,7 +177,7 @@ def _as_column(values: list[Value]) -> Column:
 
 
 def joined(parts: Sequence[Column]) -> Column:
-    """Columns concatenated to one; float64 only if all of them are."""
+    """Return columns concatenated to one: float64 if all are, else object; an empty float64 column for no parts."""
     if len(parts) < 2:
         return parts[0] if parts else np.empty(0)
     return np.concatenate(parts)

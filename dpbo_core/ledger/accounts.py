@@ -108,11 +108,15 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 @row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
-    """The exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number."""
+    """Return the exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number.
+
+    The query returns, for each unit, the number of charges, the number that have a pure ε, the high and low halves of
+    each sum (so that neither overflows), and the least and largest amount of each kind. ε is None if a charge has none.
+    """
     total, units, charges = ZERO_TOTAL, set(), 0
     for unit, count, pure, *sums in connection.execute(SPENT_QUERY, {"dataset": dataset}):
         for bound in sums[6:]:
-            count_of(bound or 0)
+            count_of(bound or 0)  # raises for an amount that is not a whole number, in a damaged row
         epsilon, delta, rho = (int(sums[i] or 0) * HALF_SUM_UNITS + int(sums[i + 1] or 0) for i in (0, 2, 4))
         total += Total(epsilon if pure == count else None, delta, rho)
         units.add(PrivacyUnit(unit))

@@ -50,7 +50,11 @@ NAMES_QUERY = sa.select(DATASETS.c.name).order_by(DATASETS.c.name)
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """Return the dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
+    """Return the dataset's facts under a heading such as "source" or "largest_epsilon": item → value.
+
+    Raises:
+        TypeError: a stored value is not a mapping, because the ledger is damaged.
+    """
     rows = connection.execute(FACTS_QUERY, {"dataset": dataset, "about": about})
     facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):

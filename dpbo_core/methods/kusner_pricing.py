@@ -267,7 +267,10 @@ class GPPriorMethod(Method):
         return problem.search.n_steps
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
-        """The guarantee of a selection, a Laplace draw or both: pure where the range caps each Δ, else (ε, δ)."""
+        """Return the guarantee of a selection, a Laplace draw or both.
+
+        It is pure where the score's range caps each Δ. An uncapped Δ holds only with probability 1 − δ.
+        """
         uncapped = [output for output, bound in self.sensitivities(problem).items() if not self.scale.binds(bound)]
         evidence, assumptions = self.proof(problem, uncapped)
         delta = problem.delta if uncapped else 0.0
@@ -294,7 +297,7 @@ class GPPriorMethod(Method):
         return tuple(draws)
 
     def sensitivities(self, problem: Problem) -> dict[Output, float]:
-        """The sensitivity Δ of each released output (choice, score), in order, in prior standard deviations."""
+        """Return the sensitivity Δ of each released output ("candidate", "score"), in prior standard deviations."""
         bounds: dict[Output, float] = {}
         if self.outputs != "score":
             bounds["candidate"] = kusner_2015.theorem_1_sensitivity(

@@ -141,7 +141,10 @@ class DifferenceCounter(Counter):
         return 1 + self.levels + (difference * self.levels + GRID // 2) // GRID
 
     def paired_sums(self, histogram: Integers, most: int) -> Integers:
-        """(S, N) of a histogram by level, (2,), each clamped to ±`most`, its range."""
+        """Return the sum S of signed levels and the sum N of absolute levels of a histogram, each clamped to ±`most`.
+
+        Its first cell counts records without a level, which are left out.
+        """
         levels = range(-self.levels, self.levels + 1)
         counts = list(zip(levels, histogram[1:].tolist(), strict=True))  # Python's integers: these may overflow
         sums = sum(d * n for d, n in counts), sum(abs(d) * n for d, n in counts)

@@ -283,7 +283,7 @@ class FileSplit:
 def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     """Return every file that a study names, or its bundled set, as the ledger knows them; none is opened.
 
-    A bundled set is everybody's, whatever share of it plays the sensitive half: no share is remembered.
+    A bundled set is one source: which share of it is treated as sensitive does not change its identity.
     """
     section, folder = spec.data, Path(folder)
     if section.bundled_name:

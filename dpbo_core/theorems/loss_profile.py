@@ -51,7 +51,11 @@ class LossLaw:
         return above_p + self.infinite, above_q
 
     def hockey_stick(self, t: Floats) -> Floats:
-        """Return H_t(P‖Q) at each t ≥ 0, rounded up, shape as t."""
+        """Return H_t(P‖Q) at each t ≥ 0, rounded up, shape as t.
+
+        Entry k of `tails` is the mass of P and of Q on losses above log t; 1e-15 is the rounding error of the tails,
+        relative to the finite mass.
+        """
         above_p, above_q = self.tails
         with np.errstate(divide="ignore"):
             k = np.searchsorted(self.losses, np.log(t), side="right")

@@ -132,11 +132,10 @@ class Outsourced:
         return Geometry(n_columns, self.width(n_columns), self.neighbours, self.centre)
 
     def mechanism(self, n_rows: int, n_columns: int) -> GaussianRows:
-        """Return the noise of the gaussian transform on the published rows."""
+        """Return the Gaussian noise to add to the published rows, (n_rows, the width of the projection)."""
         geometry = self.geometry(n_columns)
-        return GaussianRows(
-            geometry.sensitivity, _rho(self.epsilon, self.delta), geometry.step, (n_rows, geometry.width)
-        )
+        shape = (n_rows, geometry.width)
+        return GaussianRows(geometry.sensitivity, _rho(self.epsilon, self.delta), geometry.step, shape)
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:

@@ -304,7 +304,10 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """The least noisy trial that the terms pay for, at its own ε where `base_epsilon` says it; None if none."""
+    """Return the costliest, so least noisy, trial of the base method that fits the terms' budget; None if none fits.
+
+    If the terms fix `base_epsilon`, it is the trial at that ε.
+    """
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)

@@ -89,7 +89,7 @@ def watch(
 
 
 def check_schedule(path: Path, cron: str | None, every: str | None) -> None:
-    """Refuse a watch without exactly one of `cron` and `every`, or where no ledger is here.
+    """Refuse a watch without exactly one of `cron` and `every`, or of a study without a release in the ledger here.
 
     Raises:
         StudyInvalid: not exactly one schedule, or a study that has released nothing.

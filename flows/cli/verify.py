@@ -60,7 +60,7 @@ class Checked:
         return cls(release, recompute(release, CERTIFIED), ledger_remark(release))
 
     def in_words(self) -> str:
-        """Return what was found, as a sentence or two."""
+        """Return the result of checking a release, as a sentence or two."""
         release, price = self.release, self.price
         kind = f"ε = {price.epsilon:.6g}"
         if price.delta != 0.0:

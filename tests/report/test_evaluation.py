@@ -287,7 +287,9 @@ def test_an_estimator_that_nobody_vouches_for_needs_the_assumption(tmp_path, mon
     found = evaluate_study(spec, ledger=ledger, folder=tmp_path)
     assert found.release.guarantee.assumptions == ("rowwise_predictions",)
     monkeypatch.setattr(
-        storage, "TRUSTED_TYPES", (*storage.TRUSTED_TYPES, "sklearn.semi_supervised._label_propagation.LabelPropagation")
+        storage,
+        "TRUSTED_TYPES",
+        (*storage.TRUSTED_TYPES, "sklearn.semi_supervised._label_propagation.LabelPropagation"),
     )
     final_model(spec, ledger, tmp_path).save(tmp_path / "model")
     listed = StudySpec.from_dict(of_files())  # the study's own estimator is listed, the file's is not

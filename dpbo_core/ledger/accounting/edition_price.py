@@ -126,15 +126,18 @@ class Price:
 
     @property
     def afterwards(self) -> str:
-        """What the account counts, what is left then, and how many more fit, as text; "" where nothing counts."""
+        """Return, as text, the ε by which the account grows, the ε left then, and how many more editions fit.
+
+        It is "" if no account pays or the charge would be refused.
+        """
         if self.account is None or self.counted is None or self.left is None or self.more is None:
             return ""
         if self.paid:
             return f"already charged: running it again costs nothing, and {self.left:.3g} is left"
         if self.refusal is not None:
             return ""
-        less = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
-        counts = f"counts as ε = {self.counted:.3g} in the account; " if less else ""
+        differs = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
+        counts = f"counts as ε = {self.counted:.3g} in the account; " if differs else ""
         limit = from_units(self.account.budget.epsilon_units)
         return f"{counts}leaves {self.left:.3g} of {limit:g}; {room_text(self.more)}"
 

@@ -42,7 +42,10 @@ class AllowlistEntry:
     package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """What is wrong with these estimator parameters, as text; None if each row is predicted by itself."""
+        """Return which parameter makes an estimator's prediction of a row depend on other rows, as text; None if none.
+
+        `only` has the allowed values of a parameter; parameters in `dense` must not be sparse.
+        """
         for name, allowed in self.only.items():
             value = parameters.get(name)  # types are compared first, so that no foreign code is called
             if name in parameters and not any(type(value) is type(one) and value == one for one in allowed):

@@ -81,7 +81,11 @@ def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
 
 
 def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
-    """Run `_write_estimator` in the child process that may unpickle: its result as the bytes of JSON."""
+    """Return the result of `_write_estimator` as the bytes of JSON.
+
+    It runs in the child process, the only one that may unpickle the estimator, and an array is all that the child
+    hands back.
+    """
     from dpbo_core.models.isolated_estimator import opened
 
     return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
@@ -217,7 +221,9 @@ def _dumped(estimator: Any) -> bytes:
 
 
 def _estimator(folder: Path, booster: Any) -> Any:
-    """Return the estimator in a folder, read by skops, or a booster by its own package; refused if that fails."""
+    """Return the estimator saved in a folder: read by skops; or a booster, read by its own package, behind its
+    preprocessing if it has one. A model that cannot be read is refused.
+    """
     if booster is None:
         return loaded_estimator(folder / ESTIMATOR, verb="predict")
     before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None

@@ -24,7 +24,7 @@ class Ramp(Steep):
             return np.clip(0.5 + 0.5 * steep(margins, self.steepness), 0.0, 1.0)
 
     def overwrite(self, margins: NDArray[np.float64]) -> None:
-        """Replace finite margins by the ramp φ of them, in place."""
+        """Replace margins, which must be finite, in place by φ(m) = clip(½ + steepness·m/2, 0, 1)."""
         margins *= self.steepness
         margins *= 0.5
         margins += 0.5
