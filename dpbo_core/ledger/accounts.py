@@ -110,8 +110,9 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
     """Return the exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number.
 
-    The query returns, for each unit, the number of charges, the number that have a pure ε, the high and low halves of
-    each sum (so that neither overflows), and the least and largest amount of each kind. ε is None if a charge has none.
+    The query returns, for each unit, the number of charges, the number that have a pure ε, the high and low halves
+    of each sum (so that neither overflows), and the least and largest amount of each kind. ε is None if a charge
+    has none.
     """
     total, units, charges = ZERO_TOTAL, set(), 0
     for unit, count, pure, *sums in connection.execute(SPENT_QUERY, {"dataset": dataset}):

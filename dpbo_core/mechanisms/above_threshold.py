@@ -110,7 +110,8 @@ class AboveThreshold:
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """Return whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z: what a look releases.
+    """Return whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z: what a look
+    releases.
 
     `fall` maps the exact value to how far it is below the reference; `of_look` is ν_t and `of_threshold` is z.
     """

@@ -62,8 +62,8 @@ class PrivateSelection:
     def spend(self, what: str) -> Spend:
         """Return the price of one private choice, named `what`: pure ε, and ρ rounded up.
 
-        ρ is ε²/8 for the exponential mechanism, whose range is bounded, and ε²/2 for any pure ε; the factor 1 + 1e-12
-        covers the rounding of the division.
+        ρ is ε²/8 for the exponential mechanism, whose range is bounded, and ε²/2 for any pure ε; the factor 1 +
+        1e-12 covers the rounding of the division.
         """
         divisor = 2.0 if self.kind == PERMUTE_AND_FLIP else 8.0
         return Spend(

@@ -154,8 +154,8 @@ class PrivateTrajectory(Method):
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
-        """Return (ε, δ) by zCDP of the noise on T scores and, if `final_share` > 0, of one more private choice and a
-        newly noised score of it.
+        """Return (ε, δ) by zCDP of the noise on T scores and, if `final_share` > 0, of one more private choice and
+        a newly noised score of it.
         """
         evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
         return guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)

@@ -138,8 +138,8 @@ def _positive_fact(release: Release, name: str) -> int:
 def _fits_averaging(release: Release) -> bool:
     """Return whether a release's facts match its relation.
 
-    A release that replaces one person averages each person's scores: it states n_persons and no count of records. Any
-    other release states no n_persons.
+    A release that replaces one person averages each person's scores: it states n_persons and no count of records.
+    Any other release states no n_persons.
     """
     by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
     if not by_person:

@@ -141,7 +141,8 @@ class DifferenceCounter(Counter):
         return 1 + self.levels + (difference * self.levels + GRID // 2) // GRID
 
     def paired_sums(self, histogram: Integers, most: int) -> Integers:
-        """Return the sum S of signed levels and the sum N of absolute levels of a histogram, each clamped to ±`most`.
+        """Return the sum S of signed levels and the sum N of absolute levels of a histogram, each clamped to
+        ±`most`.
 
         Its first cell counts records without a level, which are left out.
         """

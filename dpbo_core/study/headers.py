@@ -88,8 +88,8 @@ def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
 def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str]) -> None:
     """Refuse a validation file or folder by its headers.
 
-    It must exist, must not be the training file, and must have the training set's `features` and target as columns. Its
-    number of records must be the study's n_validation, unless that number is private. A folder is refused for a
+    It must exist, must not be the training file, and must have the training set's `features` and target as columns.
+    Its number of records must be the study's n_validation, unless that number is private. A folder is refused for a
     sensitive training set, and for privacy.person without n_persons.
     """
     section, shown = spec.data, spec.data.validation_file

@@ -53,8 +53,8 @@ class LossLaw:
     def hockey_stick(self, t: Floats) -> Floats:
         """Return H_t(P‖Q) at each t ≥ 0, rounded up, shape as t.
 
-        Entry k of `tails` is the mass of P and of Q on losses above log t; 1e-15 is the rounding error of the tails,
-        relative to the finite mass.
+        Entry k of `tails` is the mass of P and of Q on losses above log t; 1e-15 is the rounding error of the
+        tails, relative to the finite mass.
         """
         above_p, above_q = self.tails
         with np.errstate(divide="ignore"):

@@ -304,7 +304,8 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """Return the costliest, so least noisy, trial of the base method that fits the terms' budget; None if none fits.
+    """Return the costliest, so least noisy, trial of the base method that fits the terms' budget; None if none
+    fits.
 
     If the terms fix `base_epsilon`, it is the trial at that ε.
     """

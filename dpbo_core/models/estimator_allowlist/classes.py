@@ -42,7 +42,8 @@ class AllowlistEntry:
     package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """Return which parameter makes an estimator's prediction of a row depend on other rows, as text; None if none.
+        """Return which parameter makes an estimator's prediction of a row depend on other rows, as text; None if
+        none.
 
         `only` has the allowed values of a parameter; parameters in `dense` must not be sparse.
         """
