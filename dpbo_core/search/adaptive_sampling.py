@@ -23,8 +23,8 @@ from dpbo_core.search.posterior import Posterior
 Vector = NDArray[np.float64]
 Projection = Literal["euclidean", "divergence"]
 
-_MIN_WEIGHT_SHARE = 1e-250  # of the largest weight, instead of one that underflowed
-_N_HALVINGS = 64
+_MIN_WEIGHT_RATIO = 1e-250  # of the largest weight, instead of one that underflowed
+_LOGARITHMIC_HALVINGS = 64
 _STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any two doubles
 
 
@@ -62,9 +62,9 @@ def project_by_divergence(density: Vector, *, prior: Vector, lower: float, upper
     κ, which is halved on a logarithmic scale. Source: Appendix C.1, whose penalty is this divergence.
     """
     low, high = _checked_bounds(density, prior, lower, upper)
-    positive = np.maximum(density, _MIN_WEIGHT_SHARE * float(density.max()))
+    positive = np.maximum(density, _MIN_WEIGHT_RATIO * float(density.max()))
     left, right = float(np.log(low / positive).min()), float(np.log(high / positive).max())
-    for _ in range(_N_HALVINGS):
+    for _ in range(_LOGARITHMIC_HALVINGS):
         middle = 0.5 * (left + right)
         enough = float(np.clip(math.exp(middle) * positive, low, high).sum()) >= 1.0
         left, right = (left, middle) if enough else (middle, right)

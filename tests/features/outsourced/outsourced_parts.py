@@ -278,4 +278,4 @@ FAILURE_ROOMS = {"features.outsourced": (("release", "sealed"), "arithmetic on i
 CLAIMS = {("another party should search", 1): lambda _: "outsourced" in EXCHANGES}
 PRINTED_KEYS = {"told_apart": "a key of what `dpbo curate plan --json` prints"}
 SAYS_A_PAPERS_WORDS = "features/outsourced/command.py"  # `dpbo curate plan` says what Theorem 3 bounds
-OPENS_SENSITIVE = "features/outsourced/geometry.py"
+OPENS_SENSITIVE = ("features/outsourced/geometry.py",)

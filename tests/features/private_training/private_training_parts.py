@@ -200,7 +200,6 @@ def standings(sensitivity):
 
 
 LABELS_ELSEWHERE = [
-    dp_hypo.ADAPTIVE_EVIDENCE.note,
     dp_hypo.ONE_EVIDENCE.note,
 ]
 
@@ -238,4 +237,12 @@ def bases():
 LISTS = {"bases": bases}
 ADDED = {"base": ("adding_a_part", "A private base algorithm")}
 CLAIMS = {("the training set is sensitive too", 1): lambda _: DpHypo.trains_privately}
-OPENS_SENSITIVE = "features/private_training/hypo_search.py"
+OPENS_SENSITIVE = tuple(
+    f"features/private_training/{name}.py" for name in ("hypo_search", "trial_price", "trial_search")
+)
+
+# a trainer's own code and model: pickled for a process that is confined, or loaded once the ledger has its digest
+PICKLES = tuple(
+    f"features/private_training/{name}.py" for name in ("private_trials", "trial_child", "trial_process")
+)
+PICKLES += ("features/private_training/trial_plan.py",)
