@@ -105,7 +105,7 @@ def slug(name: str) -> str:
 
 def _alert(release: Release, balance: Balance) -> None:
     run_logger().warning(
-        "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); nothing is ever given back",
+        "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); budget is never refunded",
         release.dataset,
         balance.spent,
         balance.limit,

@@ -55,7 +55,7 @@ class Warnings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateFlow:
-    """One private flow under way."""
+    """A running private flow."""
 
     context: QueryContext  # which ledger pays, who asks, in which folder
     stores: Stores  # where the ledger, the vaults and MLflow's store are

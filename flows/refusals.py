@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 BUDGET, POLICY = "Refused: budget", "Refused: policy"
-PACKAGE = __name__.rpartition(".")[0]
+PACKAGE = __name__.partition(".")[0] + "."  # our flows are in dpbo.flows and in dpbo.features
 REFUSAL_EVENT = "dpbo.run.refused"  # the event
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
 

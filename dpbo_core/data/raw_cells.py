@@ -9,7 +9,7 @@
 | `UNREADABLE_CELL` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
 
 Nothing here raises, and no code of a value's own class runs. What a column in memory can hold is asked of its TYPE,
-which is public. Its values are taken out together, and one by one where that fails: one that cannot be taken out
+which is public. Its values are taken out together, and one by one where that fails: one that cannot be converted
 costs its own record. As values, whatever is temporal or nested means nothing and is not touched: polars panics at a
 day out of range, past every `except Exception`, and writes to the standard error while it does.
 """
@@ -223,7 +223,7 @@ def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
 
 
 def series_values(series: Any) -> Sequence[object] | Column:
-    """The values of a narwhals series (m,); None for one that cannot be taken out, is a time or is nested."""
+    """The values of a narwhals series (m,); None for one that cannot be converted, is a time or is nested."""
     kind = native_kind(series)
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
         return [None] * len(series)

@@ -253,7 +253,7 @@ def cap_refusal(name: str) -> PolicyRefused:
     """Return the error for a dataset without a budget cap, raised in a run that Prefect started."""
     return PolicyRefused(
         f"dataset {name!r} has no cap, and a run that Prefect started cannot open one",
-        cause="whoever may start runs is not whoever answers for the data",
+        cause="a person who may start runs need not be the data owner",
         remedy=f"its owner runs the study once with dpbo tune, or: dpbo budget set {name} --epsilon 5 --delta 1e-5 "
         f"--file VALIDATION, and dpbo budget allow {name} TRAINING --as training",
     )

@@ -252,7 +252,7 @@ class PrivacyLedger(OwnersLedger):
             write_fact(writer, dataset, LEARNED, key.fingerprint, asdict(charge.warm_start))
         return number
 
-    def way_of_answers(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
+    def answer_terms(self, dataset: str, publication: str) -> Mapping[str, Any] | None:
         """The recorded terms (noise, price) of answers about a published table; None before the first answer."""
         with self._store.reading() as connection:
             return facts_about(connection, dataset, ANSWERS).get(publication)

@@ -66,11 +66,10 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """Return all sources recorded under a heading, for any dataset; `sources` leave none out: files of their inodes
-    are looked at again.
+    """Return all sources recorded under a heading, for any dataset.
 
-    A recorded file that once was the very inode of one of `sources` is looked at again: it may be its hard link, or
-    be gone and its inode another file's by now.
+    A recorded file that once had the inode of one of `sources` is checked again: it may be a hard link to it, or it
+    is gone and another file has its inode now.
     """
     inodes = {inode_of(mark) for source in sources for mark in source.all_marks}
     marks: dict[Approved, set[str]] = {}

@@ -145,7 +145,7 @@ def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
 
 @dataclass
 class _Recovery:
-    """One recovery under way, inside one writing transaction; `present` holds the ledger's own hashes."""
+    """A running recovery, inside one writing transaction; `present` holds the ledger's own hashes."""
 
     writer: Writer
     present: frozenset[str]

@@ -86,7 +86,8 @@ class NoiseVault:
             raise DpboError(
                 "the secret noise of this watch cannot be read",
                 cause="its file was edited, or the disk failed",
-                remedy="restore the newest copy; without it the watch is over, and a new edition is a new spend",
+                remedy="restore the newest copy; without it the watch is over, and a new edition spends budget "
+                "again",
             )
         return contents
 

@@ -62,7 +62,7 @@ ReleasedScores = tuple[tuple[Mapping[str, Any], float, float], ...]
 
 
 class Search(Protocol):
-    """A search under way. Its state may be sensitive; it never leaves the process."""
+    """A running search. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
         """Return one training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of

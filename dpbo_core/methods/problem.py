@@ -267,7 +267,7 @@ class Problem:
         """How many models are scored in one pass over the records.
 
         As many as their memory allows: weights are small, an estimator may be large, and so is a model's table of
-        pairs. Where each record is scored in a process of its own, reading it is nothing beside that: one.
+        pairs. Where each record is scored in a process of its own, reading it costs little in comparison: one.
         """
         if self.model.enforced:
             return 1

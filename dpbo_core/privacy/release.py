@@ -146,7 +146,9 @@ class Release:
 
     @property
     def noise_of_one(self) -> float:
-        """The noise scale of the release's first draw (but that of the number of pairs), in units of the score."""
+        """The noise scale of the release's first draw (except that of the number of pairs), in units of the
+        score.
+        """
         spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 

@@ -106,7 +106,7 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
     if released is None:
         raise StudyInvalid(
             "the study released no model that could be evaluated",
-            cause="none of its trials came to one, or one of a function of yours that is no linear model",
+            cause="none of its trials came to one, or one by a function that returns no linear model",
             remedy="ask the study under a new edition, with more steps",
         )
     weights = np.array(released["weights"], dtype=np.float64)

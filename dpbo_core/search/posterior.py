@@ -50,7 +50,7 @@ class GrowingCholesky:
     """The Cholesky factor L of K + σ²I, and V = L⁻¹ k(X, Λ), grown by one row an observation.
 
     Memory: 8·N·(max(t, expected) + 3) bytes, or 2 MB more for a small N. One stack for all the rows halves the
-    traffic: each further stack reads and writes the row under way once more.
+    traffic: each further stack reads and writes the current row once more.
     """
 
     def __init__(self, n_candidates: int, noise_variance: float, expected: int = 0) -> None:

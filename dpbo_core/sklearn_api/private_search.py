@@ -100,7 +100,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         person: the column of X_validation that says whose record it is; whoever has more than
             `max_records_per_person` records is protected whole, and the surplus scores a constant.
         max_records_per_person: k.
-        n_persons: how many persons X_validation is about, public and on your word: each then counts once, by the
+        n_persons: how many persons X_validation is about, public and stated by you: each then counts once, by the
             mean of that person's records, all of them, and how many records there are is private.
         options: of the method, as in a study's [method].
         accepts: assumptions you answer for, by name; "rowwise_predictions" for estimators of others.
@@ -338,7 +338,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             validation_size: as in `fit`, for one table X, y.
             sample_weight: as in `fit`.
             epsilon: ε of the report, on top of the search's.
-            edition: of the question; another is another spend.
+            edition: of the question; another edition spends budget again.
             bins: of the decision values or errors; from public facts where None.
             group: a column of X_validation that the report is also given by.
             groups: its PUBLIC categories; those of X where None. Every other value is the group "other".

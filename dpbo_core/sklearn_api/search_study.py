@@ -55,7 +55,7 @@ def check_settings(search: Any) -> None:
     if not isinstance(search.refit, bool):
         raise StudyInvalid(
             f"refit = {search.refit!r}",
-            cause="one score is released, so there is no other to choose by; a rule of one's own over all scores "
+            cause="one score is released, so there is no other to choose by; a rule over all scores "
             "would need all of them",
             remedy="give True or False",
         )

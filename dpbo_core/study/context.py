@@ -44,7 +44,7 @@ class QueryContext:
         caller: who asks; what only the owner may do is refused to an operator.
         workers: who scores the parts of a partitioned validation set; this process where None.
         scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
-        if_useless: what becomes of a first charge that its own plan calls useless.
+        if_useless: what becomes of a first charge that is useless by its own plan.
         asked_by: who asks, as text, for the ledger.
         steps_seen: whether others see when each step begins and ends, as on a Prefect server that was there before.
 

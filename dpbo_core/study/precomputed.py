@@ -262,7 +262,7 @@ Chunks = tuple[tuple[int, ...], ...]
 
 
 class PublicWork:
-    """The public work of one study, under way."""
+    """The running public work of one study."""
 
     def __init__(
         self,

@@ -72,7 +72,7 @@ class PrivacySection(Section):
     the validation file: whatever a person has beyond k records scores a constant, and the unit is the person. Where
     [data] says `n_persons`, each person's mean counts once, and there is no k. `neighbours`: which data sets are
     neighbours, "replace_one" unless it says another; the number of records is then public as stated. `anyway`: what
-    the plan calls useless is charged without a question; no part of what makes a study another.
+    the plan calls useless is charged without a question; it does not change which study it is.
     """
 
     heading: ClassVar[str] = "privacy"
@@ -221,7 +221,7 @@ class EvaluationSection(Section):
 
     Attributes:
         epsilon: ε of the whole report.
-        edition: a new edition is a new spend.
+        edition: a new edition spends budget again.
         bins: of the decision values, or of the errors of a regression; from public facts where None.
         group: a column of the validation file that the report is also given by.
         groups: its PUBLIC categories; every other value is the group "other".
@@ -338,7 +338,7 @@ class ObjectiveSection(Section):
     Attributes:
         scores: n, how many different questions are answered.
         choice_share: s, the share of the budget kept for a choice on exact scores; 0 chooses by what was released.
-        edition: of the questions; another one is another spend.
+        edition: of the questions; another edition spends budget again.
     """
 
     heading: ClassVar[str] = "objective"

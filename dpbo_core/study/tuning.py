@@ -76,7 +76,7 @@ class ReplayedStudy:
 
 
 class StudyRun(Opaque):
-    """A study under way, in the curator's process. Its errors are sealed; its repr says nothing."""
+    """A running study, in the curator's process. Its errors are sealed; its repr says nothing."""
 
     __slots__ = ("_charge", "_objective", "_public", "_remembering", "_run", "_search")
 

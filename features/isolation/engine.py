@@ -72,7 +72,7 @@ class Engine:
         with self._lock, in_memory(model) as file, ThreadPoolExecutor(len(self._handles)) as pool:
             try:
                 list(pool.map(work, range(len(self._handles))))
-            except BaseException:  # an image is gone, or the study is being stopped: an answer may be under way
+            except BaseException:  # an image is gone, or the study is being stopped: an answer may be on its way
                 stopped.set()
                 self.close()
                 raise

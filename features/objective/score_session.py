@@ -95,7 +95,7 @@ class OpenObjective:
 
 
 class ScoreSession(Opaque):
-    """Scores under way, in the curator's process. Threads may ask at once; its repr says nothing.
+    """Running scores, in the curator's process. Threads may ask at once; its repr says nothing.
 
     Attributes:
         opened: the checked objective (price, data and key) whose scores are drawn.

@@ -84,7 +84,7 @@ class Curator:
         release = self._published(query, vault)
         with vault.locked():
             record = vault.answers() or {"steps": {}, "rows": {}}
-            _check_way(self.context.ledger.way_of_answers(release.dataset, query.publication), private)
+            _check_way(self.context.ledger.answer_terms(release.dataset, query.publication), private)
             earlier = _recorded_answer(record, query)
             if earlier is not None:
                 return earlier

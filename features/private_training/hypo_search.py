@@ -1,4 +1,4 @@
-"""Framework 1 of Wang et al. (2023) under way: the trials of `dp_hypo`.
+"""Framework 1 of Wang et al. (2023) as it runs: the trials of `dp_hypo`.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -17,9 +17,9 @@ Appendix D of Wang et al. (2023): a prior law π₀ over Λ other than the unifo
 
 Two forms: a weight for every candidate in Λ's order, which is the study's word as Λ is; or what a public study
 found, a table of hyperparameters and `score` each, to which a Gaussian process is fitted: π₀ = (1 − w)·softmax(βμ)
-+ w/N, so that what misleads shuts nobody out. A guarantee holds for every π₀ that is fixed whatever the records
-are: of the protected records' own scores, tried beforehand, it would not. Nothing in a table says whose scores they
-are, so the study says it (`public_prior`).
++ w/N, so that every candidate can still be chosen. A guarantee holds for every π₀ that is fixed whatever the
+records are: of the protected records' own scores, tried beforehand, it would not. Nothing in a table says whose
+scores they are, so the study says it (`public_prior`).
 """
 
 import math
@@ -198,7 +198,7 @@ class Trials:
 
 
 class HypoSearch(Opaque):
-    """The trials of one study under way: they run in memory; the best is recorded, and the others are forgotten."""
+    """The trials of one running study: they run in memory; the best is recorded, and the others are forgotten."""
 
     __slots__ = ("_make_sampler", "_mechanism", "_method", "_only", "_plan", "_prior", "_problem", "_trial")
 

@@ -60,8 +60,8 @@ class PrivateTrials:
     """Train `run` models with a private trainer of your own, and release the best of a hidden number of them.
 
     `train(params, data, trial)` returns a model. It runs in a process of its own, draws its noise from what `trial`
-    hands it, and is told no score and no other trial. What `training` declares of its cost is taken on your word
-    (`declared_cost`) and compared with what the training reports to `trial.spent`.
+    hands it, and is told no score and no other trial. What `training` declares of its cost is accepted as you state
+    it (`declared_cost`) and compared with what the training reports to `trial.spent`.
 
     Args:
         train: the function, or its import path "package.module:name".
@@ -88,7 +88,7 @@ class PrivateTrials:
         n_validation: likewise for the validation records, for a plan.
         n_candidates: points that are spread over a space that has numeric axes.
         study: the name in the ledger.
-        edition: the same search asked twice gives the same release; a new edition is a new spend.
+        edition: the same search asked twice gives the same release; a new edition spends budget again.
         progress: called with the number of each training that ends, 1 … `run`.
 
     Example:
@@ -175,7 +175,8 @@ class PrivateTrials:
             The mean score, and what the training reported to `trial.spent`.
 
         Raises:
-            StudyInvalid: the training fails, with its error; or it reports another spend than is priced, or draws
+            StudyInvalid: the training fails, with its error; or it reports a spend that differs from the priced
+            one, or draws
                 from a constant random state.
         """
         training, validation, disjoint = self._halves(train_data, validation_data)

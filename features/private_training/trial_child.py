@@ -271,7 +271,7 @@ class Trial:
         self.reported = spend_of(spent)
 
     def report(self, step: int, value: float) -> None:
-        """Accept a score under way, as Optuna does, and drop it."""
+        """Accept an intermediate score, as Optuna does, and drop it."""
 
     def torch_generator(self) -> Any:
         """Return a PyTorch generator that is seeded with the trial's seed."""

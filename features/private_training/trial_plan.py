@@ -145,7 +145,7 @@ class TrialsRelease:
             raise DpboError(
                 "the released model is not here",
                 cause="it was released on another machine, or its file was changed",
-                remedy="copy the file from there; training again is a new spend",
+                remedy="copy the file from there; training again spends budget again",
             )
         return pickle.loads(content)  # noqa: S301  whose digest the ledger has
 
@@ -172,7 +172,7 @@ class TrialsRelease:
             f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} … {high:.2f} on other people",
             *_row("guarantee", self.guarantee.in_words()),
             *_row("checked", self.checked),
-            f"  on your word   {', '.join(self.guarantee.assumptions)}",
+            f"  you state      {', '.join(self.guarantee.assumptions)}",
             *_row("noise", "of the training: its own generator's; of the score: the operating system's"),
             f"  model          {self._model_hint}",
         ]

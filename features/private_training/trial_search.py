@@ -1,4 +1,5 @@
-"""A search with a trainer of one's own, under way: all n trainings, the vault, and the release of the best alone.
+"""A search with a trainer of the user's own, as it runs: all n trainings, the vault, and the release of the best
+alone.
 
     charge the whole price · draw K, candidates and seeds into the vault · n times: train, score, add noise, seal
     compare what trainings reported · choose the best of the first K · record it · publish its model
@@ -112,7 +113,8 @@ def agrees(expected: Any, reported: Any) -> bool:
 
 
 def check_reports(jobs: TrialJobs, draw: TrialDraw, trials: list[FinishedTrial]) -> None:
-    """Refuse a search where a training reported another spend than was priced, or set a random state to a constant.
+    """Refuse a search where a training reported a spend that differs from the priced one, or set a random state to
+    a constant.
 
     Which training, and what it reported, is not told: a rehearsal on invented records tells it.
     """
@@ -129,7 +131,7 @@ def check_reports(jobs: TrialJobs, draw: TrialDraw, trials: list[FinishedTrial])
     for candidate, trial in zip(draw.candidates, trials, strict=True):
         if trial.spent is not None and not agrees(jobs.expected(candidate), trial.spent):
             raise StudyInvalid(
-                "a training reported another spend than was priced, so nothing is released",
+                "a training reported a spend that differs from the priced one, so nothing is released",
                 cause="another batch size, number of steps or noise than the declared one",
                 remedy="compare them with .rehearse(), correct one of them, and give a new edition",
             )

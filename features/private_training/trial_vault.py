@@ -1,4 +1,4 @@
-"""The trials of a search under way, sealed in a folder of its owner alone until the best of them is released.
+"""The trials of a running search, sealed in a folder of its owner alone until the best of them is released.
 
 draw.json    what was drawn before the first training: how many trials count, each one's candidate, each one's seed
 <j>/         the own folder of trial j, empty when it begins

@@ -281,7 +281,7 @@ def vault_missing() -> DpboError:
         "the secret threshold of this watch is not here",
         cause="the look runs on another machine or in another folder than the first, or the folder was removed",
         remedy="look where the watch was opened; if its vault is lost the watch is over, and a new edition in "
-        "[watch] is a new spend",
+        "[watch] spends budget again",
     )
 
 

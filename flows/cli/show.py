@@ -72,8 +72,8 @@ def show(
     result = StudyResult(release, replayed=True)
 
     def screen() -> None:
-        look = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
-        document = document_of(result, account, look=look)
+        view = "dpbo ui   (if MLflow shows it)" if html is None else f"the page {str(html)!r}"
+        document = document_of(result, account, look=view)
         print_document(document)
         if explain:
             print_notes(document)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SCREEN_WIDTH = 80
-PRINTS_JSON = ContextVar("PRINTS_JSON", default=False)  # whether --json is among the words of the command under way
+PRINTS_JSON = ContextVar("PRINTS_JSON", default=False)  # whether --json is among the words of the running command
 MIN_CELL_WIDTH = 12  # columns of a cell that may break
 TRAILING_BLANKS = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$")  # before the end of a line, colours aside
 MARKUP_PATTERN = re.compile(r"\\+|\[")  # what rich's markup is made of

@@ -169,7 +169,7 @@ def start_failure(output: bytes, place: str) -> DpboError:
     if NEWER_DATABASE_ERROR in output:
         return DpboError(
             "Prefect's database was made by a newer Prefect than the one that is installed here",
-            cause="another environment of yours has a newer Prefect and the same Prefect home (~/.prefect)",
+            cause="another of your environments has a newer Prefect and the same Prefect home (~/.prefect)",
             remedy="install that Prefect, or set PREFECT_HOME to a folder of its own; nothing was charged",
         )
     return DpboError(

@@ -132,7 +132,7 @@ def check_prefect_settings() -> None:
             "Prefect started a server for this flow that asks nobody for a password",
             cause="the flow was called without a server, and then Prefect starts one for every user of the machine",
             remedy="call your flow inside `with dpbo.owners_terminal():`, or set PREFECT_API_URL and "
-            "PREFECT_API_AUTH_STRING to a server of yours",
+            "PREFECT_API_AUTH_STRING to your own server",
         )
 
 

@@ -58,7 +58,7 @@ def draw_budget(account: Account) -> "Figure | None":
     axes.set(
         xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
     )
-    axes.set_title("What is spent of the dataset's budget; nothing is ever given back")
+    axes.set_title("What is spent of the dataset's budget; budget is never refunded")
     whole_numbers(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
     return figure

@@ -111,11 +111,11 @@ IN_ANOTHER_PROCESS = """
 import sys; sys.path.insert(0, {folder!r})
 from test_content import PAIRS
 from dpbo_core import Categorical
-from dpbo_core.data.content import function_text, key_of
+from dpbo_core.data.content import function_text, content_key
 from dpbo_core.models.prototype import Prototype
 from sklearn.feature_extraction.text import CountVectorizer
 from test_content import scored
-print([(key_of(one), key_of(other), Categorical([one, other]).names) for one, other in PAIRS.values()])
+print([(content_key(one), content_key(other), Categorical([one, other]).names) for one, other in PAIRS.values()])
 print(Prototype(CountVectorizer(stop_words=frozenset("abcdefgh")), 0, False).identity(), function_text(scored))
 """
 

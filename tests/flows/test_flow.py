@@ -281,7 +281,7 @@ def test_every_task_uses_a_policy(name):
     named = {keyword.arg: keyword.value for keyword in decorator.keywords}
     assert set(named) == {"name", None}
     assert isinstance(named["name"], ast.Constant)
-    assert ast.unparse(named[None]) in ("policies.SENSITIVE_TASK", "policies.PUBLISHING_TASK")
+    assert ast.unparse(named[None]) in ("policies.SENSITIVE_TASK_OPTIONS", "policies.PUBLISHING_TASK_OPTIONS")
     body = [node for node in decorated.body if not isinstance(node, ast.Expr)]
     assert len(body) == 1
     task = getattr(importlib.import_module(f"tasks.{story}"), function)

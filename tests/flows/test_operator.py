@@ -148,7 +148,7 @@ def test_a_day_costs_no_more_than_its_owner_said(study, dpbo):
 
     team(sends)
     run_study(study("4"), ledger=ledger())  # its owner may
-    assert "24 hours cost ε 1 at most" in dpbo("budget")[1]
+    assert "may spend ε 1 within 24 hours" in dpbo("budget")[1]
 
 
 @in_a_run

@@ -251,7 +251,7 @@ def test_allow_set_and_what_budget_shows(dpbo, study, folder):
     assert shown["clinic"]["shares_people_with"] == ["ward"]
     assert shown["ward"]["largest_epsilon"] == 0.25
     words = " ".join(dpbo("budget")[1].split())
-    assert "its people pay clinic too" in words
+    assert "the same people are also in clinic" in words
     audit.verify(Stores().ledger)
 
 

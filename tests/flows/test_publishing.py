@@ -167,7 +167,7 @@ def test_a_tracking_server_that_never_answers_is_told_before_and_holds_nothing_u
         tuned = tune_privately(study())
     assert tuned.tracked is None
     assert "does not answer" in tuned.warnings[0]
-    assert set(tuned.result.release.value) == {"hyperparameters", "score", "interval", "metric"}
+    assert set(tuned.result.release.value) == {"hyperparameters", "score", "interval", "lead", "metric"}
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert tune_privately(study()).tracked is not None
 

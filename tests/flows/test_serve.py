@@ -295,7 +295,7 @@ def test_a_schedule_outlives_its_server(study, served, monkeypatch, capsys):
     monkeypatch.setattr(prefect, "serve", runner)
     waiting = "dpbo.flows.serve"
     monkeypatch.setattr(f"{waiting}.signal.signal", lambda *_: None)
-    monkeypatch.setattr(f"{waiting}.PAUSE", 0.0)
+    monkeypatch.setattr(f"{waiting}.POLL_INTERVAL_S", 0.0)
     monkeypatch.setattr(f"{waiting}.answers", lambda api: asked.append(api) or len(asked) % 2 == 0)
     schedule, words = serve.Schedule(None, 3600.0, 1, False), {"register": False}
     serve.serve(Path(study), schedule, **words)

@@ -13,6 +13,7 @@ from page_runs import contradictions, masked, printed_blocks
 from pages import PAGES, ROOT, RUN, SHOWN, blocks, commands
 from plain_english import REPLACED, refused_phrases
 from prefect.events.schemas.automations import AutomationCore
+from test_architecture import SOURCES
 
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec
@@ -152,6 +153,11 @@ def words(*names):
 def test_pages_are_written_in_plain_english():
     assert {name: found for name, text in TEXTS.items() if (found := refused_phrases(text))} == {}
     assert refused_phrases("A new edition is another\nspend.") == {"another\nspend": REPLACED["another spend"]}
+
+
+def test_the_product_is_written_in_plain_english():
+    code = {path: path.read_text() for path in SOURCES}
+    assert {path.name: found for path, text in code.items() if (found := refused_phrases(text))} == {}
 
 
 def test_no_two_pages_have_nearly_one_name():

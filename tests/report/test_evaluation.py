@@ -192,7 +192,7 @@ def test_nothing_is_charged_for_what_is_refused(tables, ledger, tmp_path):
         evaluate_study(
             spec.replace(evaluation=EvaluationSection(epsilon=0.1, group="sex", groups=("f",))), ledger=ledger
         )
-    with pytest.raises(StudyInvalid, match="nothing public says"):
+    with pytest.raises(StudyInvalid, match="are not stated by public data"):
         evaluate_study(spec.replace(evaluation=EvaluationSection(epsilon=0.1, group="sex")), ledger=ledger)
     with pytest.raises(StudyInvalid, match="no final model can be read"):
         evaluate_study(spec, ledger=ledger, model=tmp_path / "nowhere")

@@ -1,6 +1,6 @@
 """What a score's file declares of it: everything that the rest of the house asks about a score by its name.
 
-A score in the unit that people know it by: a loss, where less is better; a function of one's own, from its low.
+A score in the unit that people know it by: a loss, where less is better; a user's own function, from its low.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -60,7 +60,7 @@ class Declared:
 
 
 FUNCTION = Declared(
-    "a function of one's own",
+    "a user's own function",
     earns="f(truth, prediction), clipped",
     between="`score_low` and `score_high`",
     needs=("score_low", "score_high"),

@@ -29,7 +29,7 @@ def in_threads(terms):
         parties = [threads.submit(outsource._run, name, terms, server) for name in ("curate", "model")]
         for party in parties:
             party.result()
-    return outsource.where(terms.file(outsource.STATE_FILE))
+    return outsource.progress_text(terms.file(outsource.STATE_FILE))
 
 
 IN_PROCESSES = pytest.param(outsource.outsource, marks=pytest.mark.slow)

@@ -403,7 +403,7 @@ def test_two_copies_of_the_noise_give_one_bit_after_the_other(place, monkeypatch
 
 def test_a_reference_or_a_fall_outside_the_score_s_range_is_refused(place):
     """In per cent, say: a count of pairs relative to it moves by more than its noise is made for."""
-    before, said = place.entries(), "no value of this score|cannot fall by"
+    before, said = place.entries(), "not a value of this score|cannot fall by"
     for stated in ({"reference": 85.0}, {"reference": -0.01}, {"drop": 1.01}):
         with pytest.raises(StudyInvalid, match=said):
             place.look("monday", SURE.replace(**stated))
@@ -717,7 +717,7 @@ def test_people_who_are_in_one_table_are_the_caller_s_word(tmp_path, monkeypatch
     assert look.guarantee.assumptions == ("rows_in_one_table",)
     with pytest.raises(StudyInvalid, match="was opened with pool = 3"):
         look_once(spec, name="tuesday", section=section.replace(pool=2), **place)
-    with pytest.raises(StudyInvalid, match="no file is named"):
+    with pytest.raises(StudyInvalid, match="no file name holds a date"):
         look_once(spec, name="tuesday", section=section.replace(pool=None), **place)
     (tmp_path / "day-2026-03-04.csv").unlink()  # the last three are older ones, and too few records
     with pytest.raises(StudyInvalid, match="201 records, and this watch needs 300"):

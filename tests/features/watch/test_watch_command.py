@@ -77,7 +77,7 @@ def test_a_run_waits_for_the_tasks_that_it_began(study, monkeypatch):
         ),
         "look": lambda opened, private_run, vaults: opened.finish(private_run, vaults),
         "publish_looks": lambda *_: None,
-        "alive": lambda _: nullcontext(),
+        "is_alive": lambda _: nullcontext(),
         "wait_until_recorded": waited.append,
     }
     for name, stands_for in of_prefect.items():
