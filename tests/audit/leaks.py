@@ -36,7 +36,7 @@ calls = 0
 {prelude}
 open("../begun", "w").close()
 for kind in {kinds!r}:
-    sys.argv = ["dpbo", "tune", kind + ".toml", *{words!r}]
+    sys.argv = ["dpbo", "tune", kind + ".toml", "--new-spend", *{words!r}]
     try:
         cli.main()
     except SystemExit:
