@@ -1,9 +1,9 @@
-"""Tables in memory, read as totally as files: pandas, polars, Arrow and whatever else narwhals knows, and arrays.
+"""Tables in memory: pandas, polars, Arrow, whatever else narwhals knows, and arrays. Reading them never raises.
 
-The number of records and the names of the columns are public, and all that can be refused. What a value means
-depends on that value alone, whatever library holds it and whatever stands beside it; a value that cannot be taken
-out means nothing (NaN) and costs its own record only. A list of rows is no table: NumPy would guess one type for
-all records from what each of them holds.
+The number of records and the names of the columns are public, and only they can be refused. What a value means
+depends on that value alone, not on its library or on other values. A value that cannot be converted becomes NaN and
+affects its own record only. A list of rows is refused: NumPy would guess one type for all records from the content
+of each.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -180,7 +180,7 @@ def _part(records: Any, start: int, length: int) -> Any:
 class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     """Choose among `candidates` by their predictions for sensitive records.
 
-    On your word, by the name "rowwise_predictions": every prediction was computed from its record and public data
+    You state, by the name "rowwise_predictions", that every prediction was computed from its record and public data
     alone, by a model that no sensitive record had a part in making.
 
     Args:
