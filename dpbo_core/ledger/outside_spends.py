@@ -50,6 +50,7 @@ KIND, MECHANISM = DECLARED_METHOD, "declared by CALLER"
 NEIGHBOURS = {"replace_one": "replace_one", "add_or_remove_one": "add_or_remove", "zero_out": "zero_out"}
 N_LEVELS = 100  # the cap's δ over that of a spend which states none
 STATED_DELTA = 1e-6  # at which ρ is stated as an ε where the cap has no δ
+LARGEST, LARGEST_RHO = 4_000.0, 9e6  # whose ρ = ε²/2, in 10⁻¹², is a 64-bit integer in the ledger
 MAX_TEXT_LENGTH = 200  # characters of a name
 
 WORTH = {
@@ -105,12 +106,17 @@ class Price:
             raise _bad_price(
                 "a spend is priced in exactly one form", "give epsilon, rho, a Rényi curve or an event"
             )
-        if not 0.0 <= self.delta < 1.0:
+        moves = self.replaced_moves
+        if moves is not None and not (type(moves) in (int, float) and 0.0 < moves < math.inf):
+            raise _bad_price(f"replaced_moves is {moves!r}", "give a positive number")
+        if not (type(self.delta) in (int, float) and 0.0 <= self.delta < 1.0):
             raise _bad_price(f"delta is {self.delta}", "give a number from 0 up to, and without, 1")
         ((form, value),) = forms.items()
         if form in ("epsilon", "rho"):
             if not (type(value) in (int, float) and 0.0 < value < math.inf):
                 raise _bad_price(f"{form} is {value!r}", "give a positive number")
+            if value > LARGEST:
+                raise _bad_price(f"{form} is above {LARGEST:g}", "declare it as several spends, which add up")
             value = float(value)
         else:
             try:
@@ -126,7 +132,7 @@ class Price:
             parts = self._parts(budget.relation, level, pairs=unit is PrivacyUnit.TRAINING_RECORD)
         except (ValueError, KeyError, TypeError) as error:
             raise _bad_price(f"the price cannot be read: {error}", "correct it, or declare (ε, δ)") from None
-        if any(math.inf in part for part in parts):
+        if any(number is not None and number > LARGEST_RHO for part in parts for number in part):
             raise _bad_price("the price has no finite ε at this δ", "give a larger --delta")
         names = ("price", "price of the Gaussian part")
         return tuple(_spend(name, *part) for name, part in zip(names, parts, strict=False))

@@ -80,7 +80,7 @@ class PrivateTrials:
         people: "disjoint" under the assumption `disjoint_people`: nobody is in both sets. Of one table that dpbo
             divides it is known.
         workers: how many trainings run at once.
-        timeout: seconds after which a training is ended and scores worst.
+        timeout: seconds after which a training is ended and scores worst; and likewise the score of one record.
         accepts: assumptions that you answer for, by name.
         ledger: the ledger's URL; where None that of the command.
         validation_share: of one table, the share of its records that models are scored on.

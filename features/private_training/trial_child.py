@@ -4,25 +4,32 @@
     worker       reads its job on standard input, trains or scores, and writes one answer to the file it was given
 
 In the namespaces there is no network, no other process, no shared memory, nothing to write to but the trial's own
-folder, and neither ledger nor vault. Where the system gives none, the worker runs without. Nothing of an exception
-is told: there is then no answer.
+folder, and neither ledger nor vault. The worker gives up the rights by which it shut itself in, so that nothing it
+runs can undo that. Where the system gives no namespaces, the worker runs without. Nothing of an exception is told:
+there is then no answer.
+
+Records are scored in a process below the worker. One that ends it or is late scores 0, and the next record begins a
+new one: a record changes no score but its own.
 """
 
 import contextlib
 import ctypes
+import hashlib
 import json
+import mmap
 import os
 import random
 import resource
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 _NEW_MOUNTS, _NEW_IPC, _NEW_USERS, _NEW_PIDS, _NEW_NETWORK = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_CAPABILITIES, _CAPABILITY_VERSION = 64, 0x20080522  # as many as the system's sets have bits
 UNSEEDED_TORCH = 67280421310721  # the state of PyTorch's generator in every new process
 
 
@@ -102,13 +109,29 @@ def _hide(places: list[str]) -> None:
         OSError: one of them could not be hidden, and nothing was run.
     """
     _mount(b"proc", "/proc", b"proc", 0)  # without it those outside are seen by name, and not reached
-    for place in ["/dev/shm", *places]:  # noqa: S108
+    for place in ["/dev/shm", "/dev/pts", *places]:  # noqa: S108
         if Path(place).is_dir():
             hidden = _mount(b"none", place, b"tmpfs", 0)
         else:
             hidden = not Path(place).exists() or _mount(b"/dev/null", place, None, _BIND)
         if not hidden:
             raise OSError("a store could not be hidden")
+    _give_up_rights()
+
+
+def _give_up_rights() -> None:
+    """Lose every capability for good, with which what was hidden could be unmounted again.
+
+    Raises:
+        OSError: they could not be given up, and nothing was run.
+    """
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for right in range(_CAPABILITIES):  # so that a program of the system's owner gets none either
+        libc.prctl(_PR_CAPBSET_DROP, right, 0, 0, 0)
+    header, none = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if libc.capset(header, none):
+        raise OSError("the rights of this process could not be given up")
 
 
 def _work(answer: int, *, rehearsal: bool) -> None:
@@ -152,7 +175,7 @@ def _train(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         module.seed = _noting(module.seed, seeds)  # type: ignore[attr-defined]
     train = function_of(job["train"])
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(job["seed"])
+        sys.modules["torch"].manual_seed(another_seed(job["seed"], "global"))
     model = train(dict(job["params"]), cloudpickle.loads(job["data"]), trial)
     if "torch" in sys.modules:
         seeds.append(int(sys.modules["torch"].initial_seed()))
@@ -171,19 +194,64 @@ def _noting(seed: Any, seeds: list[int]) -> Any:
 
 
 def _score(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Score each record alone: its score as whole steps of 2⁻²⁴; 0 for a record that cannot be scored."""
-    import cloudpickle
-    import numpy as np
+    """Score each record alone, in whole steps of 2⁻²⁴: 0 for one that fails, is late or ends its process.
 
-    from dpbo_core.models.scores.grid import to_grid
+    Raises:
+        RuntimeError: the score, the model or the records could not be loaded.
+    """
+    import numpy as np  # noqa: F401  once, for all processes below
 
-    score = function_of(job["score"])
-    model, data, n = cloudpickle.loads(job["model"]), cloudpickle.loads(job["data"]), job["n_records"]
-    scores = np.zeros(n)
-    for i in range(n):
-        with contextlib.suppress(Exception):  # what it says may hold the record
-            scores[i] = float(np.asarray(score(model, rows_of(data, i))).reshape(-1)[0])
-    return {}, to_grid(scores, 1.0, broken_score=0.0).tobytes()
+    from dpbo_core.models.scores.grid import to_grid  # noqa: F401
+
+    n = job["n_records"]
+    steps, reached = mmap.mmap(-1, 8 * max(1, n)), mmap.mmap(-1, 8)  # shared with the processes below
+    first = 0
+    while first < n:
+        reached[:] = (-1).to_bytes(8, "big", signed=True)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            _score_from(first, job, steps, reached, writer)
+        os.close(writer)
+        os.waitpid(child, 0)
+        os.set_blocking(reader, False)  # what it started may have kept the other end
+        said = b""
+        with contextlib.suppress(BlockingIOError):
+            said = os.read(reader, 4096)
+        os.close(reader)
+        last = int.from_bytes(reached[:], "big", signed=True)
+        if last < 0:
+            raise RuntimeError(said.decode(errors="replace") or "loading ended the process")
+        first = last + 1
+    return {}, steps[: 8 * n]
+
+
+def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap.mmap, said: int) -> NoReturn:
+    """Score the records from `first` in this process, and end it; `reached` holds the record under way."""
+    try:
+        _end_with_parent()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        import cloudpickle
+        import numpy as np
+
+        from dpbo_core.models.scores.grid import to_grid
+
+        try:
+            score = function_of(job["score"])
+            model, data = cloudpickle.loads(job["model"]), cloudpickle.loads(job["data"])
+        except BaseException as error:  # noqa: BLE001  told in a rehearsal alone
+            os.write(said, _shown(error).encode(errors="replace")[:4096])
+            os._exit(1)
+        for i in range(first, job["n_records"]):
+            reached[:] = i.to_bytes(8, "big", signed=True)
+            value = np.zeros(1)
+            signal.setitimer(signal.ITIMER_REAL, job["timeout"] or 0.0)
+            with contextlib.suppress(BaseException):  # what it says may hold the record
+                value[0] = float(np.asarray(score(model, record_of(data, i))).reshape(-1)[0])
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            steps[8 * i : 8 * i + 8] = to_grid(value, 1.0, broken_score=0.0).tobytes()
+    finally:
+        os._exit(0)
 
 
 def function_of(pickled: bytes) -> Any:
@@ -207,6 +275,22 @@ def rows_of(data: Any, index: Any) -> Any:
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     return [data[i] for i in rows] if isinstance(data, list) and not isinstance(rows, slice) else data[rows]
+
+
+def record_of(data: Any, i: int) -> Any:
+    """Return record i alone; a single value in the type that it has by itself, whatever the others are.
+
+    One text among numbers makes a whole column mixed, and no other record may be scored differently for it.
+    """
+    import numpy as np
+
+    if isinstance(data, tuple):
+        return tuple(record_of(part, i) for part in data)
+    record = rows_of(data, i)
+    if hasattr(record, "infer_objects"):
+        return record.infer_objects()
+    mixed = isinstance(record, np.ndarray) and record.dtype == object and record.shape == (1,)
+    return np.array([record[0]]) if mixed and isinstance(record[0], int | float | str) else record
 
 
 def accuracy(model: Any, record: tuple[Any, Any]) -> float:
@@ -243,6 +327,11 @@ def spend_of(spent: Any) -> Any:
     return repr(spent)
 
 
+def another_seed(seed: int, purpose: str) -> int:
+    """Return 64 bits that are independent of those for any other purpose, for whoever does not know the seed."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {purpose}".encode()).digest()[:8], "big")
+
+
 class Trial:
     """What a trainer is handed beside hyperparameters and data: its noise, its randomness and its folder.
 
@@ -258,7 +347,7 @@ class Trial:
 
         self.seed, self.rng, self.folder = seed, np.random.default_rng(seed), Path.cwd()
         self.reported: Any = None
-        self._variable = variable
+        self._variable, self._generators = variable, 0
         if variable:
             setattr(self, variable, value)
 
@@ -274,11 +363,12 @@ class Trial:
         """Accept an intermediate score, as Optuna does, and drop it."""
 
     def torch_generator(self) -> Any:
-        """Return a PyTorch generator that is seeded with the trial's seed."""
+        """Return a PyTorch generator of its own randomness: no two of them, nor PyTorch's own, draw the same."""
         import torch
 
-        torch.manual_seed(self.seed)
-        return torch.Generator().manual_seed(self.seed)
+        self._generators += 1
+        torch.manual_seed(another_seed(self.seed, f"global {self._generators}"))
+        return torch.Generator().manual_seed(another_seed(self.seed, f"generator {self._generators}"))
 
     def jax_key(self) -> Any:
         """Return a JAX key of the trial's 64 bits."""

@@ -13,7 +13,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,8 +79,10 @@ class TrialJobs:
         """Score each validation record: its score in whole steps, as bytes; None if the process failed."""
         n = self.price.terms.n_validation
         job = {"what": "score", "score": self.score, "model": model, "n_records": n}
+        job |= {"timeout": self.confinement.timeout, "data": self.validation.expose()}
+        patient = replace(self.confinement, timeout=None)  # a late record ends no other's score
         with TemporaryDirectory(prefix="dpbo-score-") as folder:
-            return self.confinement.run(job | {"data": self.validation.expose()}, Path(folder))
+            return patient.run(job, Path(folder))
 
     def expected(self, candidate: int) -> Any:
         """Return what a training at a candidate must report, if it reports anything."""

@@ -1,7 +1,9 @@
 """Trainers of somebody's own, as a trial's process imports them: light, and some of them careless."""
 
+import ctypes
 import os
 import random
+import signal
 import socket
 import sys
 import time
@@ -98,3 +100,31 @@ def unscorable(model, record):
     if X[0, 0] < 0:
         raise ValueError(f"{X[0]}")
     return float(model.predict(X)[0] == y[0])
+
+
+def ends_its_process(model, record):
+    """Ends its process in one of several ways, which the first feature of a record names."""
+    how = int(record[0][0, 0])
+    if how == 1:
+        os._exit(0)
+    if how == 2:
+        raise SystemExit
+    if how > 2:
+        signal.raise_signal(how)
+    return 1.0
+
+
+def needs_a_number(model, record):
+    """1.0 of a label that is a number."""
+    return float(next(iter(np.isfinite(record[1]))))
+
+
+def unmounts(params, data, trial):
+    """Tries to take away, here and in namespaces below, what hides a folder; the model is what it then sees."""
+    libc, new_users_and_mounts = ctypes.CDLL(None), 0x10000000 | 0x20000
+    seen = []
+    for _ in range(2):
+        libc.umount(os.fsencode(params["hidden"]))
+        seen += os.listdir(params["hidden"])  # noqa: PTH208
+        libc.unshare(new_users_and_mounts)
+    return seen

@@ -2,16 +2,20 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
+import cloudpickle
 import dp_accounting as dp
 import numpy as np
 import own_trainers
+import pandas as pd
 import pytest
 from own_trainers import Threshold, records
 
@@ -23,6 +27,7 @@ from dpbo.features.private_training.trial_search import agrees
 from dpbo.features.private_training.trial_vault import TrialVault
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import NeighboringRelation
 
 ACCEPTS = ("declared_cost", "contained_elsewhere")
@@ -62,7 +67,7 @@ def in_this_process(monkeypatch, counted=None):
         done.append(job["what"])
         try:
             head, body = trial_child._train(job) if job["what"] == "train" else trial_child._score(job)
-        except ValueError:
+        except (ValueError, RuntimeError):
             return None
         return json.loads(json.dumps(head)), body
 
@@ -147,11 +152,57 @@ def test_a_late_training_is_ended_with_all_that_it_started(here):
     jobs = Confinement(contained=namespaces_available(), timeout=1.0)
     folder = here / "own"
     folder.mkdir()
-    import cloudpickle
-
     job = {"what": "train", "seed": 1, "variable": "epsilon", "value": 1.0, "params": {}}
     job |= {"train": cloudpickle.dumps(own_trainers.sleeps), "data": cloudpickle.dumps(None)}
     assert jobs.run(job, folder) is None
+
+
+def scores_of(score, data):
+    job = {"what": "score", "score": cloudpickle.dumps(score), "model": cloudpickle.dumps(None)}
+    job |= {"n_records": len(data[1]), "timeout": None, "data": cloudpickle.dumps(data)}
+    return (np.frombuffer(trial_child._score(job)[1], dtype=np.int64) / GRID).tolist()
+
+
+def test_a_record_that_ends_its_process_changes_no_score_but_its_own():
+    X = np.array([[0], [1], [0], [2], [signal.SIGALRM], [0], [signal.SIGKILL]])  # the alarm: a late record
+    assert scores_of(own_trainers.ends_its_process, (X, np.zeros(7))) == [1, 0, 1, 0, 0, 1, 0]
+
+
+def test_a_score_that_cannot_be_loaded_says_why_in_a_rehearsal():
+    with pytest.raises(RuntimeError, match="no_such_module"):
+        scores_of("no_such_module:score", (np.zeros((2, 1)), np.zeros(2)))
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_text_among_numbers_changes_no_score_but_its_own(frame):
+    y = np.array([1.0, "x", 0.0], dtype=object)
+    label = pd.Series(y) if frame else y
+    assert scores_of(own_trainers.needs_a_number, (np.zeros((3, 1)), label)) == [1, 0, 1]
+
+
+def test_a_trainer_cannot_undo_what_hides_the_stores(here):
+    if not namespaces_available():
+        pytest.skip("this system gives no namespaces")
+    store, folder = here / "store", here / "own"
+    store.mkdir()
+    folder.mkdir()
+    (store / "ledger.db").write_text("K = 3")
+    job = {"what": "train", "seed": 1, "variable": "epsilon", "value": 1.0, "params": {"hidden": str(store)}}
+    job |= {"train": cloudpickle.dumps(own_trainers.unmounts), "data": cloudpickle.dumps(None)}
+    _, model = Confinement((str(store),), contained=True).run(job, folder)
+    assert cloudpickle.loads(model) == []
+
+
+def test_no_two_generators_of_pytorch_draw_the_same(monkeypatch):
+    seeds = []
+    generator = SimpleNamespace(manual_seed=seeds.append)
+    torch = SimpleNamespace(manual_seed=seeds.append, Generator=lambda: generator)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    for seed in (1, 2):
+        trial = trial_child.Trial(seed, "noise_multiplier", 1.0)
+        trial.torch_generator()
+        trial.torch_generator()
+    assert len({1, 2, *seeds}) == 2 + 8
 
 
 @pytest.mark.parametrize("counted", [1, 3])
