@@ -67,6 +67,7 @@ class _StoreLocation:
     @property
     def identity(self) -> str:
         """The address by which the ledger compares sources: bucket, key and the settings that say which server."""
+        # https is the default scheme, and a bucket has one region: stated or not, the source is the same
         server = {name: value.lower() for name, value in self.settings if value not in ("", "https")}
         server.pop("region", None)
         return f"{S3}://{self.bucket}/{self.key}" + (f"?{urlencode(server, safe=':/')}" if server else "")
@@ -82,13 +83,13 @@ class FolderAddress(_StoreLocation):
 
 @dataclass(frozen=True)
 class Select:
-    """What is asked of one table.
+    """A SELECT query of one table, parsed.
 
     Attributes:
         schema: of the table.
         table: its name.
         columns: in order; none for all.
-        order: as PostgreSQL reads it; "" for none.
+        order: " ORDER BY …", quoted for SQL; "" for none.
     """
 
     schema: str
@@ -103,7 +104,7 @@ class Select:
 
     @property
     def source(self) -> str:
-        """The end of the query, from FROM on, before which any list of columns is put."""
+        """The end of the query, from FROM on; SELECT and a list of columns go before it."""
         return f"FROM {self.table_name}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
@@ -205,7 +206,7 @@ def is_address(text: str) -> bool:
 
 
 def parse_place(folder: str | Path, text: str) -> Place:
-    """Where a table of a study lies: its path, in `folder` unless absolute, or its address, refused if malformed.
+    """Return the place of a study's table: its path, relative to `folder` unless absolute, or its parsed address.
 
     Raises:
         StudyInvalid: it is an address that cannot be read.

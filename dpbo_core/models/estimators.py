@@ -1,4 +1,4 @@
-"""Any scikit-learn estimator: trained cold on the public rows, scored row by row.
+"""Any scikit-learn estimator: trained from scratch on the public rows, scored row by row.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -9,9 +9,9 @@
 
 Rows are float64; or, with `columns`, cells that the estimator is given as a data frame (`data.named_columns`).
 
-A prediction that looks at the other rows of its batch would give one record a hand on every score, so
-`rowwise.check_rowwise` refuses it. A broken row is replaced by x₀ in place: the others are predicted in a batch of
-the same shape, at the same position, whatever it was.
+A prediction that depends on the other rows of its batch would let one record change every score, so
+`rowwise.check_rowwise` refuses such an estimator. A row that cannot be used is replaced by x₀ in place, so that the
+other rows are predicted in a batch of the same shape and at the same position, whatever that row was.
 """
 
 import inspect
@@ -107,7 +107,7 @@ def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """The same estimator, changed: `seed` in every `random_state` that is None, those of nested estimators too."""
+    """Set every `random_state` that is None to `seed`, in nested estimators too; returns the same estimator."""
     parameters = estimator.get_params(deep=True)
     seeds = [name for name in parameters if name.rpartition("__")[2] == "random_state"]
     free = [name for name in seeds if parameters[name] is None]
@@ -137,7 +137,7 @@ def fitted(
 
 
 def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, Any]:
-    """The keyword arguments of `fit` that pass the weights (n,), none for None; of a Pipeline, its last step's."""
+    """Return the arguments that pass the weights (n,) to `fit`, of a Pipeline to its last step; {} for None."""
     from sklearn import get_config, pipeline
 
     if weights is None:
@@ -191,10 +191,10 @@ class FittedEstimator(ScorableModel):
     """A fitted estimator and one public row. Its repr is constant.
 
     Attributes:
-        estimator: fitted; what is not to be opened here is an `IsolatedEstimator`.
+        estimator: fitted; an `IsolatedEstimator` if only child processes may unpickle it.
         stand_in: (d,) x₀.
         alone: scores each record in a process of its own; None if all are predicted in this one.
-        cells: of its decision values, where pairs are counted; None for scores of single records.
+        cells: map from decision values to histogram cells, to count pairs; None for scores of single records.
         columns: of the data frame that it is given; None if it is given numbers.
     """
 
@@ -263,7 +263,9 @@ class FittedEstimator(ScorableModel):
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """The `counted` rows (None: all) by class and histogram cell, (2, B); unpredicted ones in the lowest cell.
+        """Return how many `counted` rows each class has in each histogram cell, (2, B).
+
+        Rows that cannot be predicted are in the lowest cell.
 
         Args:
             X: (m, d) rows.
@@ -342,7 +344,10 @@ class FittedEstimator(ScorableModel):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Unclipped scores (k,) of rows (k, d) in one batch, 0 if unusable; entry i is by k, i, row i, truth i."""
+        """Return unclipped scores (k,) of rows (k, d) in one batch, 0 for an unusable row.
+
+        Element i is a function of k, i, row i and truth i alone.
+        """
         prepared = self.prepared(rows)
         return self._batch_scores(prepared.rows, prepared.sound, truth, score)
 
@@ -359,16 +364,16 @@ class FittedEstimator(ScorableModel):
     def _scores_of_batch(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """As `_batch_scores`, whatever the estimator's classes keep."""
+        """Return the scores as `_batch_scores` does, without restoring what the estimator's classes changed."""
         outcome = self.outcome(rows, score.needs)
-        if outcome is None:
+        if outcome is None:  # some row makes the batch fail: find such rows one by one, and replace them by x₀
             sound = sound.copy()
             for i in np.flatnonzero(sound):
                 sound[i] = self.outcome(rows[i : i + 1], score.needs) is not None
             outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
         if outcome is not None:
             return np.where(sound, score.of(outcome, truth), 0.0)
-        result = np.zeros(len(rows))
+        result = np.zeros(len(rows))  # the batch fails even so: predict each row by itself
         for i in np.flatnonzero(sound):
             one = self.outcome(rows[i : i + 1], score.needs)
             if one is not None:

@@ -1,4 +1,4 @@
-"""Training our linear models on the public set: every λ to a certificate, each fold from a cold start."""
+"""Training our linear models on the public set: every λ to a certificate, each cross-validation fold from w = 0."""
 
 import math
 from collections.abc import Mapping
@@ -73,7 +73,10 @@ class LinearTrainer:
         )
 
     def prepare(self, lowest: float) -> None:
-        """Make what the trainings at every λ ≥ `lowest` begin from, so that each of them is one training alone."""
+        """Compute the starting points for every λ ≥ `lowest` now.
+
+        The duration of a later training then does not depend on which λ were trained before.
+        """
         self._start(lowest)
 
     def without_answer(self, regularization: float) -> LinearModel:

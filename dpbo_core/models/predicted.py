@@ -1,4 +1,4 @@
-"""What a candidate predicted elsewhere, as a model: a record's prediction stands in the record itself.
+"""A candidate whose predictions were made elsewhere, as a model: its predictions are columns of the records' table.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -27,7 +27,7 @@ from dpbo_core.models.scores.record import RecordScore
 
 @dataclass(frozen=True)
 class PredictedColumns:
-    """The verbs of an estimator, answered from a row's own cells; rows are finite in these columns."""
+    """An estimator's methods that return a row's own cells as predictions; rows are finite in these columns."""
 
     columns: tuple[int, ...]  # of one candidate
     regression: bool  # whether they are numbers

@@ -23,7 +23,7 @@ from dpbo_core.models.import_path import check_names
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prototype:
-    """An estimator by example. `decode` gives the values that a study can only name, such as None, back."""
+    """An estimator by example. `decode` maps the texts by which a study names other values back to the values."""
 
     estimator: Any  # unfitted or not; it is cloned
     seed: int  # for every `random_state` left free
@@ -66,7 +66,7 @@ class Prototype:
         return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
-        """The first part of the estimator or an axis's value off the allowlist, or a version off it; "" if none."""
+        """Return why the estimator or an axis's value is not on the allowlist: a part, or a version; or ""."""
         values = [value for names in self.decode.values() for value in names.values()]
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
@@ -109,6 +109,7 @@ def function_name(function: Any) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
+    """Return the estimators and callables among `values`, at any depth of lists and mappings."""
     nested = []
     for value in values:
         if isinstance(value, list | tuple):

@@ -51,9 +51,9 @@ class ScorableModel(ABC):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks (r, L) of records' integer scores under `models`, each to be added (+1) or subtracted (−1).
+        """Yield (+1 or −1, integer scores (r, L)) blocks whose signed sum has every record's `steps_of_all` once.
 
-        All together are `steps_of_all` of every record once. A block is good until the next.
+        A yielded block may be overwritten by the next one.
         """
         size = cls.block_rows(models, records.n_records)
         for at in range(0, records.n_records, size):

@@ -104,7 +104,7 @@ class FrameSplit:
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """Return a sealed scorer of the validation records; keyed hashes of them are stored. Only after the charge."""
+        """Return a sealed scorer of the validation records, and store keyed hashes of them, after the charge."""
         return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
     def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:

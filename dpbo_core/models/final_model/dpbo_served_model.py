@@ -65,7 +65,7 @@ class ServedModel:
 
     Attributes:
         preprocessing: from raw columns to the model's rows, fitted on the public set.
-        estimator: fitted, with the verbs of scikit-learn.
+        estimator: fitted, with scikit-learn's prediction methods.
     """
 
     def __init__(self, preprocessing: Preprocessing, estimator: Any) -> None:
@@ -204,7 +204,7 @@ class Trees:
 
 
 class TransformThenPredict:
-    """A booster behind fitted transformers: it has the verbs that the booster has."""
+    """A booster with fitted transformers applied first; it has the prediction methods that the booster has."""
 
     def __init__(self, before: Any, booster: Any) -> None:
         self._before, self._booster = before, booster
@@ -217,7 +217,7 @@ class TransformThenPredict:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """Load the booster of library and class `kind` from `folder`, behind transformers `before`; else ValueError.
+    """Return the booster saved in `folder`, with the fitted transformers `before` it, if any, applied first.
 
     Args:
         folder: of the model.

@@ -185,10 +185,11 @@ def write_booster(folder: Path, booster: Any) -> dict[str, str]:
 
 
 def _library(estimator: Any) -> str:
-    """Return the package of a booster whose trees alone say how it answers; "" for any other estimator."""
+    """Return the package of a booster that its saved trees determine completely; "" for any other estimator."""
     kind = type(estimator)
     if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
-        return ""  # how it answers is not in its trees alone
+        # A custom objective function, or early stopping, changes predictions, and is not saved with the trees.
+        return ""
     library = kind.__module__.partition(".")[0]
     if library not in BOOSTER_FILES or kind.__name__ not in BOOSTER_FILES[library][1]:
         return ""
@@ -196,7 +197,7 @@ def _library(estimator: Any) -> str:
 
 
 def _dumped(estimator: Any) -> bytes:
-    """The estimator in skops format; refused if loading it needed a function or a type not scikit-learn's."""
+    """Return the estimator in skops format; refused if loading it would need a function or an untrusted type."""
     from skops import io
 
     try:

@@ -60,10 +60,11 @@ def logistic(margins: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
-    """The matrix λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's.
+    """Return the matrix λI + (1/n) Zᵀ diag(curvatures) Z, (d, d).
 
-    Curvatures are (n,) and ≥ 0. One block of rows at a time, so that the extra memory is bounded; BLAS adds each to
-    the upper triangle alone.
+    It is the Hessian ∇²O_λ if the curvatures, (n,) and ≥ 0, are ℓ″ of the margins. The interior-point method passes
+    others. Rows are processed in blocks, so that the extra memory is bounded; BLAS updates the upper triangle
+    alone.
     """
     from scipy.linalg import blas
 
@@ -92,10 +93,10 @@ _GAP_FLOOR = 1e-12  # MATH: gap ← max(gap, 0) + 1e-12(1 + |P|)
 
 
 def default_tolerance(loss: str, regularization: float) -> float:
-    """The tolerance τ_λ on the distance to the exact weights where none is named: logistic 1e-6, hinge 1e-5/√λ.
+    """Return the default tolerance τ_λ on the distance to the exact weights: logistic 1e-6, hinge 1e-5/√λ.
 
-    Logistic: 1e-6. Hinge: 1e-5/√λ, that is a duality gap of 5e-11 at every λ; the gap's rounding floor alone
-    (P ≤ 1 at the optimum) makes up to 2e-6/√λ of it, so 1e-6 could not be reached at λ = 1e-4.
+    The hinge's is a duality gap of 5e-11 at every λ. The gap's rounding floor alone (P ≤ 1 at the optimum) makes up
+    to 2e-6/√λ of it, so that 1e-6 could not be reached at λ = 1e-4.
     """
     return 1e-6 if loss == "logistic" else 1e-5 / math.sqrt(regularization)
 

@@ -41,7 +41,7 @@ class BalancedAccuracy(RecordScore):
 
 @dataclass(frozen=True)
 class PredictedClass(RecordScore):
-    """Two cells: above for whom the second class was predicted."""
+    """The histogram cell of each record, plus 1: the upper one of two if the second class was predicted."""
 
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 

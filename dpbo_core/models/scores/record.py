@@ -38,7 +38,7 @@ Scores = NDArray[np.float64]
 
 
 class Jumps:
-    """What every score of an estimator shares: no certified weights, so no Lipschitz constant in them."""
+    """The properties that all scores of estimators share. They have no Lipschitz constant in a model's weights."""
 
     lipschitz: ClassVar[float] = math.inf  # L in w, for ‖x‖₂ ≤ 1: it jumps
     broken_score: ClassVar[float] = 0.0  # of a record that cannot be used
@@ -77,7 +77,7 @@ class RecordScore(Jumps, ABC):
 
 
 class Loss(RecordScore):
-    """What is left of a clipped loss: its range less the loss, so that more is better."""
+    """A clipped loss as a score: its bound less the loss, so that more is better."""
 
     @property
     def natural_unit(self) -> NaturalUnit:

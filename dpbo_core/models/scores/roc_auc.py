@@ -34,6 +34,7 @@ def _squashed(t: Scores) -> Scores:
 
 
 def _cell(share: Scores) -> Integers:
+    """Return the histogram cell of each number in [−1, 1], of equal widths; NaN is in the lowest."""
     places = np.floor((np.nan_to_num(share, nan=-1.0) + 1.0) * (N_CELLS / 2))
     return np.clip(places, 0, N_CELLS - 1).astype(np.int64)
 

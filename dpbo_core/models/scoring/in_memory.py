@@ -57,7 +57,7 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class ModelBatch:
-    """What many models came to in one pass over the records."""
+    """The sealed sums of many models' scores from one pass over the records."""
 
     sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
     # of each to the one they were paired with, as `paired`; none if they were not
@@ -90,10 +90,10 @@ def evaluate_all(
 
 
 def models_per_pass(scorer: Scorer, most: int) -> int:
-    """The number of models to score in one pass: `most` where `scorer` reads files, else `most`/32, at least 1.
+    """Return the number of models to score in one pass: `most` if `scorer` reads files, else `most`/32, at least 1.
 
-    Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
-    what is in the processor's cache; large ones, of which `most` says so, are scored by the step that trains them.
+    Models that are scored together share one reading of the files. With the records in memory they share only the
+    processor's cache, so that few are enough. A scorer of another kind scores one model at a time.
     """
     if not isinstance(scorer, Half):
         return 1
@@ -101,7 +101,7 @@ def models_per_pass(scorer: Scorer, most: int) -> int:
 
 
 class Half(Opaque):
-    """The sensitive half, wherever its records lie: a member says what models come to over them."""
+    """The sensitive half, in memory or on disk; a subclass computes the models' exact integer scores on it."""
 
     __slots__ = ()
     reads_files = False
@@ -203,12 +203,15 @@ def _class_counts(records: Encoded) -> Integers:
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶."""
+    """Return the sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, with r the `share` rounded to 2⁻¹⁶.
+
+    It has the same sensitivity as C₂ (`aggregates`).
+    """
     return Sensitive(count.expose() - ((round(share * SHARES_PER_MODEL) * pairs.expose()) // SHARES_PER_MODEL))
 
 
 def resealed(counts: Sensitive[Integers], function: Callable[[Integers], Integers]) -> Sensitive[Integers]:
-    """Return a function of sealed counts, sealed again; the function must not raise."""
+    """Return `function` of sealed counts, sealed again; the function must not raise."""
     return Sensitive(function(counts.expose()))
 
 

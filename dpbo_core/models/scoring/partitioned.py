@@ -47,11 +47,10 @@ CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unles
 
 
 class PartCache(Opaque, Generic[T]):
-    """What one process keeps, for one reader at a time. As sensitive as the records.
+    """The encoded parts that one process keeps in memory, for one reader at a time. As sensitive as the records.
 
-    What is kept follows from the order in which parts are requested (of several processes: from which was free) and
-    from their numbers of records and features, never from what a record holds. A file that was written again is
-    read again, and one that is gone is missed, whether it was kept or not.
+    Which parts are kept depends on the order of requests and on the parts' sizes, never on a record's content. A
+    file that changed is read again, and a file that is gone raises, even if its content is cached.
     """
 
     __slots__ = ("_bytes", "_parts", "_reader")
@@ -161,7 +160,7 @@ def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartReader:
-    """How a part becomes records. Public."""
+    """The public way in which a part's file becomes encoded records, and how much of them may be cached."""
 
     preprocessing: Preprocessing  # the public map
     limit: int = 0  # bytes of encoded records that all processes together may keep
@@ -213,7 +212,7 @@ def bytes_a_record(preprocessing: Preprocessing) -> int:
 
 
 class PartTask:
-    """What a worker is sent: public map and models (one beside, paired), and the score. Nothing sensitive."""
+    """What a worker is sent: the public preprocessing, the models and the score. Nothing in it is sensitive."""
 
     def __init__(
         self, reader: PartReader, score: Score, models: Sequence[ScorableModel], paired_with: Paired | None = None
@@ -241,7 +240,10 @@ class PartWorker(PartTask):
         return len(self.models) * (1 if self.paired_with is None else 2)
 
     def __call__(self, part: Part) -> Answer | None:
-        """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
+        """Return one file's integers and its number of records; None if it failed.
+
+        It never raises, since an error would be written to a worker's log.
+        """
 
         def scored() -> Answer:
             """Return the integers of the file, and its number of records; raises where it cannot be scored."""

@@ -76,6 +76,7 @@ class Persons:
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
         """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
+        # one row a model, since adding into a contiguous row is faster; transposed at the end
         sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
         for block in steps:
             owners = self.of_record[at : at + len(block)]
@@ -96,8 +97,9 @@ class PersonSums:
     counts: Integers  # (P,) at least 1
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """By model, the sum over `n_persons` of each one's mean integer score rounded down, `absent` for one
-        without records; clamped to its range.
+        """Return, for each model, n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴].
+
+        It is the sum of the persons' mean scores, each rounded down to whole steps, if all n_p have records.
 
         Args:
             n_persons: n_p.
@@ -125,7 +127,7 @@ def _entry(n_models: int) -> np.dtype[np.void]:
 
 
 class AddedAnswers:
-    """What `PersonSums.to_bytes` made of each part, added up by person as the parts come; one is held at a time."""
+    """The sum, person by person, of the parts' `PersonSums`, added as their bytes come; one part at a time."""
 
     def __init__(self, n_models: int, n_persons: int) -> None:
         """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
@@ -174,7 +176,7 @@ def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> in
 
 
 def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
-    """By model, the sum over persons of their mean scores, and of their mean paired differences, in steps."""
+    """Return each model's sum over persons of mean scores, and of mean paired differences, in steps."""
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
@@ -191,8 +193,8 @@ def absent_steps(score: Score) -> int:
 def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
     """Return each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
 
-    Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
-    many others there are.
+    Element i is a function of the model and record i alone, to the last bit. It does not depend on the record's
+    position, nor on the number of other records.
     """
     return np.concatenate([np.zeros(0, dtype=np.int64), *person_steps((model,), records, score)], axis=None)
 
@@ -269,6 +271,7 @@ class PartitionedPersons(Half):
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
         """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
+        # as many models in one reading of the files as leave room for a sum of each person under each model
         at_once = max(
             MIN_MODELS_PER_READING,
             self._reader.limit // (NUMBER_BYTES * self._n_persons * n_columns((models[0],), paired_with)),
