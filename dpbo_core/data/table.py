@@ -1,4 +1,4 @@
-"""A table as it was read, its fingerprint, and what is made of it for a model: records are replaced, never dropped.
+"""A table as it was read, its fingerprint, and its encoded form for a model: records are replaced, never dropped.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -103,8 +103,10 @@ class Table:
 
 
 def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
-    """Return the table that `read` reads by `mode`, each column of a PUBLIC one of one type: where a value is no
-    number, the column is read again as texts. A sensitive table has the types that `mode` says.
+    """Return the table that `read` reads by `mode`, with one type for each column.
+
+    A column of a PUBLIC table in which one value is no number is read again as texts. A sensitive table has the
+    types that `mode` states.
     """
     table = read(mode)
     mixed = (
@@ -171,7 +173,7 @@ def _as_column(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoded:
-    """What MATH §1 (Totality) scores. Its repr says the size and nothing else.
+    """The encoded records of a table, each with a score whatever it holds. Its repr says the size and nothing else.
 
     Attributes:
         X: (m, d) float64, or objects.

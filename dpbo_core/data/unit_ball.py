@@ -86,17 +86,15 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d), and
-    mark `broken` ones, whose rows there mean nothing.
+    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d).
 
-    They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
-    What it writes for a broken record means nothing.
+    The rows are those of `clipped(*scaled_rows(...))`, except for the last digits of subnormal numbers, and are
+    within the same bound in exact arithmetic. Rows of records marked in `broken` are meaningless.
 
-    Where no number on the way overflows, mantissas and exponents give what doubles give, since a power of two as
-    the unit changes no digit; what is too small for a double is too small to move the record's norm. The few
-    records beyond that are computed by mantissas, as many in every table as places are kept for them, so that time
-    tells of none of them, but of more than that. A feature is standardised while its values are in the cache, and
-    scratch is made once for all records.
+    Plain doubles are used unless a number overflows, as they then give the same digits: a power of two as the unit
+    changes none. The few records whose numbers overflow are computed by mantissas. A fixed number of places per
+    table is computed in this way, needed or not, so that the running time tells nothing of up to that many such
+    records.
 
     Args:
         fill: writes raw features of some records, (d, r), and yields the features that it has just written.

@@ -1,4 +1,4 @@
-"""What one raw value means, wherever it came from: a number, a text, or a gap (NaN).
+"""Interpretation of one raw value from any source as a number, a text, or a gap (NaN).
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -136,8 +136,9 @@ def value_column(values: Sequence[object]) -> Column:
 
 
 def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
-    """Texts as one column (m,) of numbers and texts, each by `canonical_text`, or of texts alone, each by
-    `written`; float64 where none is left a text.
+    """Return texts as one column (m,), each by `canonical_text` or, if `as_written`, by `written_text`.
+
+    It is of float64 if no value is a text in the end.
     """
     if not as_written and "_" not in "".join(texts):
         try:
@@ -161,7 +162,10 @@ def public_column(values: Sequence[object]) -> Column:
 
 
 def is_mixed(column: Column) -> bool:
-    """Whether a PUBLIC column (m,) of texts was partly read as numbers: one value is none, or all are infinite."""
+    """Return whether a PUBLIC column (m,), read as numbers where possible, should be read again as texts.
+
+    It has both texts and numbers, or its only numbers are infinite, as words such as "inf" are read.
+    """
     if column.dtype == object:
         return is_text(column) and not np.isnan(numbers(column)).all()
     return bool(np.isinf(column).any()) and not np.isfinite(column).any()

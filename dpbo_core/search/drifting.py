@@ -77,7 +77,7 @@ class Drifting(Components):
         """Return the same components with the same weights, conditioned on other `observations`.
 
         The weights are not updated here. The caller multiplies them by the likelihood of the new observations given
-        the old ones, the ratio of the two `log_likelihoods`.
+        the old ones, the difference of the two `log_likelihoods`.
         """
         R = correlations(self.prior.kernel, self.lengthscales, observations.points, observations.points)
         A = self.variances[:, None, None] * R

@@ -1,8 +1,8 @@
-"""The two halves of a study on files: the public one, open to everything, and the sensitive one, sealed at once.
+"""The two halves of a study on files: the public one, and the sensitive one, which is sealed as soon as it is read.
 
-Before a study is reserved only the presence, the header and the number of records of a sensitive file are looked
-at; its content is read by `sensitive_half` alone. Where the training set is sensitive too, the public half is what
-the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
+Before the ledger reserves a study's charge, only the presence, the header and the number of records of a sensitive
+file are checked. `sensitive_half` alone reads its content. If the training set is sensitive too, the public half is
+what the study states about it: nothing is fitted to it, and its content does not enter the study's fingerprint.
 """
 
 from collections.abc import Callable
@@ -191,7 +191,7 @@ def people_of(
 
 
 def halves_of(spec: StudySpec, folder: str | Path, **others: Any) -> Halves:
-    """The two halves of a study's data, of the class of its kind of data, with `others` of that class's fields."""
+    """Return the two halves of a study's data, of the class for its kind of data; `others` are further fields."""
     if spec.data.sensitive_training:
         from dpbo_core.study.sensitive_halves import SensitiveHalves
 
@@ -230,8 +230,9 @@ class FileSplit:
         Args:
             spec: the study.
             context: that asks for it.
-            asked_about: the public file as the owner's policy was asked about it; one that is another when it is
-                opened is refused. Of None any is read.
+            asked_about: the public file that the owner's policy has approved. If another file is at its path when
+            it
+                is opened, that is refused. None accepts any file.
         """
         inodes = None
         if asked_about is not None:
@@ -244,7 +245,7 @@ class FileSplit:
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score, reading=self.reading)
 
     def digest(self) -> str:
-        """A hash of the PUBLIC training data, read for it; "" where there are none, or they are sensitive."""
+        """Return a hash of the PUBLIC training data, which are read for it; "" if there are none."""
         return training_digest(self.spec, self.folder, self.reading)
 
     def scored_by(self, workers: Workers | None) -> "FileSplit":

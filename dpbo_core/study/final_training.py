@@ -132,16 +132,17 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """Train a public model at the released hyperparameters; None without any, with a released model, or if the
-        training set is sensitive. Data paths are relative to `folder`; `public` is the data read already.
+        """Return a model trained on the public set at the released hyperparameters.
+
+        None if `model_is_public` says that there is none to train, or if the training set is sensitive.
 
         Args:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
-            public: its public half where that is at hand. A trainer's models are functions of its rows and the
-                point, so one that has trained this very point need not do it again.
-            allowed_score: the import path of the study's score function, where you answer for it: it is imported.
+            public: its public half, if it was read already; a model that its trainer has cached is not trained
+            again.
+            allowed_score: the import path of the study's score function, if it may be imported.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
@@ -196,7 +197,10 @@ def _two_public_values(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Whether a release leaves a model to train: False without hyperparameters, with a model, or of predictions."""
+    """Return whether a public model can be trained from a release.
+
+    It cannot if the release has no hyperparameters, has a model itself, or is of predictions made elsewhere.
+    """
     if release.facts.get("estimator") == PREDICTIONS:
         return False
     return bool(release.value.get("hyperparameters")) and "model" not in release.value

@@ -1,4 +1,4 @@
-"""What a study and its files show before a record is read: presence, header and number of records.
+"""The checks of a study and its files before a record is read: presence, header and number of records.
 
 It needs neither a ledger nor a method, so a mistyped name is answered before those are imported.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
-    """The PUBLIC training records in many Parquet files, by their headers, and the target; None without any."""
+    """Return the PUBLIC training set in a folder of Parquet files, headers read, and the target; None for a file."""
     section = spec.data.divided
     if section is None:
         return None
@@ -65,7 +65,7 @@ def left_out(spec: StudySpec) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class PublicHeader:
-    """The columns of the public training set that are no other than features and the target, from its header."""
+    """The public training set's features and target, from its header; columns that are neither are left out."""
 
     columns: tuple[str, ...]
     target: str

@@ -1,4 +1,4 @@
-"""The score that the [model] of a study names, as an object: its range is what every price depends on.
+"""The score that the [model] of a study names, as an object. Every sensitivity depends on its range.
 
 score_of(model)            from the study alone
 score_on(model, classes)   with what only the training set can tell

@@ -1,4 +1,4 @@
-"""Sources by the words that name them: a path, an address, a URL of a database with `#table`, a bundled set."""
+"""The ledger's `Source` for a text that names data: a path, an address, a database URL with `#table`, and so on."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,8 +1,9 @@
-"""Public work, known before any score is, and done before anything is charged: anywhere, in any order, by anyone.
+"""Public work that does not depend on a private score, so that it can be done before the charge, in any process.
 
-The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
-says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
-A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
+The candidates of a grid, of a Sobol subset, and all candidates of a private path are trained in any case. A public
+shortlist and a public prior cross-validate all of Λ, or first an evenly spread half of their trials. The trainings
+of a trajectory, and the other half of a public search, are not known in advance: each depends on the results before
+it.
 
 What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
@@ -57,9 +58,10 @@ MAX_TRAINED_FIRST = 4096
 
 @dataclass(frozen=True)
 class Precomputed:
-    """Public work done elsewhere, by candidate: models, cross-validated scores in [0, G], and these by record.
+    """Public work done before: by candidate the models, the cross-validated scores in [0, G], and those by record.
 
-    `tried`: a training was tried out, so that one that cannot be made at all costs nothing; `trained` has it.
+    `tried`: trainings were tried, so that a study whose models cannot be trained is refused before the charge. The
+    resulting models are in `trained`.
     """
 
     models: Mapping[int, "Model"] = field(default_factory=dict)
@@ -78,8 +80,10 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Return indices of the candidates to train before the charge: all if the search's path is private and no step
-    trains (more than 4,096 are refused), else none.
+    """Return the indices of the candidates to train before the charge: all, or none.
+
+    All are trained if the path (which candidates are chosen) is private and no step trains: a training during a
+    step would reveal the path by its duration. More than 4,096 candidates are refused then.
     """
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
@@ -184,9 +188,10 @@ class CachedTrainer:
 
 @dataclass(eq=False)
 class RetrainingTrainer:
-    """A trainer for steps whose λ is private: exactly one training a call, kept nowhere, which cannot fail.
+    """A trainer for steps whose λ is private: each call trains exactly once, caches nothing and cannot fail.
 
-    A model that misses its tolerance is w = 0, so that every record scores φ(0).
+    So the duration of a step does not reveal whether its λ was tried before. A model that misses its tolerance is
+    replaced by w = 0, under which every record scores φ(0).
     """
 
     trainer: LinearTrainer
@@ -220,11 +225,11 @@ def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """Return the problem with a trainer that looks up models and public scores, else makes and keeps them;
-    unchanged for None or without a trainer.
+    """Return the problem with a trainer that looks up models and public scores, and computes missing ones.
 
-    What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
-    One that is `enforced` scores nothing here: each record's process has a copy of its own.
+    It is unchanged for None or without a trainer. Models of an estimator that is not on the allowlist are not
+    cached for publication, since such a model may have stored records that it scored. An `enforced` one is: it
+    scores records in other processes only.
     """
     if precomputed is None or problem.trainer is None:
         return problem

@@ -1,4 +1,4 @@
-"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name.
+"""The conditions of a charge: the dataset's cap, the owner's policy on sources and code, accepted assumptions.
 
 Whatever a study can name is in `references_of`, by which one rule decides what Prefect's runs may touch, so that a
 new key is decided upon (`tests/study/test_references.py` walks the fields of every section). A host is named
@@ -133,18 +133,17 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
     """Return the files that will be read as public, as they are now.
 
-    Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
-
-    To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
-    never is; of the owner's own study what is read as public is asked about.
+    An operator (not the owner) is refused files and code that the policy does not allow, and any code in a file
+    beside the study. Everybody is refused a file as public that the ledger has recorded as sensitive. No file is
+    opened.
 
     Args:
         spec: the study.
         context: who asks, in which folder, of which ledger.
-        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+        beside: further sources: a saved model, or the table of a look (one check of a watched score).
 
     Raises:
-        PolicyRefused: it does not.
+        PolicyRefused: the policy refuses.
     """
     if context.caller is not Caller.OWNER:
         context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))

@@ -1,4 +1,4 @@
-"""A private query: whatever is asked of sensitive records, and the one way from its price to its release.
+"""A private query of sensitive records, and the only way from its price to its release.
 
     query = PrivateQuery(key, plan, draws=…, sources=…)
     release = replay(key, context)                 asked before: the same release, which costs nothing
@@ -39,9 +39,9 @@ class PrivateQuery(Charge):
     """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are.
 
     Attributes:
-        draws: of the plan, each with the mechanism that makes it; a mechanism whose size is private, or known late,
-            stands for one of any size at the same price.
-        useless: why its own plan, from public facts alone, calls it useless; "" where it does not.
+        draws: the plan's noise draws, each with its mechanism. If the number of values to be noised is private, or
+            not known yet, a mechanism of another size at the same price takes its place here.
+        useless: why its plan, from public facts alone, expects mostly noise; "" if it does not.
     """
 
     draws: Draws = ()
@@ -166,7 +166,7 @@ def replay(key: QueryKey, context: QueryContext) -> Release | None:
 
 
 def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query and its follow-ups, or resume a charged one; a useless one as its context says.
+    """Return the charge of a query and its follow-ups, reserved now, or of an earlier run that is resumed.
 
     Args:
         query: whose public part is done; no record's content was used.
@@ -197,7 +197,7 @@ def together(*queries: PrivateQuery) -> str:
 
 
 def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
-    """Refuse what one cap cannot pay together, in the numbers of all of it; the ledger decides, one by one.
+    """Refuse queries that one cap cannot pay together, with the total price in the message.
 
     Raises:
         BudgetExceeded: there is no room for all.

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResolvedStudy:
-    """What a study is, from the study alone.
+    """A study with its problem and its method, worked out without opening a data file.
 
     Attributes:
         spec: the study as written.
-        problem: its public facts; without a training set, which is a file's.
-        method: its own, or what "auto" became.
-        why: why "auto" became that; "" for a study that names its method.
+        problem: its public facts; without the training set, since that is in a file.
+        method: its own, or the one that "auto" was replaced by.
+        why: the reason for that method; "" for a study that names its method.
     """
 
     spec: StudySpec
@@ -95,8 +95,8 @@ class ResolvedStudy:
     def key(self, training: str) -> QueryKey:
         """Return what the ledger knows the study by: its fingerprint and names, never sensitive data.
 
-        What "auto" became is named beside it and is no part of it: a later version that
-        advises otherwise still gives the same study its release.
+        The method that replaces "auto" is stated beside the fingerprint and does not enter it. So a later version
+        that advises another method still finds the study's release.
 
         Args:
             training: the fingerprint of the PUBLIC training data.

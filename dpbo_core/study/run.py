@@ -1,4 +1,4 @@
-"""A study resolved once, with whoever asks for it: every station of its way takes it, and resolves nothing again.
+"""A resolved study together with the context that asks for it; all later steps take this object.
 
     run = Run.of(spec, QueryContext(ledger, folder))    the policy is asked; nothing is opened or charged
     run.plan, run.method, run.problem                   what it will draw, and how

@@ -149,7 +149,7 @@ _TYPE_ERRORS = ("string_type", "bool_type", "int_type", "float_type", "tuple_typ
 
 
 def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
-    """Our message for what Pydantic refused in a section: an unknown key first, then a type, then the rest."""
+    """Return our error for Pydantic's: for an unknown key if there is one, then a wrong type, then the rest."""
     order = {"extra_forbidden": 0, **dict.fromkeys(_TYPE_ERRORS, 1), "missing": 2}
     first = min(errors, key=lambda one: order.get(one["type"], 3))
     name, value = str(first["loc"][0]), first["input"]

@@ -1,4 +1,4 @@
-"""A study's training records as they are written, and what the ledger knows the study by. Nothing is encoded."""
+"""A study's training records as written, not encoded, and the fingerprint by which the ledger knows the study."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ def labelled(section: DataSection, table: Table) -> Table:
 
 
 class TrainingReading:
-    """The one reading of a study's training table: kept from its digest until the public half is made of it."""
+    """A cache of a study's training table, so that its digest and the public half need one reading only."""
 
     def __init__(self, inodes: frozenset[str] | None = None) -> None:
         """Nothing read; of a PUBLIC file with none of the `inodes` nothing will be, of any where None."""

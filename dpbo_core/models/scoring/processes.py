@@ -81,9 +81,8 @@ def answers_of_all(
                 if not remaining:
                     return
             while (part := remaining.take(process)) is not None:
-                done.put(
-                    (part, process(work, part))
-                )  # waits if the queue is full, which bounds the answers in memory
+                # It waits if the queue is full, which bounds the number of answers in memory.
+                done.put((part, process(work, part)))
         except BaseException:  # noqa: BLE001  it ended, or what it does cannot be sent: another process does it
             beside.remove(process)
             done.put((part, LOST_ANSWER))
