@@ -52,7 +52,7 @@ TIME_TYPE_NAMES = ("datetime64", "datetime", "date", "timestamp")
 
 
 def as_cells(values: Iterable[object]) -> Cells:
-    """Objects as an array (m,) of dtype object, one each, whatever NumPy would make of them."""
+    """Return objects as an array (m,) of dtype object, one each, whatever NumPy would make of them."""
     listed = list(values)
     cells = np.empty(len(listed), dtype=object)
     cells[:] = listed

@@ -119,7 +119,7 @@ def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Tables stacked to one in the columns that all of them have; each column as wide a type as it needs."""
+    """Return tables stacked to one in the columns that all of them have; each column as wide a type as it needs."""
     first = tables[0]
     if len(tables) == 1:
         return first

@@ -32,7 +32,7 @@ _MIN_EXPONENT = -100_000  # below that of any quotient of doubles
 def scaled_rows(
     raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.intc]]:
-    """Standardised rows as mantissas (d, r) and exponents (r,) of finite `raw`. Cannot overflow."""
+    """Return standardised rows as mantissas (d, r) and exponents (r,) of finite `raw`. Cannot overflow."""
     # A quarter of each keeps the difference of two huge values finite; it is exact but for the last subnormal bits.
     top, top_exponent = np.frexp(raw * 0.25 - center[:, None] * 0.25)
     bottom, bottom_exponent = np.frexp(scale[:, None])

@@ -156,7 +156,7 @@ def written_column(values: Sequence[object]) -> Column:
 
 
 def public_column(values: Sequence[object]) -> Column:
-    """PUBLIC values (m,) as one column of the one type that all of them have: numbers, or else texts."""
+    """Return PUBLIC values (m,) as one column of the one type that all of them have: numbers, or else texts."""
     column = value_column(values)
     return written_column(values) if is_mixed(column) else column
 

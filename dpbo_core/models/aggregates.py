@@ -76,7 +76,7 @@ class MeanOfRecords:
         return self.score_range
 
     def doubt(self, best: float, n_public: int) -> float:
-        """The standard error of a public mean score near `best` on `n_public` records, in units of the score."""
+        """Return the standard error, in units of the score, of a public mean near `best` on `n_public` records."""
         G = self.score_range
         return math.sqrt(max(best * (G - best), G**2 / n_public) / n_public)
 

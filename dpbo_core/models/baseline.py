@@ -35,7 +35,7 @@ def person_weights(people: "Sequence[Person]") -> NDArray[np.float64] | None:
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
-    """The mean score of always predicting the most frequent class by a large margin; ½ where pairs are scored."""
+    """Return the mean score of predicting the most frequent class by a large margin; ½ if pairs are scored."""
     if isinstance(score, PairScore):
         return CHANCE_AUC
     return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())
@@ -44,7 +44,7 @@ def constant_margin(
 def constant_score(
     score: RecordScore | PairScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> float | None:
-    """The best constant prediction's mean score, in [0, G], on the public training set; None for a user's function.
+    """Return the best constant prediction's mean score on the public set, in [0, G]; None for a user's function.
 
     That is the public shares or one class for certain where probabilities are scored, the best class where a class
     is, and of a regression the better of mean and median. A user's function need not take what no model predicted.

@@ -95,7 +95,7 @@ def _is_foreign(kind: type) -> bool:
 
 
 def _parts(estimator: Any) -> Iterator[Any]:
-    """The estimator and what its attributes hold, each object once, up to `MAX_OBJECTS`; none of it is called."""
+    """Yield the estimator and the objects in its attributes, each once, up to `MAX_OBJECTS`; none is called."""
     seen: dict[int, Any] = {}
     waiting = [estimator]
     while waiting and len(seen) < MAX_OBJECTS:

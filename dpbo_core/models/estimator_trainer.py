@@ -55,7 +55,7 @@ class EstimatorTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch (if `enforced` in a child), checked to predict by row."""
+        """Return the estimator at `point`, fitted from scratch and checked to predict row by row."""
         return self.held(self.trained(point))
 
     def trained(self, point: Mapping[str, Any]) -> FittedEstimator:
@@ -84,7 +84,7 @@ class EstimatorTrainer:
         return with_cells(fitted, self.score, self.X)[0] if isinstance(self.score, PairScore) else fitted
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, unchecked, fitted from scratch in this process on the public rows of a mask."""
+        """Return the estimator at `point`, fitted in this process on some public `rows`, not checked."""
         weights = None if self.weights is None else self.weights[rows]
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
@@ -108,7 +108,7 @@ class EstimatorTrainer:
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The mean cross-validated score at `point` on public records, or AUC of pairs within a fold; cached."""
+        """Return the mean cross-validated public score at `point`, or the AUC of pairs within folds; cached."""
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -120,7 +120,7 @@ class EstimatorTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; newest array is cached."""
+        """Return each public record's cross-validated score at `point`, (n,), 0 to 2²⁴; the newest is cached."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
             steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
@@ -128,7 +128,7 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array `work(self, point, seed)`; computed in a child process, and `shape` checked, if `enforced`."""
+        """Return `work(self, point, seed)`; if `enforced`, from a child process, and checked for its `shape`."""
         if not self.enforced:
             return work(self, point, seed)
         numbers = self._in_child_process(work, point, seed)
@@ -181,7 +181,7 @@ def check_parameters(trainer: EstimatorTrainer, asked: Mapping[str, Any], _seed:
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-    """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; computed in this process."""
+    """Return each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴."""
     score, truth = trainer.score, trainer.truth
     if isinstance(score, PairScore):
         raise TypeError(PAIR_SCORE_REFUSAL)
@@ -195,7 +195,7 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
 
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
-    """The estimator at `point`, fitted from scratch in this process, as bytes for `IsolatedEstimator.of_bytes`."""
+    """Return the estimator at `point`, fitted in this process, as bytes for `IsolatedEstimator.of_bytes`."""
     return IsolatedEstimator.of(trainer.fitted(slice(None), point).by_rows()).to_bytes()
 
 

@@ -67,7 +67,7 @@ class EstimatorFactory:
     decode: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def build(self, /, **hyperparameters: Any) -> Any:
-        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded."""
+        """Return an unfitted estimator with `params`, overridden by `hyperparameters`, and seeded."""
         kind, wanted = estimator_class(self.import_path), {**self.params, **decoded(hyperparameters, self.decode)}
         try:
             signature = inspect.signature(kind).parameters
@@ -99,7 +99,7 @@ def cloned(estimator: Any) -> Any:
 
 
 def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Hyperparameters with the values that `decode` has instead of their names, by axis."""
+    """Return hyperparameters with the values that `decode` has instead of their names, by axis."""
     return {
         name: decode.get(name, {}).get(value, value) if isinstance(value, str) else value
         for name, value in hyperparameters.items()
@@ -208,7 +208,7 @@ class FittedEstimator(ScorableModel):
         return f"FittedEstimator(d={len(self.stand_in)})"
 
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score, (m,), before clipping to [0, G]: 0 for a row not finite or that cannot be predicted.
+        """Return each record's score, (m,), not clipped to [0, G]; 0 for a row that is not finite or fails.
 
         Never raises or warns whatever the rows hold. Finite is meant in single precision, as trees cast to it.
 
@@ -235,7 +235,7 @@ class FittedEstimator(ScorableModel):
     def scores_by_content(
         self, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's unclipped score, (m,); element i depends on row i and truth i alone, not even on m."""
+        """Return each record's unclipped score, (m,), which depends on its row and truth alone, not on m."""
         if self.alone is not None or not len(X):
             return self.scores(X, truth, score)
         return scores_by_content(
@@ -243,7 +243,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,): 0 if it is unreadable or cannot be predicted."""
+        """Return each record's score as an integer from 0 to 2²⁴, (m,); 0 if it cannot be predicted."""
         return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
@@ -257,7 +257,7 @@ class FittedEstimator(ScorableModel):
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """The number of usable records of each class and histogram cell, (2, B); unpredicted ones in the lowest."""
+        """Return how many usable records of each class are in each histogram cell, (2, B)."""
         return self.table(records.X, records.labels, score, usable_mask(records))
 
     def table(
@@ -281,7 +281,7 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score from 0 to 2²⁴ under several models, (m, L); rows are prepared once if they may be."""
+        """Return each record's score from 0 to 2²⁴ under several models, (m, L); rows are prepared once."""
         if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
             return super().steps_of_all(models, records, score)
         rows = models[0].prepared(records.X)
@@ -314,7 +314,7 @@ class FittedEstimator(ScorableModel):
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
-        """Rows (m, d) ready to predict: one that is not finite becomes a public stand-in row, marked unsound."""
+        """Return rows (m, d) ready to predict; one that is not finite is replaced by x₀ and marked unsound."""
         if not self.of_trees:
             sound = _finite_mask(X)
             return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
@@ -326,7 +326,7 @@ class FittedEstimator(ScorableModel):
         return PreparedRows(rows, sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
-        """Whether rows that `prepared` made for one model serve the other: same stand-in row, form and columns."""
+        """Return whether rows that `prepared` made for one model can be used with the other."""
         return (
             self.alone is None
             and other.alone is None
@@ -397,13 +397,13 @@ class FittedEstimator(ScorableModel):
         return attempted(predicted, None)  # whatever it raised may quote a record
 
     def by_rows(self) -> Any:
-        """The estimator as an object whose methods take arrays (k, d), made into its data frame if it needs one."""
+        """Return the estimator as an object whose methods take arrays (k, d), even if it needs a data frame."""
         if self.columns is None or isinstance(self.estimator, IsolatedEstimator):
             return self.estimator
         return FrameEstimator(self.estimator, self.columns)
 
     def estimator_input(self, rows: NDArray[Any]) -> Any:
-        """Rows (k, d) as the estimator takes them, copied (but for trees) so that it cannot change the caller's."""
+        """Return rows (k, d) as the estimator takes them; copied, so that it cannot change ours, but for trees."""
         if self.of_trees:
             return rows
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)

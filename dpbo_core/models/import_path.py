@@ -117,7 +117,7 @@ def file_beside(path: str, folder: str | Path) -> Path | None:
 
 
 def estimator_named(path: str, folder: str | Path) -> Any:
-    """The estimator object at "module:name", in a Python file beside the study, which is run, or a package."""
+    """Return the estimator object at "module:name", of a package or a Python file beside the study, which runs."""
     module, _, name = path.partition(":")
     if not name.isidentifier() or name.startswith("_"):
         raise StudyInvalid(
@@ -202,7 +202,7 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
 def _look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[Path, int], ...]
 ) -> Mapping[str, list[str]]:
-    """The result of `look`, cached while the second argument, the states of Python's folders, is the same."""
+    """Return the result of `look`, cached while the second argument, the folders' states, is the same."""
     return look()
 
 

@@ -49,7 +49,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator as a pickle that only child processes open, with its class name, methods, modules."""
+        """Return a fitted estimator in pickled form, with the names of its class, methods and modules."""
         inner, pickled = opened(estimator), Pickle(pickled_form(estimator, "the fitted estimator"))
         verbs = tuple(verb for verb in _VERBS if callable(getattr(inner, verb, None)))
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
@@ -61,7 +61,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of_bytes(cls, content: NDArray[np.uint8]) -> "IsolatedEstimator":
-        """The estimator in bytes that `to_bytes` made, its pickle still unopened; refused for other bytes."""
+        """Return the estimator in bytes that `to_bytes` made, still pickled; other bytes are refused."""
         line, _, pickled = content.tobytes().partition(b"\n")
         try:
             header = json.loads(line)

@@ -27,8 +27,7 @@ _N_GROUPED_ROWS = 7  # rows that go together where not all are tried alone
 def check_rowwise(
     model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = N_ROWS_TRIED
 ) -> NDArray[Any]:
-    """Predictions of up to 64 public rows, of which `rows_alone` are tried singly too; a model is refused if the
-    other rows or the order of a batch change them.
+    """Refuse a model whose predictions of public rows depend on the other rows of a batch or on their order.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.

@@ -25,18 +25,18 @@ class ScorableModel(ABC):
 
     @abstractmethod
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,); TypeError for a score that the model has not.
+        """Return each record's score as an integer from 0 to 2²⁴, (m,); TypeError for an unsupported score.
 
         Raises:
             TypeError: the score is of pairs, or not one of the model's; never on account of a record.
         """
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Each record's score as an integer, (m,), whatever its place among others; TypeError unless overridden."""
+        """Return each record's score as an integer, (m,), whatever its position; TypeError unless overridden."""
         raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """The number of usable records of each class and histogram cell, (2, B); TypeError unless overridden."""
+        """Return how many usable records of each class are in each cell, (2, B); TypeError unless overridden."""
         raise TypeError(f"a {type(self).__name__} ranks nothing")
 
     @classmethod
@@ -61,7 +61,7 @@ class ScorableModel(ABC):
 
 
 def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
-    """The class of all these models, whose methods score several together; `ScorableModel` where they differ."""
+    """Return the class of all these models, whose methods score several at once; `ScorableModel` if they differ."""
     classes = {type(model) for model in models}
     return classes.pop() if len(classes) == 1 else ScorableModel
 
@@ -72,5 +72,5 @@ def usable_mask(records: Encoded) -> NDArray[np.bool_]:
 
 
 def unscorable_reason(score: Score, scored_by: str) -> TypeError:
-    """The TypeError, not raised, for a score that a model cannot compute: the text `scored_by`, or one on pairs."""
+    """Return the TypeError to raise for a score that a model cannot compute, with `scored_by` as its text."""
     return TypeError(PAIR_SCORE_REFUSAL if isinstance(score, PairScore) else scored_by)

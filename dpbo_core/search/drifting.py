@@ -46,7 +46,7 @@ class Observations:
     guess: NDArray[np.float64]
 
     def followed_by(self, other: "Observations") -> "Observations":
-        """These observations (noisy scores) and then the others, as one."""
+        """Return these observations (noisy scores) and then the others, as one."""
         pairs = (
             (getattr(self, name), getattr(other, name)) for name in ("points", "ages", "values", "noise", "guess")
         )

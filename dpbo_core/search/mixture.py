@@ -106,7 +106,7 @@ class Components(ABC):
         return replace(self, **{name: getattr(self, name)[chosen] for name in self._by_component})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Covariance of the scores at (n, d) candidates under one component, (n, n)."""
+        """Return covariance of the scores at (n, d) candidates under one component, (n, n)."""
         one = self.of(np.array([component]))
         V, R = one._solved(candidates)[0], correlations(self.prior.kernel, one.lengthscales, candidates, candidates)
         C: NDArray[np.float64] = one.variances[0] * R[0] + self._level_variance - V.T @ V

@@ -384,17 +384,17 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predictions of `best_estimator_` for X (r, d)."""
+        """Return predictions of `best_estimator_` for X (r, d)."""
         return np.asarray(self._best(X).predict(X))
 
     @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of `best_estimator_` for X, (r, C)."""
+        """Return probabilities of `best_estimator_` for X, (r, C)."""
         return np.asarray(self._best(X).predict_proba(X))
 
     @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Decision values of `best_estimator_` for X."""
+        """Return decision values of `best_estimator_` for X."""
         return np.asarray(self._best(X).decision_function(X))
 
     @available_if(_best_has("score"))  # type: ignore[untyped-decorator]

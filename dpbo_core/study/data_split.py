@@ -249,7 +249,7 @@ class FileSplit:
         return training_digest(self.spec, self.folder, self.reading)
 
     def scored_by(self, workers: Workers | None) -> "FileSplit":
-        """These files, with `workers` (None: this process) to score the parts of a folder."""
+        """Return these files, with `workers` (None: this process) to score the parts of a folder."""
         return replace(self, workers=workers)
 
     def public_table(self) -> Table:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
-    """Return the PUBLIC training set in a folder of Parquet files, headers read, and the target; None for a file."""
+    """Return the PUBLIC training set in a folder of Parquet files, by its headers, and its target; or None."""
     section = spec.data.divided
     if section is None:
         return None

@@ -192,7 +192,7 @@ def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuer
 
 
 def together(*queries: PrivateQuery) -> str:
-    """Why the plans of some queries expect mostly noise, in one text; "" where none does."""
+    """Return why the plans of some queries expect mostly noise, in one text; "" where none does."""
     return "; ".join(query.useless for query in queries if query.useless)
 
 

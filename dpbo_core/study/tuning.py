@@ -262,9 +262,7 @@ class ReadyStudy(Opaque):
         context = context or run.context
         method, plan, ledger = run.method, run.plan, run.ledger
         charge = charged(query, context, *follow_ups)
-        if (
-            charge.warm_start != query.warm_start
-        ):  # another process charged it first: its warm start is the valid one
+        if charge.warm_start != query.warm_start:  # another process charged it first, and its warm start is valid
             earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, ledger))
             search = sealed(lambda: method.start(replace(problem, earlier=earlier), plan))
         sealed(lambda: charge.noise.prepare_draws(query.draws))

@@ -232,7 +232,7 @@ def _of_python(file: str) -> bool:
 
 
 def _files(member: Any) -> Iterator[str]:
-    """The files that a method's code, and the code it wraps, come from; none for compiled or generated code."""
+    """Yield the files that a method's code, and the code it wraps, come from; none for compiled code."""
     while member is not None:
         member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
         if type(member) is FunctionType and not member.__code__.co_filename.startswith("<"):

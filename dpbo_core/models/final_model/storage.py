@@ -155,7 +155,7 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The installed distribution, such as xgboost-cpu, of the estimator's boosting library: one name, or none."""
+    """Return the installed distribution (xgboost-cpu, say) of the estimator's boosting library: a name or none."""
     from dpbo_core.models.import_path import distributions_of_packages
     from dpbo_core.models.isolated_estimator import IsolatedEstimator
 

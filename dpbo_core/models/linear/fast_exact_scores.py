@@ -72,7 +72,7 @@ class SignedRows:
 
     @classmethod
     def of(cls, X: ArrayLike, signs: ArrayLike) -> "SignedRows":
-        """Each row of X (n, d) times its sign ±1 (n,); refused unless all are finite and there is at least one."""
+        """Return each row of X (n, d) times its sign ±1 (n,); refused if there is none, or one is not finite."""
         rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
         if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
             raise StudyInvalid(
@@ -131,7 +131,7 @@ class StoredRows:
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
-    """Blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a temporary file."""
+    """Return blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a file."""
     size = 8 * shape[0] * shape[1]
     if size <= limit:
         rows, end = np.empty(shape), 0
@@ -173,7 +173,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """A fast scorer of L linear models, weights (d, L); None for L < 4, another score, or too much rounding."""
+        """Return a fast scorer of models `slopes` (d, L); None for L < 4, another score, or too much rounding."""
         n_models = slopes.shape[1]
         if n_models < MIN_MODELS or not isinstance(score, Steep | Accuracy):
             return None

@@ -100,7 +100,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴; each row is read once."""
+        """Return each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
         if len(models) == 1 or not isinstance(score, MarginScore):
             return super().steps_of_all(models, records, score)
         return _margin_steps(margins_of(models, records.X, records.signs), score)
@@ -114,7 +114,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks (sign, integer scores (r, L)) that add up, by sign, to all records' scores: −1 takes rows back."""
+        """Return blocks (sign, integer scores (r, L)) whose signed sum has every record's scores once."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)

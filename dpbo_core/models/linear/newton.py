@@ -235,7 +235,7 @@ class LogisticPath:
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
-        """Anchor j (the model of a fixed λ_j) of the path, made from the one before; None if rounding stops it."""
+        """Return anchor j, the model of a fixed λ_j, made from anchor j − 1; None if rounding prevents it."""
         while len(self._anchors) <= j:
             penalty = float(np.trace(self._flat)) * self._ratio ** -len(self._anchors)
             if self._anchors:
@@ -251,7 +251,7 @@ class LogisticPath:
         return self._anchors[j]
 
     def _new_anchor(self, penalty: float, start: Start | None) -> _Anchor | None:
-        """The anchor of the path at `penalty`, a rough minimiser and its Hessian; None if rounding leaves none."""
+        """Return the anchor at `penalty`, a rough minimiser and its Hessian; None if rounding prevents it."""
         enough = _ANCHOR_GRADIENT_SHARE * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)

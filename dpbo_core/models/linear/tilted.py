@@ -92,7 +92,7 @@ def _accelerated_descent(Z: NDArray[np.float64], regularization: float, tilt: Ve
 def _visit(
     Z: NDArray[np.float64], w: Vector, regularization: float, tilt: Vector
 ) -> tuple[float, Vector, Vector, float]:
-    """The tilted objective at w, its gradient, ℓ″ of each record, and a bound on the distance to the minimiser."""
+    """Return the tilted objective at w, its gradient, each record's ℓ″, and a bound on ‖w − minimiser‖."""
     n = len(Z)
     values, slopes, curvatures = logistic(Z @ w)
     value = 0.5 * regularization * float(w @ w) + float(values.mean()) + float(tilt @ w) / n

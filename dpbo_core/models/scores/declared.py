@@ -79,7 +79,7 @@ class NaturalUnit:
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float | None, interval: Sequence[float] | None) -> dict[str, Any]:
-        """A score and its interval converted to the metric `name` that people read (a loss, say), as plain JSON.
+        """Return a score and its interval converted to the metric `name` (a loss, say), as plain JSON.
 
         Args:
             name: of the metric.

@@ -59,7 +59,7 @@ def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], al
 
 
 def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_cells: int) -> Integers:
-    """The number of usable records of each class in each histogram cell, (2, B): as sensitive as the records.
+    """Return how many usable records of each class are in each cell, (2, B), as sensitive as the records.
 
     Args:
         classes: (m,) index of the class.
@@ -84,7 +84,7 @@ def pairs_of(table: Integers) -> tuple[int, int]:
 
 
 def auc_of(tables: Integers) -> float:
-    """The AUC of all PUBLIC tables (…, 2, B) together: pairs ranked right over all pairs; ½ where there is none."""
+    """Return the AUC of all PUBLIC tables (…, 2, B) together: pairs ranked right over all pairs; ½ if none."""
     pairs_by_table = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
     pairs = sum(D for _, D in pairs_by_table)
     return sum(C for C, _ in pairs_by_table) / pairs if pairs else 0.5

@@ -26,7 +26,7 @@ Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
 def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
-    """The output of estimator method `verb`, (k,) or (k, C), floats unless "predict"; None in another shape."""
+    """Return the output of estimator method `verb`, (k,) or (k, C), as an array; None if its shape is wrong."""
     outcome = np.asarray(prediction)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":
@@ -73,7 +73,7 @@ class RecordScore(Jumps, ABC):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The score of each record, (k,), from its outcome and truth; not yet clipped to [0, G], and maybe NaN."""
+        """Return each record's score, (k,), from its outcome and truth; not clipped to [0, G], and maybe NaN."""
 
 
 class Loss(RecordScore):

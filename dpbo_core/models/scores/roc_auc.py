@@ -68,7 +68,7 @@ class Decisions(RecordScore):
 
 
 def _values(outcome: NDArray[Any]) -> Scores:
-    """Values to rank by, (k,): decision values as they are, of probabilities (k, C) those of the last class."""
+    """Return the values to rank by, (k,): decision values, or the last class's of probabilities (k, C)."""
     if outcome.ndim == 2:
         outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
     return np.asarray(outcome, dtype=np.float64)

@@ -202,7 +202,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
+    """Yield blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
     for at in range(0, records.n_records, ROWS_PER_BLOCK):
         part = records.part(slice(at, at + ROWS_PER_BLOCK))
         steps = [model.order_independent_steps(part, score) for model in models]
