@@ -263,7 +263,7 @@ def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
 
 
 def _parse_object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
-    """The address of an object or, with a key that ends in "/", of a folder of objects; refused if malformed."""
+    """Return the address of an object, or of a folder if the key ends in "/"; refused if it is malformed."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in STORE_SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
@@ -289,7 +289,7 @@ def _refuse_address(shown_as: str, what: str) -> NoReturn:
 
 
 def list_parts(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or objects of a prefix as its store lists them; empty for a single table.
+    """Return the Parquet files of a folder, or the objects of a prefix from its store; empty for a single table.
 
     Raises:
         StudyInvalid: the store of such a prefix could not be asked.

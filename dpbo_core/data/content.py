@@ -250,7 +250,7 @@ class _ContentWalk:
         return _digest_texts(*kind, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
 
     def _frame(self, frame: Any) -> str:
-        """The digest of a data frame, a series or an index of pandas: its labels, its types and its cells."""
+        """Return the digest of a pandas frame, series or index, from its labels, types and cells."""
         columns = [frame[name] for name in frame.columns] if hasattr(frame, "columns") else []
         names = [list(getattr(frame, "columns", ())), getattr(frame, "name", None)]
         index = frame.index.tolist() if hasattr(frame, "index") else None
@@ -282,7 +282,7 @@ class _ContentWalk:
             return _digest_texts("some", type(value).__name__)
 
     def _function(self, function: FunctionType) -> str:
-        """The digest of a function: its name, and its code where it is the user's own; a local one is refused."""
+        """Return the digest of a function: its name, and a user's function's code; a local one is refused."""
         name = f"{function.__module__}.{function.__qualname__}"
         if not all(part.isidentifier() for part in name.split(".")):
             raise no_content_error(f"the function {function.__qualname__}", "it is a lambda or a local function")
@@ -365,14 +365,14 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def function_text(function: FunctionType) -> str:
-    """What a function does, as text: its code, its defaults, and what it takes from elsewhere, if anything."""
+    """Return text that identifies what a function does: its code, its defaults, and what it uses from elsewhere."""
     defaults, walk = (function.__defaults__, function.__kwdefaults__), _ContentWalk()
     defaults_text = repr(defaults) if _is_constant(defaults) else walk.digest(defaults)
     return "".join([code_text(function.__code__), defaults_text, *walk.beside(function)])
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value is None, a plain value, or a list, tuple or dict of such, whose repr says all of it."""
+    """Return whether a value is None, plain, or a list, tuple or dict of such, so that its repr identifies it."""
     if isinstance(value, dict):
         return type(value) is dict and all(map(_is_constant, (*value, *value.values())))
     if type(value) in (list, tuple):
@@ -390,7 +390,7 @@ def code_text(code: CodeType) -> str:
 
 
 def _constant(item: Any) -> str:
-    """A constant of a function's code as text; a set's items are sorted, whose order no two processes share."""
+    """Return a code constant as text; a set's items are sorted, since their order differs between processes."""
     return f"frozenset({sorted(map(repr, item))})" if isinstance(item, frozenset) else repr(item)
 
 

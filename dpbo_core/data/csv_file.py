@@ -127,7 +127,7 @@ def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
 
 
 def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterable[object]:
-    """The fields of a column of a SENSITIVE file whose header was checked; None of a line that is no record."""
+    """Return a column's fields in a SENSITIVE file whose header was checked; None for a line that is no record."""
     with contents.open("rb") as file:
         table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
     return table.cells[column]

@@ -125,7 +125,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
 
 
 def class_labels(target: str, table: Table) -> tuple[Value, ...]:
-    """The distinct classes in the PUBLIC table's `target`, sorted; refused if one alone, or if a label is missing.
+    """Return the classes in the PUBLIC table's `target`, sorted; refused if there is one, or a label is missing.
 
     Raises:
         StudyInvalid: a label is missing or infinite, or all are the same.

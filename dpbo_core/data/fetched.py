@@ -62,7 +62,7 @@ class QueryRows:
     n_records: int
 
     def table(self, *, shown_as: str, texts: Collection[str] = ()) -> Table:
-        """The rows as a table, `texts` its columns of texts; no record counts as unreadable, whatever a value is.
+        """Return the rows as a table, `texts` its columns of texts; no record is marked as unusable.
 
         Raises:
             StudyInvalid: a column has no usable name.
@@ -133,7 +133,7 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
 
 
 def _download_object(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
-    """The bytes of an object that `read` downloads, as a file; any failure is an error that says no cause."""
+    """Return the bytes of an object that `read` downloads, as a file; the error of a failure states no cause."""
     content = attempted(lambda: read(place), None)
     if content is None:
         raise unreachable_error(shown_as)
@@ -331,7 +331,7 @@ def _store_path(place: ObjectAddress) -> str:
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
-    """The S3 file system with these settings, such as endpoint and region, in this process and environment."""
+    """Return the S3 file system with these settings (endpoint, region, …), cached by process and environment."""
     return _make_store(settings, os.getpid(), *sorted(pair for pair in os.environ.items() if pair[0][:4] == "AWS_"))
 
 

@@ -96,7 +96,7 @@ class Count(Enum):
 
 
 def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
-    """X and y in memory as one frame, checked by shape, names and number of records alone, not by any value.
+    """Return X and y as one frame, checked by shape, names and number of records alone, and not by any value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d); the columns of an array get the names x0, x1, …
@@ -182,7 +182,7 @@ def is_ragged(X: Any) -> bool:
 
 
 def _target(y: Any, shown_as: str) -> Any:
-    """y as a narwhals series or frame, an array, or a list; no value of it is looked at.
+    """Return y as a narwhals series or frame, an array, or a list; no value of it is examined.
 
     Raises:
         StudyInvalid: it is no column at all.
@@ -202,7 +202,7 @@ def _target(y: Any, shown_as: str) -> Any:
 
 
 def _in_series(y: Any) -> Any:
-    """A bare pandas or Arrow array wrapped in a series, which can be read value by value; all else as it is."""
+    """Return a bare pandas or Arrow array in a series, which is readable value by value; all else unchanged."""
     pandas, arrow = nw.dependencies.get_pandas(), nw.dependencies.get_pyarrow()
     if pandas is not None and isinstance(y, pandas.Index | pandas.api.extensions.ExtensionArray):
         return pandas.Series(y)

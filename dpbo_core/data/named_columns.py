@@ -104,7 +104,7 @@ class NamedColumn:
         return at
 
     def held(self, cells: NDArray[Any]) -> Any:
-        """Converted values (r,) as a data frame's column: an array, or a series where the type is pandas'."""
+        """Return converted values (r,) as a data frame's column: an array, or a series if the type is pandas'."""
         import pandas as pd
 
         if self.kind == "number":

@@ -31,7 +31,7 @@ NUMBER_FORMS = (
 
 
 def detect_form(values: Iterable[Value]) -> str | None:
-    """What the texts of a PUBLIC column (m,) seem to be, dates say, and what to do about it; None if unclear."""
+    """Return what the texts of a PUBLIC column (m,) seem to be (dates, say) and what to do; None if unclear."""
     strings = [value for value in values if isinstance(value, str)]
     texts = [text for text in strings[:N_TEXTS_EXAMINED] if isinstance(canonical_text(text), str)]
     if texts and all(re.fullmatch(THOUSANDS_PATTERN, text) for text in texts):

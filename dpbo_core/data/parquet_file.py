@@ -42,7 +42,7 @@ class _Footer:
 
 
 def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:
-    """The column names and number of records of a Parquet footer; a sensitive one with decimal bytes is refused.
+    """Return a Parquet footer's column names and number of records; refuse a sensitive file's decimals as bytes.
 
     Raises:
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
@@ -59,7 +59,7 @@ def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Heade
 
 
 def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
-    """All records of a Parquet file as a table, as many as its footer says; broken ones raise only if PUBLIC.
+    """Return all records of a Parquet file, as many as its footer says; unreadable ones raise only if PUBLIC.
 
     Args:
         path: the file.
@@ -114,13 +114,13 @@ def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
 
 
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
-    """Each row group of a Parquet file as a part of its own; the file itself if it has one, or cannot be read."""
+    """Return each row group of a Parquet file as a part; the file itself if it has one, or cannot be read."""
     n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
     return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
 
 
 def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[object]:
-    """The values of a column that the header has, as many as the footer says; None if they cannot be decoded.
+    """Return a column's values, as many as the footer says; None for each that cannot be decoded.
 
     Raises:
         StudyInvalid: the file has no readable footer.
@@ -151,7 +151,7 @@ def _has_decimals_as_bytes(schema: Any) -> bool:
 
 
 def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
-    """The open Parquet file and its footer; refused if it cannot be read or its numbers of records disagree."""
+    """Return the open Parquet file and its footer; refused if unreadable, or its record counts disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -184,7 +184,7 @@ def _open_with_arrow(file: Path | CheckedFile) -> Any:
 
 
 def _footer_bytes(path: ParquetFile) -> bytes:
-    """The footer as the bytes of a Parquet file of its own, without Arrow schema; empty if there is no footer."""
+    """Return the footer as the bytes of a Parquet file of its own, without Arrow schema; empty if there is none."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - 8))

@@ -36,7 +36,7 @@ Person = str | None
 
 
 def person_identifier(value: object) -> Person:
-    """The person's identifier that a value names; None for a gap, a truth value or a fraction. Never raises."""
+    """Return the person that a value identifies; None for a gap, a truth value or a fraction. Never raises."""
     value = plain_value(value)
     if isinstance(value, bytes):
         try:
@@ -58,7 +58,7 @@ def person_identifier(value: object) -> Person:
 
 
 def _digits(number: int) -> Person:
-    """The decimal text of an integer identifier; None for thousands of digits, which Python refuses to write."""
+    """Return an integer's decimal text; None for thousands of digits, which Python refuses to write."""
     try:
         return str(number)
     except ValueError:

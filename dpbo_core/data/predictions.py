@@ -118,7 +118,7 @@ class PredictionColumns(Preprocessing):
         return X
 
     def _classes_of(self, cells: Column) -> NDArray[np.float64]:
-        """The class index, (m,), that each prediction names or, as a probability, makes likelier; NaN for none."""
+        """Return each prediction's class index, (m,): the class that it names or makes likelier; NaN for none."""
         indices = positions(cells, self.classes)
         likelier = np.full(len(indices), np.nan)
         if len(self.classes) == PAIR:
@@ -128,7 +128,7 @@ class PredictionColumns(Preprocessing):
 
 
 def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
-    """A user's predictions, `width` cells a record (1: the second of two probabilities); None for a wrong shape.
+    """Return a user's predictions, `width` cells a record; None for a wrong shape.
 
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.

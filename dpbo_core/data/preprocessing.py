@@ -166,7 +166,7 @@ class Preprocessing:
     def named(
         cls, table: Table, target: str, *, regression: bool = False, hints: Mapping[str, Any] | None = None
     ) -> "Preprocessing":
-        """Preprocessing for an estimator that takes the table's own columns: only their public types are fitted.
+        """Return a preprocessing for estimators that take the table's own columns: only their types are fitted.
 
         Args:
             table: the PUBLIC training records, with their cells.
@@ -224,8 +224,9 @@ class Preprocessing:
         return self._with_target(X, table, broken, 0.0 if self.columns is None else UNCONVERTIBLE)
 
     def rows(self, table: Table) -> Any:
-        """Records to predict, encoded as `transform` does, as the estimator takes them: numbers (m, d), all 0 for
-        one that cannot be used, or a data frame.
+        """Return records to predict as the estimator takes them: numbers (m, d), or a data frame.
+
+        They are encoded as by `transform`; a record that cannot be used is a row of zeros among numbers.
 
         Args:
             table: has the features' columns and, where the estimator takes them as they are, their cells.

@@ -142,7 +142,7 @@ _TIME_PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond"
 
 
 def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
-    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None if it is not one."""
+    """Return the time of a text in ISO 8601: a datetime64, or with a zone a UTC datetime; None for any other."""
     match = TIME_PATTERN.fullmatch(text)
     if match is None:
         return None
@@ -162,7 +162,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times (m,), in `zone` if any, from integers in `unit` since 1970; None for NaT, unreadable out of range."""
+    """Return times (m,) from integers in `unit` since 1970; None for NaT, `UNREADABLE_CELL` if out of range."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
@@ -286,7 +286,7 @@ def arrow_times(values: Any) -> Cells:
 
 
 def one_by_one(values: Any) -> list[Any]:
-    """`values[i]` for every i, None if reading it raises."""
+    """Return `values[i]` for every i, None if reading it raises."""
     return each(values.__getitem__, range(len(values)), None)
 
 

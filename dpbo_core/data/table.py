@@ -90,7 +90,7 @@ class Table:
         return replace(self, broken=self.broken | broken)
 
     def having(self, name: str) -> "Table":
-        """The records of a PUBLIC table that have a value in column `name`: of a sensitive one none is left out."""
+        """Return the records with a value in column `name`, of a PUBLIC table; a sensitive one keeps all."""
         records = np.flatnonzero([value == value for value in self.columns[name].tolist()])
         columns = {own: column[records] for own, column in self.columns.items()}
         cells = {own: column[records] for own, column in self.cells.items()}
@@ -139,7 +139,7 @@ def table_of(
     source: str = "the table",
     texts: Collection[str] | None = (),
 ) -> Table:
-    """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is unreadable.
+    """Return a table of columns in memory, each a sequence or array (m,) of anything; no record is unusable.
 
     Args:
         columns: by name.
@@ -234,7 +234,7 @@ class Encoded:
 
 
 def fingerprint(table: Table) -> str:
-    """The SHA-256 (64 hex digits) of a PUBLIC table's values, the same on each machine and from CSV or Parquet.
+    """Return the SHA-256 in hex of a PUBLIC table's values, the same on every machine and from CSV or Parquet.
 
     For PUBLIC tables only: a hash of a sensitive table would tell whether a guess of it is right. Integers
     are big-endian 8 bytes, numbers little-endian IEEE doubles (one NaN, one zero), texts length and UTF-8. Where

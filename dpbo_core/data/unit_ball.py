@@ -43,7 +43,7 @@ def scaled_rows(
 
 
 def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The norm ‖y‖₂ of each record's mantissas, (r,), without its exponent; relative error at most (d + 2)·2⁻⁵³."""
+    """Return the norm ‖y‖₂ of each record's mantissas, (r,), with a relative error of at most (d + 2)·2⁻⁵³."""
     total = np.zeros(mantissas.shape[1])
     for feature in mantissas:  # not np.sum, whose order of summation depends on the shape
         total += feature * feature

@@ -50,7 +50,7 @@ NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all b
 
 
 def plain_value(value: Any) -> object:
-    """The value as an object of exactly a built-in or NumPy type; None if it is no number, truth value or text.
+    """Return the value as an object of a built-in or NumPy type; None if it is no number, truth value or text.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
     record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only
@@ -89,7 +89,7 @@ def canonical_text(value: object) -> Value:
 
 
 def _value_of_text(text: str) -> Value:
-    """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one or no UTF-8."""
+    """Return a text as a number (true and false as 1 and 0) or a stripped text; NaN for a gap, or if no UTF-8."""
     text = _stripped(text)
     if text in GAP_TEXTS:
         return _MISSING_NUMBER
@@ -105,7 +105,7 @@ def _value_of_text(text: str) -> Value:
 
 
 def _stripped(text: str) -> str:
-    """A text without spaces at its ends; "" for one that is not UTF-8, which no ledger or release can hold."""
+    """Return a text without spaces at its ends; "" if it is not UTF-8, since no ledger or release can hold it."""
     text = text.strip()
     return text if text.isascii() or is_unicode(text) else ""
 
@@ -208,7 +208,7 @@ def sorted_values(column: Column) -> tuple[Value, ...]:
 
 
 def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
-    """For each entry (m,) its index in `values` (as `sorted_values` orders them), −1 where it is not there."""
+    """Return each entry's index, (m,), in `values`, which `sorted_values` has ordered; −1 if it is not there."""
     if column.dtype == object:
         index = {value: i for i, value in enumerate(values)}
         return np.fromiter((index.get(value, -1) for value in column), np.int64, len(column))

@@ -146,7 +146,7 @@ def past_observations(past: Observations, prior: Prior) -> Drifting:
 
 
 def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
-    """The covariance of observations, (u, u), that all mixture components share: the levels and the noise."""
+    """Return the covariance, (u, u), that all mixture components share: that of the levels and of the noise."""
     same = LEVEL_DEVIATION**2 * (observations.ages[:, None] == observations.ages)
     shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared

@@ -148,7 +148,7 @@ def typical_lengthscale(dimensions: int) -> float:
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The covariance function that a study calls `name`, one of KERNELS, with this lengthscale and variance."""
+    """Return the kernel that a study calls `name`, one of KERNELS, with this lengthscale and variance."""
     return KERNELS[name](lengthscale, variance)
 
 

@@ -46,7 +46,7 @@ class Beliefs:
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the present score under each component: (n, d), (n,) → (C, n) twice."""
+        """Return each component's mean and standard deviation of n candidates' present scores, (C, n) each."""
         kinds = [kind for kind in (self.learned, self.fresh) if kind is not None and len(kind.weights)]
         means, deviations = zip(*(kind.moments(candidates, guess) for kind in kinds), strict=True)
         return np.vstack(means), np.vstack(deviations)

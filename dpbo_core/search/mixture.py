@@ -89,7 +89,7 @@ class Components(ABC):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at (n, d) candidates, as `Mixture` says."""
+        """Return each component's mean and standard deviation of n candidates' scores, as `Mixture.moments`."""
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
         rows = max(1, MAX_ARRAY_ENTRIES // max(1, C * self.factors.shape[1]))

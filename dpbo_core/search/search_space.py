@@ -180,7 +180,7 @@ class Categorical:
         return self.names[min(len(self.names) - 1, int(position * len(self.names)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The one-hot vector of a value's name, of height 1/√2 (two lie at distance 1); zeros if not listed."""
+        """Return the one-hot vector of a value's name, of height 1/√2, so that any two are at distance 1."""
         if self.dimensions == 0:
             return ()
         return tuple(math.sqrt(0.5) if is_same_value(v, value) else 0.0 for v in self.names)

@@ -119,7 +119,7 @@ def _marks(key: bytes, table: Table, names: Collection[str]) -> Marks:
 
 
 def _numbers(column: Column) -> Marks:
-    """Eight bytes for each value (n,): a float's own, or a text's digest; all missing values are equal."""
+    """Return eight bytes for each value (n,): a float's own, or a text's digest; all missing values are equal."""
     if column.dtype != object:
         floats = column.astype(np.float64) + 0.0  # −0.0 becomes 0.0, and below every NaN the same NaN
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)

@@ -42,7 +42,7 @@ INTEGER_PATTERN = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
 
 def sequence(n: int) -> NDArray[np.float64]:
-    """Fixed public pseudo-random numbers u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
+    """Return fixed public pseudo-random numbers u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
     drawn = np.frombuffer(hashlib.shake_256(SPLIT_RULE).digest(8 * n), dtype="<u8")
     return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
 

@@ -57,7 +57,7 @@ class FrameSplit:
         return self.training.named and self.prototype.takes_columns
 
     def public_table(self) -> Table:
-        """The public records as a table of numbers, which also holds a data frame's cells as they were passed."""
+        """Return the public records as a table of numbers, with a data frame's cells as they were passed."""
         return self.training.table_with_cells(target_name=self.target, source="X", texts=None)
 
     def hints(self) -> Mapping[str, Any] | None:
@@ -87,7 +87,7 @@ class FrameSplit:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:
-        """The records' source as the ledger names it: tables in memory, and the share by which one was split."""
+        """Return the records' source as the ledger names it: tables in memory, and the share that split them."""
         return (replace(MEMORY_SOURCE, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:

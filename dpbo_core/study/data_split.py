@@ -128,14 +128,14 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
-    """The files, or objects (their store is asked which), of a validation folder; empty for a single table."""
+    """Return the files of a validation folder, or the objects in its store; empty for a single table."""
     if spec.data.divided is None:
         return ()
     return list_parts(parse_place(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
-    """Copies of the study, one for each validation file in `names`; the study itself where `names` is empty."""
+    """Return copies of the study, one for each validation file in `names`; the study itself if that is empty."""
     files = spec.data.divided
     if files is None or not names:
         return (spec,)
@@ -181,7 +181,7 @@ def validation_table(
 def people_of(
     spec: StudySpec, folder: str | Path, contents: "Contents | None" = None
 ) -> "tuple[Person, ...] | None":
-    """Each SENSITIVE record's person, fetched unless in `contents`; None if no column of persons is named."""
+    """Return each SENSITIVE record's person, fetched unless in `contents`; None without a column of persons."""
     person, place = spec.privacy.person, spec.data.validation_file
     if person is None or not spec.data.names_people:
         return None
@@ -241,7 +241,7 @@ class FileSplit:
         return cls(spec, context.folder, context.workers, score, TrainingReading(inodes))
 
     def public(self, problem: Problem) -> "PublicHalf":
-        """The public training set with preprocessing and trainer, read; of a sensitive one what is declared."""
+        """Return the public half: the training set, read, with a trainer; of a sensitive set what is declared."""
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score, reading=self.reading)
 
     def digest(self) -> str:
@@ -264,7 +264,7 @@ class FileSplit:
         return labelled(section, table)
 
     def hints(self) -> None:
-        """None: a file has no pandas types of its own."""
+        """Return None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
         """Return the sensitive and public files of the study, as the ledger knows them; none is opened, but a
@@ -315,7 +315,7 @@ def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
 
 def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
-    """The import path of the study's score function if the owner allowed it; None if not, or if it has none."""
+    """Return the import path of the study's score function if the owner allowed it; else None."""
     name = spec.model.score_name
     return name if spec.model.own_score and ledger.allows_score(spec.privacy.dataset, name) else None
 

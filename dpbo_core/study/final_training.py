@@ -63,7 +63,7 @@ class FinalModel:
         return self.preprocessing.classes
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The predicted class or number of each row of a table, (m,); an unusable row of features counts as all 0.
+        """Return the predicted class or number of each row, (m,); an unusable row's features count as 0.
 
         Raises:
             StudyInvalid: a column is missing.
@@ -110,12 +110,12 @@ class FinalModel:
         return self.model.estimator
 
     def _encoded(self, table: Any) -> Any:
-        """The rows of a table for the model: numbers (m, d), 0 in an unusable row, or a data frame, checked."""
+        """Return a table's rows as the model takes them: numbers (m, d), 0 if unusable, or a data frame."""
         return model_rows(self.preprocessing, columns_of(table, self.columns))
 
     @classmethod
     def load(cls, folder: str | Path) -> "FinalModel":
-        """The model in a folder that `save` wrote; types beyond scikit-learn's are refused before they are built.
+        """Return the model in a folder that `save` wrote; untrusted types are refused before they are built.
 
         Raises:
             StudyInvalid: it is missing, damaged, or names such a type.
@@ -207,7 +207,7 @@ def model_is_public(release: Release) -> bool:
 
 
 def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
-    """The columns `names` of a table in memory, as lists with a value for each row; refused if one is missing.
+    """Return the columns `names` of a table in memory as lists of one value a row; refused if one is missing.
 
     Args:
         rows: a data frame; columns by name; a list of dicts, one a row; or one dict, which is one row. More columns
@@ -239,7 +239,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """The columns of a table that is a list of dicts, None if one lacks a key; refused if empty or not of dicts.
+    """Return the columns of a list of dicts, with None for missing keys; refused if empty or not of dicts.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.

@@ -72,7 +72,7 @@ class PublicHeader:
 
 
 def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
-    """The names of the public training set's features and target, by its header; refused without the target."""
+    """Return the public training set's features and target, by its header; refused without the target."""
     parts = training_parts(spec, folder)
     if parts is None:
         path, shown = Path(folder) / spec.data.training_file, spec.data.training_file
@@ -160,7 +160,7 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
 
 
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
-    """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
+    """Return the number n of PUBLIC training records, by their header; None if absent or in many files."""
     public = spec.data.public_file
     if spec.data.sensitive_training or not public:
         return None if spec.data.sensitive_training else spec.data.n_trained

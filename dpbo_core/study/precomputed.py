@@ -72,7 +72,7 @@ class Precomputed:
 
 
 def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that are trained whatever the records say; none with a sensitive training set."""
+    """Return the indices of the candidates that are trained in any case; none with a sensitive training set."""
     problem, method = study.problem, study.method
     if problem.training is not None:  # its models are trained inside one private step alone
         return ()
@@ -140,7 +140,7 @@ class CachedTrainer:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model of a point's hyperparameters: precomputed, copied from an earlier one, or trained now."""
+        """Return the model of a point's hyperparameters: precomputed, a cached copy, or trained now."""
         name = named(point)
         self._asked.add(name)
         model = self.models.get(name) or self.trained.get(name)
@@ -165,7 +165,7 @@ class CachedTrainer:
         return self.trainer if isinstance(self.trainer, EstimatorTrainer) else None
 
     def could_not_train(self, points: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
-        """The points that scored as the constant answer; `points` of an earlier run are trained to know it."""
+        """Return the points that could not be trained; `points` of an earlier run are trained to find out."""
         for point in points:
             if named(point) not in self._asked:
                 self.train(point)
@@ -179,7 +179,7 @@ class CachedTrainer:
         return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at a point under this seed, (n,), in grid steps; cached."""
+        """Return each public record's cross-validated score at a point, (n,), in grid steps; cached by seed."""
         key = named(point), seed
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
@@ -217,7 +217,7 @@ class RetrainingTrainer:
 
 
 def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
-    """The problem whose models are trained again at each call, with all that no single training needs made now."""
+    """Return the problem with a trainer that trains anew at each call; what all trainings share is computed now."""
     if not isinstance(trainer, LinearTrainer):
         raise TypeError("steps train linear models alone")
     trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
@@ -351,7 +351,7 @@ class PublicWork:
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]
     ) -> dict[int, T]:
-        """`one(index)` for each candidate, here or, where that takes long, in other processes by `many`."""
+        """Return `one(index)` by candidate, computed here or, if it takes long, in other processes by `many`."""
         begun = time.monotonic()
         if self._processes is None or self._seconds < MIN_PARALLEL_SECONDS:
             done = {index: one(index) for index in indices}
@@ -365,7 +365,7 @@ class PublicWork:
         return done
 
     def done(self) -> Precomputed:
-        """The models and public scores made so far, for the study to reuse; it then makes no trial training."""
+        """Return the models and public scores so far, for the study to reuse; it then skips trial trainings."""
         return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 

@@ -26,7 +26,7 @@ from dpbo_core.study.spec import relation_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The cap that a study opens at its dataset's first use, with the study's `accepts`; None without [budget]."""
+    """Return the cap that a study sets at its dataset's first use, with its `accepts`; None without [budget]."""
     if spec.budget is None:
         return None
     budget = spec.budget
@@ -40,7 +40,7 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
 
 
 def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | None:
-    """The account that would pay for a study: its dataset's, else the one of its [budget]; None without either."""
+    """Return the account that would pay for a study: its dataset's, else that of its [budget]; or None."""
     cap, accounts = opening_cap(spec), () if ledger is None else ledger.accounts(spec.privacy.dataset)
     if accounts or cap is None:
         return next(iter(accounts), None)

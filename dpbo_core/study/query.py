@@ -48,7 +48,7 @@ class PrivateQuery(Charge):
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """An unrecorded `Release` of `value` at this query's price; without guarantee if `standing` is "injected".
+        """Return an unrecorded `Release` of `value` at this query's price; "injected" noise voids its guarantee.
 
         Args:
             value: plain JSON.
@@ -108,7 +108,7 @@ class Charged(Opaque):
         message: Message | None = None,
         **public: int | str,
     ) -> Mapping[str, Any]:
-        """The outcome of a noise draw: as recorded or, if none, `exact()` noised now and recorded with `public`.
+        """Return a noise draw's outcome: as recorded or, if none, `exact()` noised now and recorded with `public`.
 
         Args:
             spend: its price, whose name it has.
@@ -131,7 +131,7 @@ class Charged(Opaque):
     def record(
         self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """What the ledger recorded under this spend; if nothing, `outcome()`, recorded now unless `check` raises.
+        """Return what is recorded under this spend; if nothing, `outcome()`, recorded now unless `check` raises.
 
         `check` sees, in that transaction, what the query recorded before, and refuses by raising.
         """
@@ -225,7 +225,7 @@ def _check_guarantee(query: PrivateQuery) -> None:
 
 
 def resumed(key: QueryKey, context: QueryContext) -> Charged:
-    """A charged query by its key, only to record its conclusion; costs nothing, raises if it was never charged.
+    """Return a charged query by its key, to record its conclusion at no cost; raises if it was never charged.
 
     Raises:
         LedgerDamaged: it was never charged, or the history is not what the tables say.

@@ -59,7 +59,7 @@ class ResolvedStudy:
         return self.method.plan(self.problem)
 
     def to_json(self) -> dict[str, Any]:
-        """The resolved choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
+        """Return the choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
         options = {
             item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
         }
@@ -70,7 +70,7 @@ class ResolvedStudy:
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
-        """The study with the choices that the ledger recorded when it was charged, whatever is advised today.
+        """Return the study with the choices that the ledger recorded at its charge, whatever is advised today.
 
         Args:
             reserved: `to_json` of then, with the method's name under "method".
@@ -274,7 +274,7 @@ def problem_of(
 
 
 def _unlisted(spec: StudySpec) -> str:
-    """What is off the allowlist: the estimator's first such part, or who made given predictions; "" for nothing."""
+    """Return what is not on the allowlist: a part of the estimator, or the maker of given predictions; or ""."""
     if spec.model.ours:
         return ""
     if not spec.model.trained:

@@ -78,7 +78,7 @@ class Section(BaseModel):
 
 
 def limited(remedy: str = FINITE_REMEDY, **bounds: Any) -> Any:
-    """The limits of a field as Pydantic takes them (gt, ge, lt, le, allow_inf_nan), and what to do beyond them."""
+    """Return a field's limits in Pydantic's form (gt, ge, lt, le, …), with the remedy for a value beyond them."""
     return Field(json_schema_extra={"remedy": remedy}, **bounds)
 
 
@@ -95,7 +95,7 @@ def checked(check: Callable[[T], None]) -> AfterValidator:
 
 
 def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
-    """A validator of a list, or of a table, of texts, numbers and truth values, or if `nested` of such too."""
+    """Return a validator of a list or table of texts, numbers and truth values and, if `nested`, of such."""
     kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
 
     def validated(values: Any) -> Any:
@@ -119,7 +119,7 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
 
 
 def _is_plain(value: Any, *, nested: bool) -> bool:
-    """Whether a study file can state a value: a text, a number, a truth value or, if `nested`, a list or table."""
+    """Return whether a value is a text, a number, a truth value or, if `nested`, a list or table of such."""
     if nested and isinstance(value, list | tuple):
         return all(_is_plain(item, nested=True) for item in value)
     if nested and isinstance(value, Mapping):

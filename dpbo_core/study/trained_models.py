@@ -104,7 +104,7 @@ def uncharged(work: Callable[[], T]) -> T:
 
 
 def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates that the method may have to train, in the order of its steps if that is fixed."""
+    """Return the indices of the candidates that the method may train, in the order of its steps if fixed."""
     return tuple(dict.fromkeys(method.fixed_path(problem))) or tuple(range(len(problem.candidates)))
 
 

@@ -75,7 +75,7 @@ class TrainingReading:
 
 
 def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReading | None = None) -> str:
-    """A hash of the PUBLIC training data, read for it unless by `reading`; "" where none are, or sensitive ones."""
+    """Return a hash of the PUBLIC training data, read for it unless in `reading`; "" if there are none."""
     if not spec.data.has_public_records:
         return ""
     if spec.data.sensitive_training:
@@ -90,7 +90,7 @@ def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReadin
 
 
 def fingerprint_with(table: str, prototype: "Prototype | None") -> str:
-    """A public table's fingerprint, joined with that of an estimator given as an object; unchanged for None."""
+    """Return a public table's fingerprint, joined with that of an estimator object; unchanged for None."""
     if prototype is None:
         return table
     return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()
@@ -106,7 +106,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
-    """The estimator that a study names as an object, imported; None if it names a class or a model of dpbo."""
+    """Return the estimator object that a study names, imported; None if it names a class or a model of dpbo."""
     if not spec.model.names_object:
         return None
     from dpbo_core.models.estimators import cloned

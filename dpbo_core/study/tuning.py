@@ -172,7 +172,7 @@ class StudyRun(Opaque):
         return StudyResult(self._charge.conclude(release), replayed=False)
 
     def _with_untrained(self, release: Release) -> Release:
-        """The release, which names the candidates that could not be trained: public facts, as the path is."""
+        """Return the release with the candidates that could not be trained, if the path of candidates is public."""
         trainer = self._remembering
         if trainer is None or not self._run.method.public_path:
             return release
@@ -377,7 +377,7 @@ def run_study(
 
 
 def _new_warm_start(run: Run) -> WarmStart | None:
-    """The releases an uncharged study begins with, None if it never learns; refuses settings its method lacks."""
+    """Return the earlier releases that a new study begins with; None if it does not learn. Checks its settings."""
     spec, method = run.spec, run.method
     check_lengthscale(method, run.problem)
     check_learns(spec, method)
@@ -386,7 +386,7 @@ def _new_warm_start(run: Run) -> WarmStart | None:
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:
-    """The error to raise for a failed public training, without the estimator's own message; None for others."""
+    """Return our error for a failed public training, without the estimator's message; None for other errors."""
     if type(error) is not StudyInvalid:
         return None
     return StudyInvalid(

@@ -42,7 +42,7 @@ class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The sealed integer score of `model` on the sensitive records: a sum of scores, or of pairs a count."""
+        """Return the sealed integer score of `model` on the sensitive records: a sum of scores, or C₂."""
 
     def pairs(self) -> Sensitive[int]:
         """The sealed 2PQ, P and Q the numbers of records of the two classes: a perfect ranking's count of pairs."""
@@ -121,7 +121,7 @@ class Half(Opaque):
         """
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs."""
+        """Return one model's sealed exact integer: a sum of scores, a sum of persons' means, or C₂."""
         return Sensitive(self.totals((model,), None, models_left=SINGLE_MODEL)[0][0])
 
     def pairs(self) -> Sensitive[int]:
@@ -160,11 +160,11 @@ class Objective(Half):
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact score, unsealed, and its sum of clipped differences from `paired_with`, or []."""
+        """Return each model's exact score, unsealed, and its sum of differences from `paired_with`, or []."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
-        """An objective with these rows (m, d), as predictions made elsewhere, and the records' own targets."""
+        """Return an objective with other rows (m, d), of predictions made elsewhere, and the same targets."""
         return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
@@ -216,7 +216,7 @@ def resealed(counts: Sensitive[Integers], function: Callable[[Integers], Integer
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
-    """A file's records counted by model, class and histogram cell, (L, 2, B); without models by class, (1, 2, 1).
+    """Return a part's records counted by model, class and cell, (L, 2, B); without models by class, (1, 2, 1).
 
     Still sensitive: whoever calls this seals it again (`partitioned`).
     """

@@ -79,7 +79,7 @@ class PartCache(Opaque, Generic[T]):
 
 
 def _state(part: Part) -> tuple[int, ...]:
-    """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
+    """Return the state by which a changed file is noticed: inode, times, size; OSError if the file is gone."""
     if isinstance(part, ObjectAddress):
         from dpbo_core.data.fetched import object_state
 
@@ -172,7 +172,7 @@ class PartReader:
         return replace(self, limit=0)
 
     def encoded(self, part: "Contents") -> Encoded:
-        """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
+        """Return one file's encoded records; no record makes it raise, but a wrong header or a missing file."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
 
@@ -185,7 +185,7 @@ class PartReader:
         make: Callable[["Contents"], T],
         size: Callable[[T], int],
     ) -> T:
-        """What `make` gives for a part: from this process's cache, or read now and cached within the limit."""
+        """Return what `make` gives for a part, from this process's cache, or read now and cached if it fits."""
         from dpbo_core.data.fetched import fetched
 
         def read() -> T:
@@ -284,7 +284,7 @@ class PartitionedObjective(Half):
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=SINGLE_MODEL).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact score over all files, unsealed, and its sum of differences from `paired_with`."""
+        """Return each model's exact score over all files, unsealed, and sum of differences from `paired_with`."""
         added, n = self._sums_over_parts(models, paired_with, models_left=models_left), len(models)
         if isinstance(self._score, PairScore):
             return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
@@ -293,7 +293,7 @@ class PartitionedObjective(Half):
     def _sums_over_parts(
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
-        """The unsealed sum of the workers' answers for all files; Sealed if a file or a record is missing."""
+        """Return the unsealed sum of the workers' answers for all files; Sealed if a file or record is missing."""
         reader = self._reader if models_left else self._reader.without_cache()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

@@ -75,7 +75,7 @@ class Persons:
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME_BYTES), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
-        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
+        """Return each person's sum of scores and number of records (S_p, c_p), from blocks of records' scores."""
         # one row a model, since adding into a contiguous row is faster; transposed at the end
         sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
         for block in steps:
@@ -164,7 +164,7 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' mean scores, unsealed, and of differences from `paired_with`, or []."""
+        """Return each model's sum of persons' mean scores, unsealed, and of differences, or [] if not paired."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
@@ -270,7 +270,7 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
+        """Return each model's sum of persons' means over all files, unsealed, and of differences, or []."""
         # as many models in one reading of the files as leave room for a sum of each person under each model
         at_once = max(
             MIN_MODELS_PER_READING,

@@ -159,7 +159,7 @@ class Processes(Opaque):
         self._effort, self._last_process = 0.0, dict[Any, object]()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The list of the integers that `work` computes of each file (part), None if it failed, in any order."""
+        """Return the integers that `work` computes of each file (part), None if it failed, in any order."""
         return cast("list[Answer | None]", list(self.answers(cast("PartAnswer", work), parts)))
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray]:
@@ -194,7 +194,7 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """The work on a file (part): its bytes × (1 + each model's weight); `MIN_EFFORT_BYTES` for a store's object."""
+    """Return the work on a file: its bytes × (1 + each model's weight); `MIN_EFFORT_BYTES` for a stored object."""
     if isinstance(part, ObjectAddress):
         return MIN_EFFORT_BYTES
     path = part if isinstance(part, Path) else part.path
