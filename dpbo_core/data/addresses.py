@@ -67,6 +67,7 @@ class _StoreLocation:
     @property
     def identity(self) -> str:
         """The address by which the ledger compares sources: bucket, key and the settings that say which server."""
+        # https is the default scheme, and a bucket has one region: stated or not, the source is the same
         server = {name: value.lower() for name, value in self.settings if value not in ("", "https")}
         server.pop("region", None)
         return f"{S3}://{self.bucket}/{self.key}" + (f"?{urlencode(server, safe=':/')}" if server else "")
@@ -82,13 +83,13 @@ class FolderAddress(_StoreLocation):
 
 @dataclass(frozen=True)
 class Select:
-    """What is asked of one table.
+    """A SELECT query of one table, parsed.
 
     Attributes:
         schema: of the table.
         table: its name.
         columns: in order; none for all.
-        order: as PostgreSQL reads it; "" for none.
+        order: " ORDER BY …", quoted for SQL; "" for none.
     """
 
     schema: str
@@ -103,7 +104,7 @@ class Select:
 
     @property
     def source(self) -> str:
-        """The end of the query, from FROM on, before which any list of columns is put."""
+        """The end of the query, from FROM on; SELECT and a list of columns go before it."""
         return f"FROM {self.table_name}{self.order}"
 
     def texts(self, columns: tuple[str, ...]) -> str:
@@ -205,7 +206,7 @@ def is_address(text: str) -> bool:
 
 
 def parse_place(folder: str | Path, text: str) -> Place:
-    """Where a table of a study lies: its path, in `folder` unless absolute, or its address, refused if malformed.
+    """Return the place of a study's table: its path, relative to `folder` unless absolute, or its parsed address.
 
     Raises:
         StudyInvalid: it is an address that cannot be read.
@@ -262,7 +263,7 @@ def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
 
 
 def _parse_object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
-    """The address of an object or, with a key that ends in "/", of a folder of objects; refused if malformed."""
+    """Return the address of an object, or of a folder if the key ends in "/"; refused if it is malformed."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in STORE_SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
@@ -288,7 +289,7 @@ def _refuse_address(shown_as: str, what: str) -> NoReturn:
 
 
 def list_parts(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """The Parquet files of a folder, or objects of a prefix as its store lists them; empty for a single table.
+    """Return the Parquet files of a folder, or the objects of a prefix from its store; empty for a single table.
 
     Raises:
         StudyInvalid: the store of such a prefix could not be asked.

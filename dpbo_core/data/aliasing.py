@@ -86,7 +86,7 @@ def _memory_of_polars(column: Any, polars: Any) -> Iterator[Memory]:
 
 
 def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
-    """Yield the memory range of an Arrow array's own values: a slice keeps the buffers of the whole."""
+    """Yield the memory range of an Arrow array's own values; a slice shares the buffers of the whole array."""
     import pyarrow as pa
 
     if isinstance(chunk.type, pa.BaseExtensionType):
@@ -103,7 +103,7 @@ def _memory_of_chunk(chunk: Any) -> Iterator[Memory]:
 
 
 def _bits_per_record(kind: Any) -> int:
-    """How many bits a record of this Arrow type takes in the array's second buffer: value, view or offset."""
+    """Return how many bits a record of this Arrow type takes in the second buffer, as a value, view or offset."""
     import pyarrow as pa
 
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -117,7 +117,10 @@ def _bits_per_record(kind: Any) -> int:
 
 
 def _arrays_overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
-    """Return whether an array of ours and one of theirs share an element; bounds first, since most lie apart."""
+    """Return whether an array of ours and one of theirs share an element.
+
+    The arrays are visited by their first byte; only those whose byte ranges overlap are compared by element.
+    """
     ends = sorted(
         (*np.lib.array_utils.byte_bounds(array), side, number)
         for side, arrays in enumerate((ours, theirs))

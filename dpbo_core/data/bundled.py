@@ -98,7 +98,7 @@ def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float
 
 
 def validation_size(name: str, share: float) -> int:
-    """The number of validation records m = ⌈n·s⌉ of a bundled set split at share s; refused if a half is empty.
+    """Return the number m = ⌈n·s⌉ of validation records of a bundled set at share s; refused if a half is empty.
 
     Raises:
         StudyInvalid: no such set, or a half would be empty.
@@ -115,7 +115,7 @@ def validation_size(name: str, share: float) -> int:
 
 
 def load(name: str, share: float) -> tuple[Table, Table]:
-    """A bundled set's training and validation tables, the latter a fixed `share` of its records; target "target".
+    """Return a bundled set's training and validation tables; the latter has a fixed `share` of the records.
 
     Raises:
         StudyInvalid: as `validation_size`.

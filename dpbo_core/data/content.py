@@ -1,11 +1,11 @@
-"""What a hyperparameter's value is, by its content: one key for all who compare them, and a short text for people.
+"""Keys of hyperparameter values by their content, to compare values in every process, and short texts for people.
 
-Equal is not the same: 1, 1.0, True and "1" are four values, and so are 0.0 and -0.0, [5] and (5,). NaN is itself.
-A scalar of NumPy is the Python value that it holds, and dicts and sets have no order. Two values have the same key
-exactly if they have the same content, in every process.
+Two values have the same key exactly if they have the same content. Values that Python calls equal may differ: 1,
+1.0, True and "1" are four values, and so are 0.0 and -0.0, [5] and (5,). NaN is the same as itself. A NumPy scalar
+is the Python value that it holds, and dicts and sets have no order.
 
-What has no content of its own is refused: a lambda or a local function, whose name finds nothing, an open file, a
-generator, a random generator, which changes when it is used.
+A value whose content cannot be determined is refused: a lambda or a local function, which cannot be imported, an
+open file, a generator, or a random generator, whose state changes with use.
 """
 
 import copyreg
@@ -85,9 +85,10 @@ def point_key(point: Mapping[str, Any]) -> str:
 
 
 def content_digest(value: Any) -> tuple[str, bool]:
-    """A digest of a value's content; and whether pickle's bytes say all of it, in the same way in every process.
+    """Return a digest of a value's content, and whether its pickle would serve as well, in every process.
 
-    They do not where functions or classes are the user's own, which pickle only names, or a frozenset has an order.
+    A pickle does not if it has the user's own functions or classes, of which it has only the names, or a frozenset,
+    whose order differs between processes.
 
     Raises:
         StudyInvalid: the value has no content of its own.
@@ -113,7 +114,7 @@ def no_content_error(what: str, cause: str) -> StudyInvalid:
 
 
 def json_form(value: Any) -> Any:
-    """A value of tables, lists and plain values as strict JSON has it: infinite numbers and NaN as their texts."""
+    """Return tables, lists and plain values in a form that strict JSON can hold: infinity and NaN become texts."""
     if isinstance(value, Mapping):
         return {str(name): json_form(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -122,9 +123,9 @@ def json_form(value: Any) -> Any:
 
 
 def value_names(values: Sequence[Any], keys: Sequence[str]) -> tuple[Any, ...]:
-    """A name for each of several values with these keys: itself if it is plain, else a short text that people read.
+    """Return a name for each of several values with these keys: itself if it is plain, else a short text.
 
-    Where two texts are the same, or one is also a value, a part of the key's hash is added to them.
+    If two values would have the same text, a part of the key's hash is added to each such text.
     """
     names = [value if is_plain(value) else shown(value) for value in values]
     taken = Counter(name for name in names if type(name) is str)
@@ -186,10 +187,10 @@ def _changed_parameters(estimator: Any, depth: int) -> str:
 
 
 class _ContentWalk:
-    """One walk through a value: each part's digest is made of its kind and of its parts' digests.
+    """One walk through a value, which makes each part's digest from its type and the digests of its own parts.
 
     Attributes:
-        pickled: whether pickle's bytes would have said all of it.
+        pickled: whether a pickle would identify all that was visited so far (`content_digest`).
     """
 
     def __init__(self) -> None:
@@ -202,7 +203,7 @@ class _ContentWalk:
         value = unwrap_numpy(value)
         if type(value) in (*PLAIN_TYPES, type(None), complex, bytes, type(Ellipsis)):
             return _digest_texts(type(value).__name__, repr(value))
-        if id(value) in self._above:
+        if id(value) in self._above:  # a cycle: the value is identified by how many levels above it is
             return _digest_texts("inside", str(len(self._above) - self._above.index(id(value))))
         if id(value) in self._done:
             return self._done[id(value)][1]
@@ -249,7 +250,7 @@ class _ContentWalk:
         return _digest_texts(*kind, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
 
     def _frame(self, frame: Any) -> str:
-        """The digest of a data frame, a series or an index of pandas: its labels, its types and its cells."""
+        """Return the digest of a pandas frame, series or index, from its labels, types and cells."""
         columns = [frame[name] for name in frame.columns] if hasattr(frame, "columns") else []
         names = [list(getattr(frame, "columns", ())), getattr(frame, "name", None)]
         index = frame.index.tolist() if hasattr(frame, "index") else None
@@ -281,7 +282,7 @@ class _ContentWalk:
             return _digest_texts("some", type(value).__name__)
 
     def _function(self, function: FunctionType) -> str:
-        """The digest of a function: its name, and its code where it is the user's own; a local one is refused."""
+        """Return the digest of a function: its name, and a user's function's code; a local one is refused."""
         name = f"{function.__module__}.{function.__qualname__}"
         if not all(part.isidentifier() for part in name.split(".")):
             raise no_content_error(f"the function {function.__qualname__}", "it is a lambda or a local function")
@@ -298,7 +299,10 @@ class _ContentWalk:
         )
 
     def beside(self, function: FunctionType) -> list[str]:
-        """The digests of what a function's code takes from elsewhere: what it encloses, its module's own names."""
+        """Return the digests of what a function uses from elsewhere: its closure and its module's global names.
+
+        It is [] for an installed function, which its name identifies.
+        """
         if _is_installed(str(function.__module__)):
             return []
         names = sorted(_names_in(function.__code__))
@@ -349,7 +353,7 @@ def _digest_texts(*parts: str) -> str:
 
 
 def _is_named(item: Any) -> bool:
-    """Whether its name says what an item of a module is: a module, or an installed package's class or function."""
+    """Return whether its name identifies an item: it is a module, or an installed package's class or function."""
     if isinstance(item, ModuleType):
         return True
     return isinstance(item, type | FunctionType | BuiltinFunctionType) and _is_installed(str(item.__module__))
@@ -361,14 +365,14 @@ def _names_in(code: CodeType) -> set[str]:
 
 
 def function_text(function: FunctionType) -> str:
-    """What a function does, as text: its code, its defaults, and what it takes from elsewhere, if anything."""
+    """Return text that identifies what a function does: its code, its defaults, and what it uses from elsewhere."""
     defaults, walk = (function.__defaults__, function.__kwdefaults__), _ContentWalk()
     defaults_text = repr(defaults) if _is_constant(defaults) else walk.digest(defaults)
     return "".join([code_text(function.__code__), defaults_text, *walk.beside(function)])
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value is None, a plain value, or a list, tuple or dict of such, whose repr says all of it."""
+    """Return whether a value is None, plain, or a list, tuple or dict of such, so that its repr identifies it."""
     if isinstance(value, dict):
         return type(value) is dict and all(map(_is_constant, (*value, *value.values())))
     if type(value) in (list, tuple):
@@ -386,13 +390,13 @@ def code_text(code: CodeType) -> str:
 
 
 def _constant(item: Any) -> str:
-    """A constant of a function's code as text; a set's items are sorted, whose order no two processes share."""
+    """Return a code constant as text; a set's items are sorted, since their order differs between processes."""
     return f"frozenset({sorted(map(repr, item))})" if isinstance(item, frozenset) else repr(item)
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(module: str) -> bool:
-    """Return whether a module is Python's or an installed package's, so that its name says what it is."""
+    """Return whether a module is Python's or an installed package's, so that its name identifies its content."""
     if module.startswith(OWN_PACKAGES) or module.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)

@@ -34,7 +34,10 @@ _BYTES_PER_READ = 1 << 20
 
 
 def split_csv_line(line: bytes, separator: str = ",", *, decimal_commas: bool = True) -> list[str] | None:
-    """The fields of one line, None if it is no CSV record; between semicolons, unless told, 1,5 becomes 1.5."""
+    """Return the fields of one line; None if it is no CSV record.
+
+    Between semicolons a decimal comma becomes a point (1,5 is 1.5), unless `decimal_commas` is False.
+    """
     try:
         text = line.decode()
     except UnicodeDecodeError:
@@ -56,7 +59,7 @@ def split_csv_line(line: bytes, separator: str = ",", *, decimal_commas: bool = 
 
 
 def detect_separator(header: bytes) -> str:
-    """The field separator of a CSV file: the most frequent in its header line, outside quotes; else a comma."""
+    """Return the separator of a CSV file: the most frequent in its header line, outside quotes; else a comma."""
     names = re.sub(r'"[^"]*"|, ', "", header.decode(errors="replace"))
     sign = max(SEPARATORS, key=names.count)
     return sign if sign in names else ","
@@ -124,7 +127,7 @@ def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
 
 
 def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterable[object]:
-    """The fields of a column of a SENSITIVE file whose header was checked; None of a line that is no record."""
+    """Return a column's fields in a SENSITIVE file whose header was checked; None for a line that is no record."""
     with contents.open("rb") as file:
         table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
     return table.cells[column]
@@ -149,7 +152,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
     truths = {*(() if mode.sensitive else names)}  # columns of true and false alone, which are numbers too
     broken: list[bool] = []
-    unread = ["nan"] * len(header)
+    unread = ["nan"] * len(header)  # the fields of a line that is no record: all missing
     while lines := list(islice(file, N_LINES_PER_BLOCK)):
         rows = [split_csv_line(line, separator) for line in lines]
         if not mode.sensitive:

@@ -1,4 +1,4 @@
-"""What one column of the training table becomes: a standardised number, or one 0/1 feature a category.
+"""The features that one column of the training table becomes: a standardised number, or one 0/1 feature a category.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -29,8 +29,8 @@ class Number:
         name: the column's.
         mean: μ.
         deviation: σ.
-        stand_in: what takes the place of a value that is no finite number; None if such a record is broken.
-        truth: whether the training table has it as true and false.
+        stand_in: replaces a value that is no finite number; None if the record then cannot be used ("broken").
+        truth: whether the training table has only true and false in this column.
     """
 
     name: str
@@ -111,7 +111,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
     values = sorted_values(column)
     if len(values) > MAX_CATEGORIES:
         texts = [isinstance(value, str) and isinstance(canonical_text(value), str) for value in column]
-        record = texts.index(max(texts))  # of a text that is no number, if there is one
+        record = texts.index(max(texts))  # the first record with a text that is no number, if there is one
         raise StudyInvalid(
             f"column {name!r} of {table.source} has {len(values)} different values and is not numeric "
             f"(the first text is {column[record][:30]!r}, {table.place(record)})",
@@ -125,7 +125,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
 
 
 def class_labels(target: str, table: Table) -> tuple[Value, ...]:
-    """The distinct classes in the PUBLIC table's `target`, sorted; refused if one alone, or if a label is missing.
+    """Return the classes in the PUBLIC table's `target`, sorted; refused if there is one, or a label is missing.
 
     Raises:
         StudyInvalid: a label is missing or infinite, or all are the same.

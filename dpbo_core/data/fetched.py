@@ -1,10 +1,10 @@
-"""What lies at an address, in memory: the bytes of an object, the rows of a query. Fetched once, read as files are.
+"""Downloads of tables at addresses: the bytes of an object, or the rows of a query, read afterwards as files are.
 
-Whatever a driver or a store says, a row of the table or a password may be in it: none of it leaves. What is told is
-that the table could not be fetched; of a query that could be asked, nothing in a row can make it fail.
+An error message of a driver or a store may quote a row or a password, so none is passed on. The only message is
+that the table could not be fetched. No content of a row makes a query fail.
 
-Who runs an object store sees which object was requested, and when. Every cell of a query comes as the bytes of its
-text in the database's own encoding, unconverted: a text that is no UTF-8 costs its own cell. NULL means nothing.
+The operator of an object store sees which object was requested, and when. Every cell of a query is fetched as the
+bytes of its text in the database's encoding. A text that is not UTF-8 affects its own cell only; NULL is a gap.
 """
 
 import io
@@ -62,7 +62,7 @@ class QueryRows:
     n_records: int
 
     def table(self, *, shown_as: str, texts: Collection[str] = ()) -> Table:
-        """The rows as a table, `texts` its columns of texts; no record counts as unreadable, whatever a value is.
+        """Return the rows as a table, `texts` its columns of texts; no record is marked as unusable.
 
         Raises:
             StudyInvalid: a column has no usable name.
@@ -133,7 +133,7 @@ def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ..
 
 
 def _download_object(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
-    """The bytes of an object that `read` downloads, as a file; any failure is an error that says no cause."""
+    """Return the bytes of an object that `read` downloads, as a file; the error of a failure states no cause."""
     content = attempted(lambda: read(place), None)
     if content is None:
         raise unreachable_error(shown_as)
@@ -161,10 +161,10 @@ def query_header(place: QueryAddress, *, shown_as: str) -> Header:
 
 
 def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
-    """Ask the database which table of which server an address leads to: marks that each spelling of it has.
+    """Ask the database which table of which server an address leads to: two marks, whatever the spelling.
 
-    One has the table's name, which a table that is made again each night keeps; the other its number, which a table
-    that is renamed keeps. Both begin with the server's system identifier and the database's number.
+    One has the table's name, which stays if the table is created again each night. The other has its number, which
+    stays if it is renamed. Both begin with the server's system identifier and the database's number.
 
     Raises:
         StudyInvalid: the database could not be asked, or the server does not tell its system identifier.
@@ -213,8 +213,8 @@ def _require_driver() -> None:
 def _connect(place: QueryAddress) -> Any:
     """Return a read-only PostgreSQL connection, texts as bytes; psycopg's logger is silenced for the whole process.
 
-    A study names the host, so the environment's password is never sent to it as it is, nor as a hash that serves in
-    its place: a server that asks for that is refused, unless it proved its name by a certificate.
+    The study names the host, which may be hostile. So the environment's password is not sent in the clear, nor as
+    an MD5 hash that could be used instead of it, unless the server has proved its name by a certificate.
     """
     import psycopg
 
@@ -331,7 +331,7 @@ def _store_path(place: ObjectAddress) -> str:
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
-    """The S3 file system with these settings, such as endpoint and region, in this process and environment."""
+    """Return the S3 file system with these settings (endpoint, region, …), cached by process and environment."""
     return _make_store(settings, os.getpid(), *sorted(pair for pair in os.environ.items() if pair[0][:4] == "AWS_"))
 
 

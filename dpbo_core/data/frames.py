@@ -22,7 +22,7 @@ from dpbo_core.errors import StudyInvalid
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frame:
-    """Features and target as they were given, of which only the outside has been looked at.
+    """Features and target as they were passed. Only their shape and column names have been examined, and no value.
 
     Attributes:
         names: of the feature columns, in order.
@@ -39,7 +39,7 @@ class Frame:
     def values(self, name: str) -> Sequence[object] | Column:
         """Return one feature column's values as Python or NumPy has them."""
         place = self.names.index(name)
-        if is_ragged(self.native):  # a row of another length than the public one has no cell
+        if is_ragged(self.native):  # all cells of a row are missing if its length is not the public one
             rows = map(row_cells, self.native)
             return [None if row is None or len(row) != len(self.names) else row[place] for row in rows]
         if isinstance(self.native, np.ndarray):
@@ -96,15 +96,15 @@ class Count(Enum):
 
 
 def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
-    """X and y in memory as one frame, checked by shape, names and number of records alone, not by any value.
+    """Return X and y as one frame, checked by shape, names and number of records alone, and not by any value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d); the columns of an array get the names x0, x1, …
         y: (n,) of anything, or None.
         shown_as: what messages call it, "X_validation" say.
         width: for a SENSITIVE array of rows, its public number of columns: a row of another length is no record.
-        count: whether the number of records is public. Where it is not, no record at all is a table too, whose
-            columns may be missing with them, and no message says how many there are.
+        count: whether the number of records is public. If it is private, a table may be empty, and then its columns
+            may be missing too, and no message has the number.
 
     Raises:
         StudyInvalid: it is no such table, or y has another number of records.
@@ -150,7 +150,7 @@ def _repeated_names_error(shown_as: str) -> StudyInvalid:
 
 
 def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
-    """X as an array (m, d), masked or not, or where it is SENSITIVE an array (m,) of rows; or refused."""
+    """Return X as an array (m, d), masked or not, or a SENSITIVE one with uneven rows as an array (m,) of rows."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
             f"{shown_as} is a sparse matrix",
@@ -165,9 +165,9 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
     array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if count is Count.PRIVATE and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
         return np.empty((0, width or 0), dtype=object)
-    if width is not None and is_ragged(array):  # one record decides that it is
+    if width is not None and is_ragged(array):  # not refused: one SENSITIVE record of another length makes it so
         return array
-    if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # in a SENSITIVE table one record decides it
+    if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # one SENSITIVE value makes all complex
         raise StudyInvalid(
             f"{shown_as} is not a table of records and columns",
             cause="Expected 2D array, got something else; one column or one record must still have two dimensions",
@@ -182,7 +182,7 @@ def is_ragged(X: Any) -> bool:
 
 
 def _target(y: Any, shown_as: str) -> Any:
-    """y as a narwhals series or frame, an array, or a list; no value of it is looked at.
+    """Return y as a narwhals series or frame, an array, or a list; no value of it is examined.
 
     Raises:
         StudyInvalid: it is no column at all.
@@ -202,7 +202,7 @@ def _target(y: Any, shown_as: str) -> Any:
 
 
 def _in_series(y: Any) -> Any:
-    """A bare pandas or Arrow array wrapped in a series, which can be read value by value; all else as it is."""
+    """Return a bare pandas or Arrow array in a series, which is readable value by value; all else unchanged."""
     pandas, arrow = nw.dependencies.get_pandas(), nw.dependencies.get_pyarrow()
     if pandas is not None and isinstance(y, pandas.Index | pandas.api.extensions.ExtensionArray):
         return pandas.Series(y)

@@ -32,7 +32,7 @@ def missing_file_error(shown_as: str) -> StudyInvalid:
 
 
 def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
-    """The stripped column names of a header; refused without any, or if one is empty, unprintable or repeated.
+    """Return a header's column names, stripped; refuse no name at all, and an empty, unprintable or repeated one.
 
     Raises:
         StudyInvalid: a name is empty, not printable, or occurs twice.
@@ -130,7 +130,7 @@ def column_count_text(n: int) -> str:
 
 
 def _quoted(names: Collection[str], allowed: Collection[str] | None = None) -> str:
-    """At most five of the names in quotes, only `allowed` ones unless that is None; and how many more there are."""
+    """Return up to five of the names in quotes (`allowed` ones only, unless None), and how many more there are."""
     listed = sorted(name for name in names if allowed is None or name in allowed)[:_MAX_NAMES_SHOWN]
     if not listed:
         return column_count_text(len(names))

@@ -6,9 +6,9 @@
 | — | `NamedColumn.cell` | a raw cell (`raw_cells`) as it is held; `UNCONVERTIBLE` where it cannot be | scalar |
 | X | `data_frame(columns, rows)` | objects (r, d) of such cells as a pandas.DataFrame | (r, d) |
 
-A column is a number (float64, gaps are NaN), a truth value (bool; a number where the training table has gaps), a
-time, a text, or one of the categories that the training table names. Which it is, is fitted to the PUBLIC table
-alone. A value is put into it by itself, so no record says what another holds.
+A column is a number (float64, gaps are NaN), a truth value (bool; a number if the training table has gaps), a time,
+a text, or one of the training table's categories. The PUBLIC table alone decides which. Each value is converted by
+itself, so that no record changes how another one is read.
 """
 
 import datetime as dt
@@ -71,8 +71,9 @@ class NamedColumn:
         return (self.name,)
 
     def cell(self, raw: object) -> object:
-        """Return a raw cell as this column's type, or `UNCONVERTIBLE` if it does not convert; a gap becomes NaN, in
-        a column of truth values `UNCONVERTIBLE`.
+        """Return a raw cell converted to this column's type, or `UNCONVERTIBLE`.
+
+        A gap becomes NaN, but in a column of truth values, which has no NaN, `UNCONVERTIBLE`.
         """
         if raw is None:
             return UNCONVERTIBLE if self.kind == "truth" else GAP_VALUE
@@ -103,7 +104,7 @@ class NamedColumn:
         return at
 
     def held(self, cells: NDArray[Any]) -> Any:
-        """Converted values (r,) as a data frame's column: an array, or a series where the type is pandas'."""
+        """Return converted values (r,) as a data frame's column: an array, or a series if the type is pandas'."""
         import pandas as pd
 
         if self.kind == "number":
@@ -243,7 +244,10 @@ def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table)
 
 
 def parse_csv_texts(cells: Cells) -> Cells:
-    """Values (n,) of a CSV file, its texts parsed into what they mean, unless all of them mean "infinite"."""
+    """Return values (n,) of a CSV file with texts parsed to numbers, truth values and times.
+
+    If every value would be an infinite number, the texts are kept: the column is one of words such as "inf".
+    """
     parsed = as_cells(None if cell is None else _parsed_text(cell) for cell in cells)
     infinite = {type(cell) is float and np.isinf(cell) for cell in parsed if cell is not None}
     return cells if infinite == {True} else parsed
@@ -255,7 +259,7 @@ def column_type(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
     text = str(pd.Series(["a"]).dtype)
     if isinstance(hint, pd.CategoricalDtype):
-        # those that a public row holds: a frame that was split keeps in its type what its other rows held
+        # Only categories in the public rows: a divided frame's type still has those of the sensitive rows.
         held = {canonical_text(cell) for cell in cells if cell is not None}
         values = tuple(value for value in map(canonical_text, hint.categories.tolist()) if value in held)
         if len(set(values)) == len(values) and all(value == value for value in values):

@@ -1,6 +1,6 @@
-"""What the texts of a PUBLIC column were probably meant as: numbers in a form that is not read, or dates.
+"""Guesses what the texts of a PUBLIC column are: dates, or numbers in a form that is not read as a number.
 
-Only messages and notices use it. No value is changed by a guess: 1,250 is 1250 for one reader and 1.25 for another.
+Only messages and notices use the guess. No value is changed by it: 1,250 may be 1250 or 1.25.
 """
 
 import re
@@ -31,7 +31,7 @@ NUMBER_FORMS = (
 
 
 def detect_form(values: Iterable[Value]) -> str | None:
-    """What the texts of a PUBLIC column (m,) seem to be, dates say, and what to do about it; None if unclear."""
+    """Return what the texts of a PUBLIC column (m,) seem to be (dates, say) and what to do; None if unclear."""
     strings = [value for value in values if isinstance(value, str)]
     texts = [text for text in strings[:N_TEXTS_EXAMINED] if isinstance(canonical_text(text), str)]
     if texts and all(re.fullmatch(THOUSANDS_PATTERN, text) for text in texts):
@@ -45,8 +45,10 @@ def detect_form(values: Iterable[Value]) -> str | None:
 
 
 def ambiguous_number(cells: Iterable[str]) -> str | None:
-    """Return a number among PUBLIC cells (m,) between semicolons whose sign may separate thousands or decimals:
-    1,442, or 1.442 beside a decimal comma. None if there is none, or another cell decides.
+    """Return a PUBLIC cell, from between semicolons, whose sign may separate thousands or decimals, as in 1,442.
+
+    If cells have both signs, the point is the unclear one. None if no cell is unclear, or if another cell shows
+    which of the two the sign is.
     """
     cells = [cell.strip() for cell in cells]
     sign = "." if any("," in cell for cell in cells) and any("." in cell for cell in cells) else ","

@@ -1,7 +1,7 @@
-"""Parquet, read totally: the footer says how many records there are, whatever becomes of the pages.
+"""Reading Parquet so that no record makes it fail: the footer alone determines the number of records.
 
-A row group whose pages cannot be decoded is a group of broken records. A column of another type is read value
-by value: numbers, truth values and texts keep their meaning, everything else means nothing (NaN).
+If the pages of a row group cannot be decoded, all of its records are marked as unusable ("broken"). Numbers, truth
+values and texts are read; values of all other types become gaps (NaN).
 
 Columns have the types that Parquet itself gives them. The Arrow schema that some writers add to the footer is
 ignored: where it says dictionary, Arrow checks the texts while it decodes, and ONE text that is not UTF-8 fails
@@ -42,7 +42,7 @@ class _Footer:
 
 
 def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:
-    """The column names and number of records of a Parquet footer; a sensitive one with decimal bytes is refused.
+    """Return a Parquet footer's column names and number of records; refuse a sensitive file's decimals as bytes.
 
     Raises:
         StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
@@ -59,7 +59,7 @@ def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Heade
 
 
 def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
-    """All records of a Parquet file as a table, as many as its footer says; broken ones raise only if PUBLIC.
+    """Return all records of a Parquet file, as many as its footer says; unreadable ones raise only if PUBLIC.
 
     Args:
         path: the file.
@@ -114,13 +114,13 @@ def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
 
 
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
-    """Each row group of a Parquet file as a part of its own; the file itself if it has one, or cannot be read."""
+    """Return each row group of a Parquet file as a part; the file itself if it has one, or cannot be read."""
     n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
     return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
 
 
 def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[object]:
-    """The values of a column that the header has, as many as the footer says; None if they cannot be decoded.
+    """Return a column's values, as many as the footer says; None for each that cannot be decoded.
 
     Raises:
         StudyInvalid: the file has no readable footer.
@@ -151,7 +151,7 @@ def _has_decimals_as_bytes(schema: Any) -> bool:
 
 
 def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
-    """The open Parquet file and its footer; refused if it cannot be read or its numbers of records disagree."""
+    """Return the open Parquet file and its footer; refused if unreadable, or its record counts disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -184,7 +184,7 @@ def _open_with_arrow(file: Path | CheckedFile) -> Any:
 
 
 def _footer_bytes(path: ParquetFile) -> bytes:
-    """The footer as the bytes of a Parquet file of its own, without Arrow schema; empty if there is no footer."""
+    """Return the footer as the bytes of a Parquet file of its own, without Arrow schema; empty if there is none."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - 8))
@@ -193,19 +193,19 @@ def _footer_bytes(path: ParquetFile) -> bytes:
             return b""
         (length,) = struct.unpack("<I", end[:4])
         file.seek(max(0, size - 8 - length))
+        # Arrow looks for its schema under the first name: renamed, to the same length, it is ignored
         return _MAGIC + file.read(length).replace(b"ARROW:schema", b"arrow.schema") + end
 
 
 def _column_positions(footer: _Footer) -> list[int]:
-    # pandas adds the row index as a column when a table was filtered before writing; it is no feature.
-    """Return the positions of the file's columns, without the row index that pandas adds."""
+    """Return the positions of the file's columns, without the row index that pandas may add as a column."""
     return [i for i, name in enumerate(footer.names) if not name.startswith(_PANDAS_INDEX)]
 
 
 def _group(
     file: Any, group: int, size: int, names: list[str], readers: Sequence[Sequence[Callable[[Any], Any]]]
 ) -> list[list[Any]] | None:
-    """The columns of one row group, decoded by each list of readers, one a column; None if a page cannot be."""
+    """Return one row group's columns as each list of readers (one a column) decodes them; None if a page fails."""
     try:
         table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
         columns = [table.column(table.schema.names.index(name)) for name in names]
@@ -216,7 +216,7 @@ def _group(
 
 
 def _written_column(values: Any) -> Column:
-    """An Arrow column's values as the texts that were written; all NaN if it is neither of numbers nor texts."""
+    """Return an Arrow column as texts as they were written; all NaN if it has neither numbers nor texts."""
     number = _type_in_words(values.type) in ("number", "decimal")
     return written_column(values.to_pylist()) if number else _decoded_column(values, written_text)
 
@@ -250,7 +250,7 @@ def _decoded_column(values: Any, meaning_of: Callable[[object], Value] = canonic
 
 
 def _cells(values: Any) -> Cells:
-    """The values of an Arrow column as Python's; one that cannot be read is `UNREADABLE` and costs no other."""
+    """Return an Arrow column's raw cells, `UNREADABLE_CELL` for a value that cannot be read."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(values.type):

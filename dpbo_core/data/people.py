@@ -1,4 +1,4 @@
-"""Whose record it is, read exactly, and which records are one person's surplus.
+"""The person to whom each record belongs, and which records exceed the number that counts for one person.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -36,7 +36,7 @@ Person = str | None
 
 
 def person_identifier(value: object) -> Person:
-    """The person's identifier that a value names; None for a gap, a truth value or a fraction. Never raises."""
+    """Return the person that a value identifies; None for a gap, a truth value or a fraction. Never raises."""
     value = plain_value(value)
     if isinstance(value, bytes):
         try:
@@ -58,7 +58,7 @@ def person_identifier(value: object) -> Person:
 
 
 def _digits(number: int) -> Person:
-    """The decimal text of an integer identifier; None for thousands of digits, which Python refuses to write."""
+    """Return an integer's decimal text; None for thousands of digits, which Python refuses to write."""
     try:
         return str(number)
     except ValueError:
@@ -66,7 +66,7 @@ def _digits(number: int) -> Person:
 
 
 def _integer_identifier(value: float | np.floating[Any]) -> Person:
-    """The identifier in a float that is an integer; None for a fraction, or one that several integers round to."""
+    """Return the identifier in a float that is an integer; None for a fraction, or one that integers round to."""
     number = float(value)
     precision = np.finfo(type(value)).nmant + 1 if isinstance(value, np.floating) else sys.float_info.mant_dig
     exact = number == value and math.isfinite(number) and number.is_integer()

@@ -5,9 +5,9 @@
 | d | `len(names)` | columns of predictions, those of each candidate side by side | scalar |
 | X | `X` of the result | a class's index, a probability or a number; NaN for anything else | (m, d) |
 
-A cell is read by itself: what cannot be used is NaN there and nowhere else, so that it costs its own candidate this
-one record's score. Where a class is requested, a number from 0 to 1 that names none of two is the second's
-probability: the class is the likelier, the first at ½.
+Each cell is read by itself. An unusable one becomes NaN, which affects one candidate's score of one record only. If
+the score needs a class, and there are two, a number from 0 to 1 that is not a class is read as the probability of
+the second one. The likelier class is taken, at ½ the first.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class PredictionColumns(Preprocessing):
         of_classes: bool,
         ignored: frozenset[str] = frozenset(),
     ) -> "PredictionColumns":
-        """The columns that a table of predictions has, from public facts; refused if two names or labels are one.
+        """Return the map for tables with these columns, from public facts; refused if a name or label is repeated.
 
         Args:
             names: of the columns of predictions.
@@ -118,7 +118,7 @@ class PredictionColumns(Preprocessing):
         return X
 
     def _classes_of(self, cells: Column) -> NDArray[np.float64]:
-        """The class index, (m,), that each prediction names or, as a probability, makes likelier; NaN for none."""
+        """Return each prediction's class index, (m,): the class that it names or makes likelier; NaN for none."""
         indices = positions(cells, self.classes)
         likelier = np.full(len(indices), np.nan)
         if len(self.classes) == PAIR:
@@ -128,7 +128,7 @@ class PredictionColumns(Preprocessing):
 
 
 def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
-    """A user's predictions, `width` cells a record (1: the second of two probabilities); None for a wrong shape.
+    """Return a user's predictions, `width` cells a record; None for a wrong shape.
 
     Each item of a list is read by itself: one array of them all would have one type for all, which a text among
     numbers, or a list of another length, would settle for every record.

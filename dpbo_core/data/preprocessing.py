@@ -1,4 +1,4 @@
-"""From raw columns to X and labels, fitted on the PUBLIC table only and total on every other (MATH §1).
+"""The map from raw columns to X and labels, fitted to the PUBLIC table; no record of another table makes it fail.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -70,8 +70,9 @@ class Preprocessing:
         regression: bool = False,
         missing: Missing = "refuse",
     ) -> "Preprocessing":
-        """Fit features, scaling and classes to the PUBLIC table; gaps are refused or, by `missing`, filled. With
-        `unit_ball` rows are scaled and clipped to norm 1, a share `clip_quantile` of them without clipping.
+        """Return the preprocessing whose features, scaling and classes are fitted to the PUBLIC table.
+
+        With `unit_ball` rows are divided by a quantile of their norms and clipped to norm 1.
 
         Args:
             table: the training records; of parts the same map, by one column or one part in memory at a time.
@@ -114,11 +115,10 @@ class Preprocessing:
         bounds: Mapping[str, tuple[float, ...]],
         bias: float = 0.0,
     ) -> "Preprocessing":
-        """Preprocessing by public facts, for a sensitive training table: nothing is fitted, `bounds` are required
-        of every column and map to [−1, 1], and rows are scaled and clipped to norm 1.
+        """Return a preprocessing from public facts, for a sensitive training table: nothing is fitted.
 
-        Each column goes from its bounds to [−1, 1] and the row is divided by √d, so that rows within the bounds
-        have norm at most 1; a row beyond them is clipped to it.
+        Each column is mapped from its bounds to [−1, 1], and the row is divided by √d. A row within the bounds then
+        has norm at most 1; any other is clipped to norm 1.
 
         Args:
             columns: the table's columns, the target among them.
@@ -166,7 +166,7 @@ class Preprocessing:
     def named(
         cls, table: Table, target: str, *, regression: bool = False, hints: Mapping[str, Any] | None = None
     ) -> "Preprocessing":
-        """Preprocessing for an estimator that takes the table's own columns: only their public types are fitted.
+        """Return a preprocessing for estimators that take the table's own columns: only their types are fitted.
 
         Args:
             table: the PUBLIC training records, with their cells.
@@ -224,8 +224,9 @@ class Preprocessing:
         return self._with_target(X, table, broken, 0.0 if self.columns is None else UNCONVERTIBLE)
 
     def rows(self, table: Table) -> Any:
-        """Records to predict, encoded as `transform` does, as the estimator takes them: numbers (m, d), all 0 for
-        one that cannot be used, or a data frame.
+        """Return records to predict as the estimator takes them: numbers (m, d), or a data frame.
+
+        They are encoded as by `transform`; a record that cannot be used is a row of zeros among numbers.
 
         Args:
             table: has the features' columns and, where the estimator takes them as they are, their cells.
@@ -260,7 +261,7 @@ class Preprocessing:
                 clipped_rows(fill, broken, scaling, X[:, :width], radius=self.radius, bound=bound)
             for rows, raw in () if self.unit_ball else self._raw_blocks(table, broken):
                 block = np.ldexp(*scaled_rows(raw, *scaling))
-                # scikit-learn's trees and neighbours compute in float32 and refuse what it cannot hold
+                # scikit-learn's trees and neighbours compute in float32, and refuse numbers that overflow there
                 broken[rows] |= ~np.isfinite(block.astype(np.float32)).all(axis=0)
                 X[rows, :width] = block.T
         if self.bias > 0.0:
@@ -268,7 +269,11 @@ class Preprocessing:
         return X, broken
 
     def _with_target(self, X: NDArray[Any], table: Table, broken: NDArray[np.bool_], replaced: object) -> Encoded:
-        """The encoded records with labels or targets; where one is unusable its row of X becomes `replaced`."""
+        """Return the encoded records with labels or targets; an unusable record's row of X becomes `replaced`.
+
+        A record is unusable if it is `broken` or has no valid label or target. It stays in its place, with label
+        −1.
+        """
         column = table.columns[self.target]
         if not self.classes:
             values = numbers(column)
@@ -294,8 +299,9 @@ class Preprocessing:
         )
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
-        """Return a function that writes the raw features of chosen records, column by column, and yields which
-        features it wrote; it marks in `broken` who has a gap, if they are chosen by a slice.
+        """Return a function that writes the raw features of chosen records, and yields which features it wrote.
+
+        It goes column by column. Records with a gap are marked in `broken`, if they are chosen by a slice (a view).
         """
         features = self._encoded_features
         widths = [len(feature.feature_names) for feature in features]
@@ -323,8 +329,10 @@ class Preprocessing:
             yield rows, raw
 
     def _length_quantile(self, table: "Table | TableParts", share: float) -> float:
-        # All-zero rows are common (every category unseen, constant columns); a radius must be positive.
-        """Return the quantile `share` of the standardised rows' norms, positive."""
+        """Return the quantile `share` of the standardised rows' norms; if it is 0 the largest norm, or 1.
+
+        All-zero rows are common (unseen categories, constant columns), and a radius must be positive.
+        """
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 

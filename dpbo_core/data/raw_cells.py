@@ -1,4 +1,4 @@
-"""Raw cells and columns: one cell exactly as it was written, and a column in memory as values that are each alone.
+"""Raw cells and columns: a cell as it was written, and the values of a column in memory, each read by itself.
 
 | Cell | means |
 |---|---|
@@ -8,10 +8,10 @@
 | `datetime` in UTC | a time with a zone |
 | `UNREADABLE_CELL` | a value that is none of these: its record cannot be used, unless nothing asks for the column |
 
-Nothing here raises, and no code of a value's own class runs. What a column in memory can hold is asked of its TYPE,
-which is public. Its values are taken out together, and one by one where that fails: one that cannot be converted
-costs its own record. As values, whatever is temporal or nested means nothing and is not touched: polars panics at a
-day out of range, past every `except Exception`, and writes to the standard error while it does.
+Nothing here raises, and no code of a value's own class runs. The TYPE of a column in memory, which is public,
+decides how it is read. Its values are converted together or, if that fails, one by one, so that a bad value affects
+its own record only. `series_values` does not touch temporal or nested columns and returns gaps for them: polars
+panics at a day out of range, which `except Exception` does not catch, and writes to the standard error.
 """
 
 import datetime as dt
@@ -52,7 +52,7 @@ TIME_TYPE_NAMES = ("datetime64", "datetime", "date", "timestamp")
 
 
 def as_cells(values: Iterable[object]) -> Cells:
-    """Objects as an array (m,) of dtype object, one each, whatever NumPy would make of them."""
+    """Return objects as an array (m,) of dtype object, one each, whatever NumPy would make of them."""
     listed = list(values)
     cells = np.empty(len(listed), dtype=object)
     cells[:] = listed
@@ -60,7 +60,7 @@ def as_cells(values: Iterable[object]) -> Cells:
 
 
 def is_sequence(X: Any) -> bool:
-    """Whether X is a plain sequence of rows, read row by row since NumPy would guess one type for all records."""
+    """Return whether X is a sequence but no array; NumPy would guess one type for all its items."""
     if isinstance(X, Sequence):
         return not isinstance(X, str | bytes | bytearray | memoryview | np.ndarray)
     arrays = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
@@ -124,6 +124,7 @@ def _time(value: Any) -> object:
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
+    # by the base class's own descriptors, so that no code of a subclass runs
     parts = [getattr(dt.datetime, part).__get__(value) for part in _TIME_PARTS]
     zone = dt.datetime.tzinfo.__get__(value)
     naive = dt.datetime(*parts)  # noqa: DTZ001  the zone is looked at below
@@ -141,7 +142,7 @@ _TIME_PARTS = ("year", "month", "day", "hour", "minute", "second", "microsecond"
 
 
 def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
-    """The time of a text in ISO 8601: a datetime64, a UTC datetime where it has a zone, None if it is not one."""
+    """Return the time of a text in ISO 8601: a datetime64, or with a zone a UTC datetime; None for any other."""
     match = TIME_PATTERN.fullmatch(text)
     if match is None:
         return None
@@ -161,7 +162,7 @@ def times(array: NDArray[Any]) -> Cells:
 
 
 def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | None = None) -> Cells:
-    """Times (m,), in `zone` if any, from integers in `unit` since 1970; None for NaT, unreadable out of range."""
+    """Return times (m,) from integers in `unit` since 1970; None for NaT, `UNREADABLE_CELL` if out of range."""
     missing = numbers == np.iinfo(np.int64).min
     if unit in ("ns", "ps", "fs", "as"):
         micros = numbers // {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}[unit]
@@ -213,7 +214,7 @@ def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
         return [None] * len(column)
     masked = isinstance(column, np.ma.MaskedArray)
     hidden, column = np.ma.getmaskarray(column), np.ma.getdata(column)
-    if kind == "c":  # one imaginary number made the others complex: they are what they were
+    if kind == "c":  # one imaginary number makes all complex: the others are real, and it becomes a gap
         hidden, column, kind = hidden | (column.imag != 0.0), column.real, "f"
     if kind == "f" and hidden.any():  # in their own precision, which tells how large a whole number can be exact
         return np.where(hidden, np.asarray(np.nan, column.dtype), column)
@@ -223,7 +224,7 @@ def array_values(column: NDArray[Any]) -> Sequence[object] | Column:
 
 
 def series_values(series: Any) -> Sequence[object] | Column:
-    """The values of a narwhals series (m,); None for one that cannot be converted, is a time or is nested."""
+    """Return the values of a narwhals series (m,); None for one that fails to convert, is a time or is nested."""
     kind = native_kind(series)
     if kind != "object" and (series.dtype.is_temporal() or series.dtype.is_nested()):
         return [None] * len(series)
@@ -285,7 +286,7 @@ def arrow_times(values: Any) -> Cells:
 
 
 def one_by_one(values: Any) -> list[Any]:
-    """`values[i]` for every i, None if reading it raises."""
+    """Return `values[i]` for every i, None if reading it raises."""
     return each(values.__getitem__, range(len(values)), None)
 
 

@@ -1,4 +1,4 @@
-"""A table as it was read, its fingerprint, and what is made of it for a model: records are replaced, never dropped.
+"""A table as it was read, its fingerprint, and its encoded form for a model: records are replaced, never dropped.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -90,7 +90,7 @@ class Table:
         return replace(self, broken=self.broken | broken)
 
     def having(self, name: str) -> "Table":
-        """The records of a PUBLIC table that have a value in column `name`: of a sensitive one none is left out."""
+        """Return the records with a value in column `name`, of a PUBLIC table; a sensitive one keeps all."""
         records = np.flatnonzero([value == value for value in self.columns[name].tolist()])
         columns = {own: column[records] for own, column in self.columns.items()}
         cells = {own: column[records] for own, column in self.cells.items()}
@@ -103,8 +103,10 @@ class Table:
 
 
 def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
-    """Return the table that `read` reads by `mode`, each column of a PUBLIC one of one type: where a value is no
-    number, the column is read again as texts. A sensitive table has the types that `mode` says.
+    """Return the table that `read` reads by `mode`, with one type for each column.
+
+    A column of a PUBLIC table in which one value is no number is read again as texts. A sensitive table has the
+    types that `mode` states.
     """
     table = read(mode)
     mixed = (
@@ -117,7 +119,7 @@ def of_one_type(read: Callable[[ReadMode], Table], mode: ReadMode) -> Table:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Tables stacked to one in the columns that all of them have; each column as wide a type as it needs."""
+    """Return tables stacked to one in the columns that all of them have; each column as wide a type as it needs."""
     first = tables[0]
     if len(tables) == 1:
         return first
@@ -137,7 +139,7 @@ def table_of(
     source: str = "the table",
     texts: Collection[str] | None = (),
 ) -> Table:
-    """A table of in-memory columns, each a sequence or array (m,) of anything; no record of it is unreadable.
+    """Return a table of columns in memory, each a sequence or array (m,) of anything; no record is unusable.
 
     Args:
         columns: by name.
@@ -171,7 +173,7 @@ def _as_column(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoded:
-    """What MATH §1 (Totality) scores. Its repr says the size and nothing else.
+    """The encoded records of a table, each with a score whatever it holds. Its repr says the size and nothing else.
 
     Attributes:
         X: (m, d) float64, or objects.
@@ -232,7 +234,7 @@ class Encoded:
 
 
 def fingerprint(table: Table) -> str:
-    """The SHA-256 (64 hex digits) of a PUBLIC table's values, the same on each machine and from CSV or Parquet.
+    """Return the SHA-256 in hex of a PUBLIC table's values, the same on every machine and from CSV or Parquet.
 
     For PUBLIC tables only: a hash of a sensitive table would tell whether a guess of it is right. Integers
     are big-endian 8 bytes, numbers little-endian IEEE doubles (one NaN, one zero), texts length and UTF-8. Where

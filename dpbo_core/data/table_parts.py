@@ -108,7 +108,7 @@ class TableParts:
         return frozenset(name for name in names if is_mixed(self._columns((name,), frozenset())[name]))
 
     def _columns(self, names: Sequence[str], texts: frozenset[str]) -> dict[str, Column]:
-        """Some columns of all files' records, some of them as texts."""
+        """Return some columns of all files' records, some of them as texts."""
         parts = []
         for file in self.files:
             _check_unchanged(file)

@@ -32,7 +32,7 @@ _MIN_EXPONENT = -100_000  # below that of any quotient of doubles
 def scaled_rows(
     raw: NDArray[np.float64], center: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.intc]]:
-    """Standardised rows as mantissas (d, r) and exponents (r,) of finite `raw`. Cannot overflow."""
+    """Return standardised rows as mantissas (d, r) and exponents (r,) of finite `raw`. Cannot overflow."""
     # A quarter of each keeps the difference of two huge values finite; it is exact but for the last subnormal bits.
     top, top_exponent = np.frexp(raw * 0.25 - center[:, None] * 0.25)
     bottom, bottom_exponent = np.frexp(scale[:, None])
@@ -43,7 +43,7 @@ def scaled_rows(
 
 
 def norms(mantissas: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The norm ‖y‖₂ of each record's mantissas, (r,), without its exponent; relative error at most (d + 2)·2⁻⁵³."""
+    """Return the norm ‖y‖₂ of each record's mantissas, (r,), with a relative error of at most (d + 2)·2⁻⁵³."""
     total = np.zeros(mantissas.shape[1])
     for feature in mantissas:  # not np.sum, whose order of summation depends on the shape
         total += feature * feature
@@ -86,17 +86,15 @@ def clipped_rows(
     radius: float,
     bound: float,
 ) -> None:
-    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d), and
-    mark `broken` ones, whose rows there mean nothing.
+    """Write all records' standardised rows, divided by `radius` and clipped to norm `bound`, to `out` (m, d).
 
-    They are the same but for the last digits of subnormal numbers, and within the same bound in exact arithmetic.
-    What it writes for a broken record means nothing.
+    The rows are those of `clipped(*scaled_rows(...))`, except for the last digits of subnormal numbers, and are
+    within the same bound in exact arithmetic. Rows of records marked in `broken` are meaningless.
 
-    Where no number on the way overflows, mantissas and exponents give what doubles give, since a power of two as
-    the unit changes no digit; what is too small for a double is too small to move the record's norm. The few
-    records beyond that are computed by mantissas, as many in every table as places are kept for them, so that time
-    tells of none of them, but of more than that. A feature is standardised while its values are in the cache, and
-    scratch is made once for all records.
+    Plain doubles are used unless a number overflows, as they then give the same digits: a power of two as the unit
+    changes none. The few records whose numbers overflow are computed by mantissas. A fixed number of places per
+    table is computed in this way, needed or not, so that the running time tells nothing of up to that many such
+    records.
 
     Args:
         fill: writes raw features of some records, (d, r), and yields the features that it has just written.

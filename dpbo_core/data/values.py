@@ -1,4 +1,4 @@
-"""What one raw value means, wherever it came from: a number, a text, or a gap (NaN).
+"""Interpretation of one raw value from any source as a number, a text, or a gap (NaN).
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -50,7 +50,7 @@ NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all b
 
 
 def plain_value(value: Any) -> object:
-    """The value as an object of exactly a built-in or NumPy type; None if it is no number, truth value or text.
+    """Return the value as an object of a built-in or NumPy type; None if it is no number, truth value or text.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
     record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only
@@ -89,7 +89,7 @@ def canonical_text(value: object) -> Value:
 
 
 def _value_of_text(text: str) -> Value:
-    """The number, truth value (as 0 or 1) or stripped text that a text means; NaN for an empty one or no UTF-8."""
+    """Return a text as a number (true and false as 1 and 0) or a stripped text; NaN for a gap, or if no UTF-8."""
     text = _stripped(text)
     if text in GAP_TEXTS:
         return _MISSING_NUMBER
@@ -105,7 +105,7 @@ def _value_of_text(text: str) -> Value:
 
 
 def _stripped(text: str) -> str:
-    """A text without spaces at its ends; "" for one that is not UTF-8, which no ledger or release can hold."""
+    """Return a text without spaces at its ends; "" if it is not UTF-8, since no ledger or release can hold it."""
     text = text.strip()
     return text if text.isascii() or is_unicode(text) else ""
 
@@ -136,8 +136,9 @@ def value_column(values: Sequence[object]) -> Column:
 
 
 def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
-    """Texts as one column (m,) of numbers and texts, each by `canonical_text`, or of texts alone, each by
-    `written`; float64 where none is left a text.
+    """Return texts as one column (m,), each by `canonical_text` or, if `as_written`, by `written_text`.
+
+    It is of float64 if no value is a text in the end.
     """
     if not as_written and "_" not in "".join(texts):
         try:
@@ -155,13 +156,16 @@ def written_column(values: Sequence[object]) -> Column:
 
 
 def public_column(values: Sequence[object]) -> Column:
-    """PUBLIC values (m,) as one column of the one type that all of them have: numbers, or else texts."""
+    """Return PUBLIC values (m,) as one column of the one type that all of them have: numbers, or else texts."""
     column = value_column(values)
     return written_column(values) if is_mixed(column) else column
 
 
 def is_mixed(column: Column) -> bool:
-    """Whether a PUBLIC column (m,) of texts was partly read as numbers: one value is none, or all are infinite."""
+    """Return whether a PUBLIC column (m,), read as numbers where possible, should be read again as texts.
+
+    It has both texts and numbers, or its only numbers are infinite, as words such as "inf" are read.
+    """
     if column.dtype == object:
         return is_text(column) and not np.isnan(numbers(column)).all()
     return bool(np.isinf(column).any()) and not np.isfinite(column).any()
@@ -204,7 +208,7 @@ def sorted_values(column: Column) -> tuple[Value, ...]:
 
 
 def positions(column: Column, values: tuple[Value, ...]) -> NDArray[np.int64]:
-    """For each entry (m,) its index in `values` (as `sorted_values` orders them), −1 where it is not there."""
+    """Return each entry's index, (m,), in `values`, which `sorted_values` has ordered; −1 if it is not there."""
     if column.dtype == object:
         index = {value: i for i, value in enumerate(values)}
         return np.fromiter((index.get(value, -1) for value in column), np.int64, len(column))

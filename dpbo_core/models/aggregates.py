@@ -1,4 +1,4 @@
-"""How records' outcomes become one number for a candidate: each way with its sensitivity and unit.
+"""The two ways to aggregate the records' outcomes to one integer per candidate, with their sensitivities and units.
 
 The mean of bounded scores, one a record, as an exact integer sum.
 
@@ -62,12 +62,12 @@ class MeanOfRecords:
 
     @property
     def score_per_step(self) -> float:
-        """The change of the mean score that a change of 1 in the integer sum stands for."""
+        """The mean score's change per 1 of the integer sum: G/(m·2²⁴)."""
         return self.score_range / (self.n_records * GRID)
 
     @property
     def metric_per_step(self) -> float:
-        """The change of the metric that a change of 1 in the integer sum stands for, here the score's own."""
+        """The metric's change per 1 of the integer sum; the metric is the mean score itself here."""
         return self.score_per_step
 
     @property
@@ -76,7 +76,7 @@ class MeanOfRecords:
         return self.score_range
 
     def doubt(self, best: float, n_public: int) -> float:
-        """The standard error of a public mean score near `best` on `n_public` records, in units of the score."""
+        """Return the standard error, in units of the score, of a public mean near `best` on `n_public` records."""
         G = self.score_range
         return math.sqrt(max(best * (G - best), G**2 / n_public) / n_public)
 
@@ -109,17 +109,17 @@ class PairCount:
 
     @property
     def score_per_step(self) -> float:
-        """The score that a change of 1 in C₂, twice the count of right pairs, stands for at even classes: 2/m²."""
+        """The AUC's change per 1 of C₂ (twice the right pairs) if half of the records are positive: 2/m²."""
         return 2.0 / self.n_records**2
 
     @property
     def metric_per_step(self) -> float:
-        """The AUC that a change of 1 in C₂ (twice the right pairs) stands for at `share` positives (None: ½)."""
+        """The AUC's change per 1 of C₂ (twice the count of right pairs) at the public share of positives, or ½."""
         return 1.0 / self.expected
 
     @property
     def expected(self) -> float:
-        """D at `share` positives (None: ½), above 0."""
+        """D = 2PQ, the C₂ of a perfect ranking, at the public share of positives (½ if unknown); at least 1."""
         share = LEAST_NOISE_SHARE if self.share is None else self.share
         return max(1.0, 2.0 * self.n_records**2 * share * (1.0 - share))
 

@@ -22,7 +22,10 @@ CHANCE_AUC = 0.5  # of the pairs are ranked right by whoever says the same of ev
 
 
 def person_weights(people: "Sequence[Person]") -> NDArray[np.float64] | None:
-    """Weights (n,) by which each person counts once, 0 for a record of nobody; None if no record has any."""
+    """Return weights (n,) by which each person counts once: 1/(number of the person's records), 0 without a person.
+
+    None if no record has a person.
+    """
     records_of = Counter(person for person in people if person is not None)
     if not records_of:
         return None
@@ -32,7 +35,7 @@ def person_weights(people: "Sequence[Person]") -> NDArray[np.float64] | None:
 def constant_margin(
     score: MarginScore | PairScore, labels: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> float:
-    """The mean score of always predicting the most frequent class by a large margin; ½ where pairs are scored."""
+    """Return the mean score of predicting the most frequent class by a large margin; ½ if pairs are scored."""
     if isinstance(score, PairScore):
         return CHANCE_AUC
     return score.score_range * float(np.bincount(labels, weights).max() / weights.sum())
@@ -41,7 +44,7 @@ def constant_margin(
 def constant_score(
     score: RecordScore | PairScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> float | None:
-    """The best constant prediction's mean score, in [0, G], on the public training set; None for a user's function.
+    """Return the best constant prediction's mean score on the public set, in [0, G]; None for a user's function.
 
     That is the public shares or one class for certain where probabilities are scored, the best class where a class
     is, and of a regression the better of mean and median. A user's function need not take what no model predicted.
@@ -65,9 +68,10 @@ def constant_score(
 def best_constant(
     score: RecordScore | PairScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> Any:
-    """What to say of every record: a class or a number, or shares (C,) where probabilities are scored or ranked.
+    """Return the best constant prediction: a class, a number, or for scores of probabilities the class shares (C,).
 
-    Args: as `constant_score`; of a user's function and of pairs it is what most records, or the middle one, have.
+    A user's function is not evaluated: its constant is the most frequent class or the median. Args as in
+    `constant_score`.
     """
     from dpbo_core.models.scores.bounded_function import BoundedFunction
 
@@ -97,7 +101,10 @@ class ConstantAnswer:
 def _constants(
     score: RecordScore, truth: NDArray[Any], weights: NDArray[np.float64], *, n_classes: int
 ) -> list[Any]:
-    """Return what may be best to say of every record: shares, or each class, or mean and median."""
+    """Return the constants to compare: class shares and certain classes, the classes, or mean and median.
+
+    The median is weighted, and is the mean of the two middle values if half of the weight lies on either side.
+    """
     if score.needs == "predict_proba":
         return [np.bincount(truth, weights, minlength=n_classes) / weights.sum(), *np.eye(n_classes)]
     if n_classes:
@@ -118,7 +125,7 @@ N_FOLDS = 5
 
 
 def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """The fold of each record, (n,), of min(5, n), dealt class by class at random; refused below two records."""
+    """Return each record's fold, (n,), of min(5, n) random stratified folds; refused for fewer than 2 records."""
     n = len(labels)
     if n < 2:
         raise StudyInvalid(
@@ -134,5 +141,5 @@ def fold_of(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
 
 
 def one_class(truth: NDArray[Any], out: NDArray[np.bool_]) -> bool:
-    """Whether the records of the mask `out` (a fold), or the rest, are all of one class and so form no pair."""
+    """Return whether the records of a fold (the mask `out`), or all others, are of one class, so form no pair."""
     return any(len(np.unique(part)) < 2 for part in (truth[out], truth[~out]))

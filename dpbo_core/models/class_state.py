@@ -1,4 +1,4 @@
-"""State outside its instances that an estimator of others changes while it predicts: put back afterwards.
+"""Restoring what a third-party estimator's classes and modules changed while it predicted.
 
 What such a class keeps of sensitive rows would reach whatever it does next in this process, such as the public
 training of a later study. Put back are the attributes of the classes that the estimator is made of and of those
@@ -35,7 +35,7 @@ _ABSENT_VALUE = object()
 
 
 def foreign_classes(estimator: Any) -> tuple[type, ...]:
-    """The classes of others that an estimator and its parts are made of, and those beside them in their modules."""
+    """Return the third-party classes of an estimator and its parts, and all other classes in the same modules."""
     classes = {kind for part in _parts(estimator) for kind in type.mro(type(part)) if _is_foreign(kind)}
     spaces = {module: vars(sys.modules[module]) for module in map(_module_of, classes) if module in sys.modules}
     beside = [
@@ -49,7 +49,10 @@ def foreign_classes(estimator: Any) -> tuple[type, ...]:
 
 @contextmanager
 def restored(classes: tuple[type, ...]) -> Iterator[None]:
-    """Context after which the classes' attributes, and the globals that their methods name, are as before."""
+    """Context that restores the classes' attributes, and the globals that their methods name, when it ends.
+
+    Lists, dicts, sets and small arrays in these are restored in place, so that every reference to them sees it.
+    """
     if not classes:
         yield
         return
@@ -92,7 +95,7 @@ def _is_foreign(kind: type) -> bool:
 
 
 def _parts(estimator: Any) -> Iterator[Any]:
-    """The estimator and what its attributes hold, each object once, up to `MAX_OBJECTS`; none of it is called."""
+    """Yield the estimator and the objects in its attributes, each once, up to `MAX_OBJECTS`; none is called."""
     seen: dict[int, Any] = {}
     waiting = [estimator]
     while waiting and len(seen) < MAX_OBJECTS:
@@ -166,7 +169,7 @@ def _refill(container: Any, content: Any) -> None:
 
 
 def _put_back(kind: type, before: Mapping[str, Any]) -> None:
-    """Set what was changed or removed of a class, and remove what was added, but for what Python keeps there."""
+    """Restore a class's attributes: reset changed and removed ones, delete new ones, except for Python's own."""
     now = dict(_namespace(kind))
     for name in {*before, *now} - {"__dict__", "__weakref__", "_abc_impl"}:
         with suppress(Exception):  # a class that lets nobody change it was not changed

@@ -1,4 +1,4 @@
-"""Training any scikit-learn estimator on the public set: fitted from scratch, held to what it is trusted with."""
+"""Training any scikit-learn estimator on the public set, and checking that it predicts row by row."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,10 +30,11 @@ Factory = EstimatorFactory | Prototype  # of fresh estimators at chosen hyperpar
 
 @dataclass(eq=False)
 class EstimatorTrainer:
-    """The public training set of any scikit-learn estimator. It keeps what it cross-validated.
+    """The public training set of any scikit-learn estimator. Cross-validated scores are cached.
 
-    Where it is `listed`, nothing was assumed to know that it predicts each row alone, and every trained one is held
-    to that. Where it is not, and that is `enforced`, it is built, trained, pickled and asked in other processes.
+    `listed`: its class is on the allowlist, so that no assumption is needed, and each fitted estimator is checked
+    against that list. `enforced`: each record is scored in a process of its own. An estimator that is enforced and
+    not listed is also built, trained, pickled and called in child processes only.
     """
 
     X: NDArray[np.float64] = field(repr=False)
@@ -54,11 +55,11 @@ class EstimatorTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, fitted from scratch (if `enforced` in a child), checked to predict by row."""
+        """Return the estimator at `point`, fitted from scratch and checked to predict row by row."""
         return self.held(self.trained(point))
 
     def trained(self, point: Mapping[str, Any]) -> FittedEstimator:
-        """Return the estimator at `point`, fitted from scratch (if `enforced` in a child), and not yet `held`."""
+        """Return the estimator at `point`, fitted from scratch (in a child if `enforced`), not yet checked."""
         if self.listed or not self.enforced:
             return self.fitted(slice(None), point)
         columns = self.factory.columns
@@ -67,14 +68,14 @@ class EstimatorTrainer:
         return FittedEstimator(estimator, stand_in, columns=columns)
 
     def check(self, points: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse points at which an estimator, or a part that an axis names, refuses its parameters, untrained."""
+        """Refuse points whose parameters fail scikit-learn's own validation; nothing is trained."""
         if self.enforced and not self.listed:
             self._in_child_process(check_parameters, {"points": points}, 0)
         else:
             check_parameters(self, {"points": points}, 0)
 
     def constant(self) -> FittedEstimator:
-        """A model that says of every record what is best on the public ones, for a point that cannot be trained."""
+        """Return a model of the public records' best constant prediction, for a point that cannot be trained."""
         truth = self.truth
         n_classes = 0 if self.factory.regression else int(truth.max()) + 1
         answer = best_constant(self.score, truth, np.ones(len(truth)), n_classes=n_classes)
@@ -83,12 +84,12 @@ class EstimatorTrainer:
         return with_cells(fitted, self.score, self.X)[0] if isinstance(self.score, PairScore) else fitted
 
     def fitted(self, rows: "slice | NDArray[np.bool_]", point: Mapping[str, Any]) -> FittedEstimator:
-        """The estimator at `point`, unchecked, fitted from scratch in this process on the public rows of a mask."""
+        """Return the estimator at `point`, fitted in this process on some public `rows`, not checked."""
         weights = None if self.weights is None else self.weights[rows]
         return self.factory.train(self.X[rows], self.truth[rows], weights, **point)
 
     def held(self, fitted: FittedEstimator) -> FittedEstimator:
-        """The estimator, refused unless it predicts row by row; if `enforced`, each record gets a process."""
+        """Return the fitted estimator, checked to predict row by row or, if `enforced`, made to do so."""
         if self.listed and not self.enforced:
             check_listed(fitted.estimator)
         scored: RecordScore
@@ -107,7 +108,7 @@ class EstimatorTrainer:
         return fitted
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The mean cross-validated score at `point` on public records, or AUC of pairs within a fold; cached."""
+        """Return the mean cross-validated public score at `point`, or the AUC of pairs within folds; cached."""
         key = _key(point, seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):
@@ -119,7 +120,7 @@ class EstimatorTrainer:
         return self._public_scores[key]
 
     def public_steps(self, point: Mapping[str, Any], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; newest array is cached."""
+        """Return each public record's cross-validated score at `point`, (n,), 0 to 2²⁴; the newest is cached."""
         key = _key(point, seed)
         if self._newest is None or self._newest[0] != key:
             steps = self.numbers(cross_validated_steps, point, seed, shape=(len(self.X),))
@@ -127,7 +128,7 @@ class EstimatorTrainer:
         return self._newest[1]
 
     def numbers(self, work: "Work", point: Mapping[str, Any], seed: int, *, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The array `work(self, point, seed)`; computed in a child process, and `shape` checked, if `enforced`."""
+        """Return `work(self, point, seed)`; if `enforced`, from a child process, and checked for its `shape`."""
         if not self.enforced:
             return work(self, point, seed)
         numbers = self._in_child_process(work, point, seed)
@@ -150,7 +151,10 @@ Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
 
 
 def check_parameters(trainer: EstimatorTrainer, asked: Mapping[str, Any], _seed: int) -> NDArray[np.int64]:
-    """An empty array, once scikit-learn's own checks accept the parameters that each of `asked["points"]` sets."""
+    """Refuse points, in `asked["points"]`, whose parameters fail scikit-learn's own validation.
+
+    It returns an empty array and takes a seed because it may run in a child process, as the other `Work` does.
+    """
     from sklearn.utils._param_validation import InvalidParameterError
 
     for point in asked["points"]:
@@ -177,7 +181,7 @@ def check_parameters(trainer: EstimatorTrainer, asked: Mapping[str, Any], _seed:
 
 
 def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], seed: int) -> NDArray[np.int64]:
-    """Each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴; computed in this process."""
+    """Return each public record's cross-validated score at `point`, (n,), from 0 to 2²⁴."""
     score, truth = trainer.score, trainer.truth
     if isinstance(score, PairScore):
         raise TypeError(PAIR_SCORE_REFUSAL)
@@ -191,7 +195,7 @@ def cross_validated_steps(trainer: EstimatorTrainer, point: Mapping[str, Any], s
 
 
 def isolated_training(trainer: EstimatorTrainer, point: Mapping[str, Any], _seed: int) -> NDArray[np.uint8]:
-    """The estimator at `point`, fitted from scratch in this process, as bytes for `IsolatedEstimator.of_bytes`."""
+    """Return the estimator at `point`, fitted in this process, as bytes for `IsolatedEstimator.of_bytes`."""
     return IsolatedEstimator.of(trainer.fitted(slice(None), point).by_rows()).to_bytes()
 
 
@@ -216,7 +220,11 @@ def _key(point: Mapping[str, Any], seed: int) -> tuple[Any, ...]:
 def with_cells(
     fitted: FittedEstimator, score: PairScore, X_public: NDArray[np.float64]
 ) -> tuple[FittedEstimator, RecordScore]:
-    """The estimator with a map of decision values to histogram cells, by public rows, and that map; or refused."""
+    """Return the estimator with a map from its decision values to histogram cells, and that map.
+
+    The cells' scale follows from the decision values of at most 4096 public rows. An estimator that gives none is
+    refused.
+    """
     rows = X_public[:: 1 + (len(X_public) - 1) // N_SCALE_ROWS]
 
     def asked(verb: Verb) -> NDArray[Any] | None:

@@ -1,4 +1,4 @@
-"""Any scikit-learn estimator: trained cold on the public rows, scored row by row.
+"""Any scikit-learn estimator: trained from scratch on the public rows, scored row by row.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -9,9 +9,9 @@
 
 Rows are float64; or, with `columns`, cells that the estimator is given as a data frame (`data.named_columns`).
 
-A prediction that looks at the other rows of its batch would give one record a hand on every score, so
-`rowwise.check_rowwise` refuses it. A broken row is replaced by x₀ in place: the others are predicted in a batch of
-the same shape, at the same position, whatever it was.
+A prediction that depends on the other rows of its batch would let one record change every score, so
+`rowwise.check_rowwise` refuses such an estimator. A row that cannot be used is replaced by x₀ in place, so that the
+other rows are predicted in a batch of the same shape and at the same position, whatever that row was.
 """
 
 import inspect
@@ -67,7 +67,7 @@ class EstimatorFactory:
     decode: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def build(self, /, **hyperparameters: Any) -> Any:
-        """An unfitted estimator with `params`, overridden by `hyperparameters`, its free `random_state`s seeded."""
+        """Return an unfitted estimator with `params`, overridden by `hyperparameters`, and seeded."""
         kind, wanted = estimator_class(self.import_path), {**self.params, **decoded(hyperparameters, self.decode)}
         try:
             signature = inspect.signature(kind).parameters
@@ -99,7 +99,7 @@ def cloned(estimator: Any) -> Any:
 
 
 def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Hyperparameters with the values that `decode` has instead of their names, by axis."""
+    """Return hyperparameters with the values that `decode` has instead of their names, by axis."""
     return {
         name: decode.get(name, {}).get(value, value) if isinstance(value, str) else value
         for name, value in hyperparameters.items()
@@ -107,7 +107,7 @@ def decoded(hyperparameters: Mapping[str, Any], decode: Mapping[str, Mapping[str
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """The same estimator, changed: `seed` in every `random_state` that is None, those of nested estimators too."""
+    """Set every `random_state` that is None to `seed`, in nested estimators too; returns the same estimator."""
     parameters = estimator.get_params(deep=True)
     seeds = [name for name in parameters if name.rpartition("__")[2] == "random_state"]
     free = [name for name in seeds if parameters[name] is None]
@@ -137,7 +137,7 @@ def fitted(
 
 
 def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, Any]:
-    """The keyword arguments of `fit` that pass the weights (n,), none for None; of a Pipeline, its last step's."""
+    """Return the arguments that pass the weights (n,) to `fit`, of a Pipeline to its last step; {} for None."""
     from sklearn import get_config, pipeline
 
     if weights is None:
@@ -191,10 +191,10 @@ class FittedEstimator(ScorableModel):
     """A fitted estimator and one public row. Its repr is constant.
 
     Attributes:
-        estimator: fitted; what is not to be opened here is an `IsolatedEstimator`.
+        estimator: fitted; an `IsolatedEstimator` if only child processes may unpickle it.
         stand_in: (d,) x₀.
         alone: scores each record in a process of its own; None if all are predicted in this one.
-        cells: of its decision values, where pairs are counted; None for scores of single records.
+        cells: map from decision values to histogram cells, to count pairs; None for scores of single records.
         columns: of the data frame that it is given; None if it is given numbers.
     """
 
@@ -208,7 +208,7 @@ class FittedEstimator(ScorableModel):
         return f"FittedEstimator(d={len(self.stand_in)})"
 
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
-        """Each record's score, (m,), before clipping to [0, G]: 0 for a row not finite or that cannot be predicted.
+        """Return each record's score, (m,), not clipped to [0, G]; 0 for a row that is not finite or fails.
 
         Never raises or warns whatever the rows hold. Finite is meant in single precision, as trees cast to it.
 
@@ -235,7 +235,7 @@ class FittedEstimator(ScorableModel):
     def scores_by_content(
         self, X: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Each record's unclipped score, (m,); element i depends on row i and truth i alone, not even on m."""
+        """Return each record's unclipped score, (m,), which depends on its row and truth alone, not on m."""
         if self.alone is not None or not len(X):
             return self.scores(X, truth, score)
         return scores_by_content(
@@ -243,7 +243,7 @@ class FittedEstimator(ScorableModel):
         )
 
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,): 0 if it is unreadable or cannot be predicted."""
+        """Return each record's score as an integer from 0 to 2²⁴, (m,); 0 if it cannot be predicted."""
         return self._scores_on_grid(records, score, FittedEstimator.scores)
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:
@@ -257,13 +257,15 @@ class FittedEstimator(ScorableModel):
         return to_grid(numbers, score.score_range, broken_score=0.0)
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:
-        """The number of usable records of each class and histogram cell, (2, B); unpredicted ones in the lowest."""
+        """Return how many usable records of each class are in each histogram cell, (2, B)."""
         return self.table(records.X, records.labels, score, usable_mask(records))
 
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """The `counted` rows (None: all) by class and histogram cell, (2, B); unpredicted ones in the lowest cell.
+        """Return how many `counted` rows each class has in each histogram cell, (2, B).
+
+        Rows that cannot be predicted are in the lowest cell.
 
         Args:
             X: (m, d) rows.
@@ -279,7 +281,7 @@ class FittedEstimator(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score from 0 to 2²⁴ under several models, (m, L); rows are prepared once if they may be."""
+        """Return each record's score from 0 to 2²⁴ under several models, (m, L); rows are prepared once."""
         if isinstance(score, MarginScore | PairScore) or not all(map(models[0].prepares_like, models)):
             return super().steps_of_all(models, records, score)
         rows = models[0].prepared(records.X)
@@ -312,7 +314,7 @@ class FittedEstimator(ScorableModel):
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
     def prepared(self, X: NDArray[Any]) -> "PreparedRows":
-        """Rows (m, d) ready to predict: one that is not finite becomes a public stand-in row, marked unsound."""
+        """Return rows (m, d) ready to predict; one that is not finite is replaced by x₀ and marked unsound."""
         if not self.of_trees:
             sound = _finite_mask(X)
             return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
@@ -324,7 +326,7 @@ class FittedEstimator(ScorableModel):
         return PreparedRows(rows, sound)
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
-        """Whether rows that `prepared` made for one model serve the other: same stand-in row, form and columns."""
+        """Return whether rows that `prepared` made for one model can be used with the other."""
         return (
             self.alone is None
             and other.alone is None
@@ -342,7 +344,10 @@ class FittedEstimator(ScorableModel):
     def batch_scores(
         self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Unclipped scores (k,) of rows (k, d) in one batch, 0 if unusable; entry i is by k, i, row i, truth i."""
+        """Return unclipped scores (k,) of rows (k, d) in one batch, 0 for an unusable row.
+
+        Element i is a function of k, i, row i and truth i alone.
+        """
         prepared = self.prepared(rows)
         return self._batch_scores(prepared.rows, prepared.sound, truth, score)
 
@@ -359,16 +364,16 @@ class FittedEstimator(ScorableModel):
     def _scores_of_batch(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """As `_batch_scores`, whatever the estimator's classes keep."""
+        """Return the scores as `_batch_scores` does, without restoring what the estimator's classes changed."""
         outcome = self.outcome(rows, score.needs)
-        if outcome is None:
+        if outcome is None:  # some row makes the batch fail: find such rows one by one, and replace them by x₀
             sound = sound.copy()
             for i in np.flatnonzero(sound):
                 sound[i] = self.outcome(rows[i : i + 1], score.needs) is not None
             outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
         if outcome is not None:
             return np.where(sound, score.of(outcome, truth), 0.0)
-        result = np.zeros(len(rows))
+        result = np.zeros(len(rows))  # the batch fails even so: predict each row by itself
         for i in np.flatnonzero(sound):
             one = self.outcome(rows[i : i + 1], score.needs)
             if one is not None:
@@ -392,13 +397,13 @@ class FittedEstimator(ScorableModel):
         return attempted(predicted, None)  # whatever it raised may quote a record
 
     def by_rows(self) -> Any:
-        """The estimator as an object whose methods take arrays (k, d), made into its data frame if it needs one."""
+        """Return the estimator as an object whose methods take arrays (k, d), even if it needs a data frame."""
         if self.columns is None or isinstance(self.estimator, IsolatedEstimator):
             return self.estimator
         return FrameEstimator(self.estimator, self.columns)
 
     def estimator_input(self, rows: NDArray[Any]) -> Any:
-        """Rows (k, d) as the estimator takes them, copied (but for trees) so that it cannot change the caller's."""
+        """Return rows (k, d) as the estimator takes them; copied, so that it cannot change ours, but for trees."""
         if self.of_trees:
             return rows
         return np.array(rows, order="C") if self.columns is None else data_frame(self.columns, rows)

@@ -1,4 +1,4 @@
-"""What a study file names as its estimator or its function: of installed packages, by public names only.
+"""Importing the estimator or score function that a study file names: from installed packages, by public names only.
 
 A class is named by its import path, an object as "module:name". The module of an object may be a file beside the
 study: code that the study's author wrote, and that is run to make the object; whoever may start studies of others
@@ -117,7 +117,7 @@ def file_beside(path: str, folder: str | Path) -> Path | None:
 
 
 def estimator_named(path: str, folder: str | Path) -> Any:
-    """The estimator object at "module:name", in a Python file beside the study, which is run, or a package."""
+    """Return the estimator object at "module:name", of a package or a Python file beside the study, which runs."""
     module, _, name = path.partition(":")
     if not name.isidentifier() or name.startswith("_"):
         raise StudyInvalid(
@@ -154,6 +154,7 @@ def estimator_named(path: str, folder: str | Path) -> Any:
 
 
 def _import_file(file: Path) -> ModuleType:
+    """Run a Python file as a module named by a hash of its text, once a process; refused if it raises."""
     text, failed = file.read_bytes(), ""
     name = STUDY_MODULE_PREFIX + hashlib.sha256(text).hexdigest()[:16]
     if name in sys.modules:
@@ -177,7 +178,7 @@ def _import_file(file: Path) -> ModuleType:
 
 
 def is_provided(package: str) -> bool:
-    """Whether an installed distribution provides a package: that of its own name, which is soon found, or any."""
+    """Return whether an installed distribution provides a package; for speed that of the same name comes first."""
     with suppress(metadata.PackageNotFoundError):
         own = metadata.distribution(package)
         names = f"{own.read_text('top_level.txt')}\n{own.read_text('RECORD')}"
@@ -201,7 +202,7 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
 def _look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[Path, int], ...]
 ) -> Mapping[str, list[str]]:
-    """The result of `look`, cached while the second argument, the states of Python's folders, is the same."""
+    """Return the result of `look`, cached while the second argument, the folders' states, is the same."""
     return look()
 
 

@@ -1,9 +1,9 @@
-"""A fitted estimator of others that this process never opens: others train it and are asked in its place.
+"""A fitted third-party estimator that this process never unpickles: child processes train it and predict with it.
 
-Its pickle is read there and in the children that score one record each, and nowhere else: what `fit`, unpickling or
-predicting changes in modules ends with such a process, before or beside the one that opens sensitive records.
+What `fit`, unpickling or predicting changes in modules ends with the child process, so that none of it reaches the
+process that reads sensitive records.
 
-Running other people's code while sensitive rows are in hand: what it says or warns may quote a record.
+The module also has `contained`, for third-party code that does see sensitive rows: its output may quote a record.
 """
 
 import io
@@ -49,7 +49,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of(cls, estimator: Any) -> "IsolatedEstimator":
-        """A fitted estimator as a pickle that only child processes open, with its class name, methods, modules."""
+        """Return a fitted estimator in pickled form, with the names of its class, methods and modules."""
         inner, pickled = opened(estimator), Pickle(pickled_form(estimator, "the fitted estimator"))
         verbs = tuple(verb for verb in _VERBS if callable(getattr(inner, verb, None)))
         return cls(pickled, type(inner).__name__, verbs, tuple(sorted(modules_of(estimator))))
@@ -61,7 +61,7 @@ class IsolatedEstimator:
 
     @classmethod
     def of_bytes(cls, content: NDArray[np.uint8]) -> "IsolatedEstimator":
-        """The estimator in bytes that `to_bytes` made, its pickle still unopened; refused for other bytes."""
+        """Return the estimator in bytes that `to_bytes` made, still pickled; other bytes are refused."""
         line, _, pickled = content.tobytes().partition(b"\n")
         try:
             header = json.loads(line)
@@ -82,7 +82,7 @@ def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
 
 
 def opened(estimator: Any) -> Any:
-    """Return the estimator itself, taken out of the wrapper that makes its data frame, if it is in one."""
+    """Return the estimator inside a `FrameEstimator`, or the estimator itself; nothing is unpickled."""
     return estimator.estimator if isinstance(estimator, FrameEstimator) else estimator
 
 
@@ -132,16 +132,15 @@ _PROCESS_LOCK = threading.RLock()  # what is replaced here belongs to the whole 
 
 
 class _Silence(io.StringIO):
-    """What stands for both streams while they are contained."""
+    """The stream that replaces standard output and standard error inside `contained`; its text is dropped."""
 
 
 @contextmanager
 def contained() -> Iterator[None]:
     """Context in which the whole process drops output, logs and warnings; another thread waits to enter one.
 
-    joblib's workers would be handed the rows through shared memory, and OpenMP has one thread. Inside another one
-    that still holds there is nothing to do: to silence every logger of a process that has loaded many takes longer
-    than a small prediction.
+    joblib runs sequentially, because its workers would get the rows through shared memory, and OpenMP has one
+    thread. A context inside another one does nothing: silencing every logger takes longer than a small prediction.
     """
     from joblib import parallel_config
 

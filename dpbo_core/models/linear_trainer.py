@@ -1,4 +1,4 @@
-"""Training our linear models on the public set: every λ to a certificate, each fold from a cold start."""
+"""Training our linear models on the public set: every λ to a certificate, each cross-validation fold from w = 0."""
 
 import math
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class LinearTrainer:
         score: MarginScore | PairScore,
         tolerance: float | None,
     ) -> "LinearTrainer":
-        """A trainer of linear models on rows with classes 0 and 1 (signs −1 and +1); refused for other classes."""
+        """Return a trainer of linear models on rows of classes 0 and 1 (signs −1, +1); refuse other classes."""
         check_two_classes(int(labels.max()) + 1, loss)
         return cls(X, np.where(labels == 1, 1.0, -1.0), loss, score, tolerance)
 
@@ -56,14 +56,14 @@ class LinearTrainer:
         return len(self.X)
 
     def train(self, point: Mapping[str, Any]) -> LinearModel:
-        """The certified model at point["lambda"], cached, from a start that λ and the public rows alone decide."""
+        """Return the certified model at point["lambda"], cached; it depends on λ and the public rows alone."""
         regularization = float(point["lambda"])
         if regularization not in self._trained:
             self._trained[regularization] = self.retrain(regularization)
         return self._trained[regularization]
 
     def retrain(self, regularization: float) -> LinearModel:
-        """The certified model at λ = `regularization`, bit for bit that of `train`, neither looked up nor kept."""
+        """Return the certified model at λ = `regularization`, bit for bit that of `train`, without the cache."""
         return minimise(
             self._signed_rows,
             loss=self.loss,
@@ -73,11 +73,14 @@ class LinearTrainer:
         )
 
     def prepare(self, lowest: float) -> None:
-        """Make what the trainings at every λ ≥ `lowest` begin from, so that each of them is one training alone."""
+        """Compute the starting points for every λ ≥ `lowest` now.
+
+        The duration of a later training then does not depend on which λ were trained before.
+        """
         self._start(lowest)
 
     def without_answer(self, regularization: float) -> LinearModel:
-        """The model w = 0 for a λ that cannot be trained: every record's margin is 0; certified of nothing."""
+        """Return the model w = 0, for a λ that cannot be trained; its certificate is ∞."""
         return LinearModel(np.zeros(self.X.shape[1]), regularization, math.inf)
 
     def _start(self, regularization: float) -> Start | None:
@@ -96,7 +99,7 @@ class LinearTrainer:
         )
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
-        """The cross-validated mean score at point["lambda"], in [0, G], or AUC of pairs within a fold; cached."""
+        """Return the cross-validated public score at point["lambda"], or the AUC of pairs within folds; cached."""
         key = (float(point["lambda"]), seed)
         if key not in self._public_scores:
             if isinstance(self.score, PairScore):

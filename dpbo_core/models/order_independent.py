@@ -1,4 +1,4 @@
-"""Scores that do not depend on where a record stands, nor on how many others there are, to the last bit.
+"""Scores that do not depend on a record's position, nor on the number of other records, to the last bit.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -28,8 +28,9 @@ ScoredBatch = Callable[[NDArray[np.float64], NDArray[Any]], NDArray[np.float64]]
 def scores_by_content(
     scored_batch: ScoredBatch, stand_in: NDArray[np.float64], X: NDArray[np.float64], truth: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Return each record's score, (m,), of row i and truth i alone, in batches filled up with the public row
-    `stand_in`; no record makes it raise.
+    """Return each record's score, (m,), which depends on its row and truth alone; no record makes it raise.
+
+    Equal records are scored once. Each batch has the same shape, filled up with the public row `stand_in`.
 
     Args:
         scored_batch: scores a batch; an element may follow from its place too, and not from other rows.
@@ -73,6 +74,7 @@ def _batch_places(keys: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _batches(places: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """Return the rows' indices in batches, so that no two rows of one batch have the same place."""
     order = np.argsort(places, kind="stable")
     arranged = places[order]
     turn = np.arange(len(order)) - np.searchsorted(arranged, arranged)  # how many before it have its place

@@ -1,4 +1,4 @@
-"""What a candidate predicted elsewhere, as a model: a record's prediction stands in the record itself.
+"""A candidate whose predictions were made elsewhere, as a model: its predictions are columns of the records' table.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -27,7 +27,7 @@ from dpbo_core.models.scores.record import RecordScore
 
 @dataclass(frozen=True)
 class PredictedColumns:
-    """The verbs of an estimator, answered from a row's own cells; rows are finite in these columns."""
+    """An estimator's methods that return a row's own cells as predictions; rows are finite in these columns."""
 
     columns: tuple[int, ...]  # of one candidate
     regression: bool  # whether they are numbers
@@ -38,7 +38,7 @@ class PredictedColumns:
         return values if self.regression else values.astype(np.int64)
 
     def predict_proba(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The candidate's probabilities, (k, C), from its columns of a table; one column is the second class's."""
+        """Return the candidate's probabilities, (k, C), from its columns; a single one is of the second class."""
         if len(self.columns) > 1:
             return rows[:, list(self.columns)]
         second = np.clip(rows[:, self.columns[0]], 0.0, 1.0)
@@ -54,7 +54,7 @@ class Predicted(FittedEstimator):
     """One candidate. Its `estimator` is a `PredictedColumns`."""
 
     def prepares_like(self, other: FittedEstimator) -> bool:  # noqa: ARG002  each has columns of its own
-        """False: rows prepared for one candidate do not serve another, which has other columns."""
+        """Return False: rows prepared for one candidate cannot be used for another, which has other columns."""
         return False
 
     def batch_scores(

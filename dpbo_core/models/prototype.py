@@ -23,7 +23,7 @@ from dpbo_core.models.import_path import check_names
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prototype:
-    """An estimator by example. `decode` gives the values that a study can only name, such as None, back."""
+    """An estimator by example. `decode` maps the texts by which a study names other values back to the values."""
 
     estimator: Any  # unfitted or not; it is cloned
     seed: int  # for every `random_state` left free
@@ -46,11 +46,11 @@ class Prototype:
         return type(self.estimator).__name__
 
     def decoded(self, hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Hyperparameters as the estimator takes them, objects instead of names that a study has for them."""
+        """Return hyperparameters with the values that a study can only name, by `decode`."""
         return decoded(hyperparameters, self.decode)
 
     def build(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """An unfitted clone with these hyperparameters, free `random_state`s seeded; names it lacks are refused."""
+        """Return an unfitted clone with these hyperparameters, seeded; names that it lacks are refused."""
         estimator = cloned(self.estimator)
         values = self.decoded(hyperparameters)
         for name in sorted(values, key=lambda name: name.count("__")):  # a part first, whose own are named after it
@@ -62,16 +62,16 @@ class Prototype:
     def train(
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> FittedEstimator:
-        """A new clone of the estimator fitted on public rows at these hyperparameters, with weights (n,) if any."""
+        """Return a new clone, fitted on public rows at these hyperparameters, with weights (n,) if any."""
         return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
-        """The first part of the estimator or an axis's value off the allowlist, or a version off it; "" if none."""
+        """Return why the estimator or an axis's value is not on the allowlist: a part, or a version; or ""."""
         values = [value for names in self.decode.values() for value in names.values()]
         return next(filter(None, map(unlisted_part, [cloned(self.estimator), *values])), "")
 
     def identity(self) -> str:
-        """A hash of the estimator's class and parameters and of what `decode` names, the same in every process."""
+        """Return a hash of the estimator's class, parameters and `decode` values, the same in every process."""
         import joblib
 
         digest, cause = "", ""
@@ -96,7 +96,7 @@ class Prototype:
 
 
 def function_name(function: Any) -> str:
-    """A score function's import name with a hash of its code; a lambda, local function or object is refused."""
+    """Return a score function's import name and a hash of its code; refuse a lambda, local function or object."""
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None or not all(part.isidentifier() for part in name.split(".")):
@@ -109,6 +109,7 @@ def function_name(function: Any) -> str:
 
 
 def _parts(values: list[Any]) -> list[Any]:
+    """Return the estimators and callables among `values`, at any depth of lists and mappings."""
     nested = []
     for value in values:
         if isinstance(value, list | tuple):

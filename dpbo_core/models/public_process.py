@@ -1,9 +1,9 @@
-"""Public work on estimators of others, in a process that ends with all it started before its result is used.
+"""Public work on third-party estimators, in a child process that is ended before its result is used.
 
-Whoever runs in it gets the public rows and the search's numbers: no ledger, no secret of the environment, no
-sensitive path, and nothing of the process that asks. What comes back is an array of numbers, checked by its reader:
-what predicting changed in modules, or left running, ends with the process. It is about careless code: the file
-system is the same user's (docs, threat model).
+The child gets the public rows and the search's settings, but no ledger, no secret of the environment and no
+sensitive path. It returns an array of numbers, which the caller checks. Changes that predicting made in modules,
+and processes left running, end with the child. This protects against careless code, not malicious code: the child
+runs as the same user (docs, threat model).
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _BOOT_CODE = (
 
 
 class Pickle(bytes):
-    """An argument that is opened where the work is done, and not here."""
+    """A pickled argument that only the child process unpickles."""
 
 
 def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[Any]:
@@ -74,7 +74,10 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
 
 
 def answer(result: int) -> None:
-    """As a child process do the work on standard input, its array to the file `result`, then end all it started."""
+    """As a child process do the work on standard input, its array to the file `result`, then end all it started.
+
+    A second child does the work, so that this process survives it, adopts what it left running, and ends that.
+    """
     adopt_orphans()
     worker = os.fork()
     if not worker:

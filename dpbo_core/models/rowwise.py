@@ -1,7 +1,7 @@
-"""Whether an estimator predicts each row by itself: tried on public rows before it sees a sensitive one.
+"""The test, on public rows, that an estimator predicts each row from that row alone.
 
-A test, not a proof. It finds statistics of the batch, draws at prediction, and iterations over all rows that stop
-where the largest row says: the ways in which one record would have a hand on the scores of the others.
+It is a test, not a proof. It finds statistics computed over the batch, random draws at prediction, and iterations
+whose number depends on the largest row: ways in which one record could change the scores of the others.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,7 @@ _N_GROUPED_ROWS = 7  # rows that go together where not all are tried alone
 def check_rowwise(
     model: FittedEstimator, X_public: ArrayLike, *, needs: Verb = "predict", rows_alone: int = N_ROWS_TRIED
 ) -> NDArray[Any]:
-    """Predictions of up to 64 public rows, of which `rows_alone` are tried singly too; a model is refused if the
-    other rows or the order of a batch change them.
+    """Refuse a model whose predictions of public rows depend on the other rows of a batch or on their order.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
     another order), never where the other rows of a batch of one shape do.
@@ -37,9 +36,8 @@ def check_rowwise(
         model: fitted on public rows.
         X_public: (n, d) rows; the first 64 are tried.
         needs: what the score asks of the model.
-        rows_alone: how many rows are tried alone, and every other with six more. `N_ROWS_OF_SIMILAR_MODEL` are
-        enough where
-            another model of this trainer stood all of them alone: they tell a batch's statistics and its size too.
+        rows_alone: how many rows are predicted alone; the others are predicted in groups of seven.
+            `N_ROWS_OF_SIMILAR_MODEL` are enough if another model of this trainer passed with all rows alone.
 
     Returns:
         The public rows' outcome, (k,) or (k, C), for further checks.
@@ -54,6 +52,7 @@ def check_rowwise(
     ]
     apart = [model.outcome(rows[piece], needs) for piece in pieces]
     rows_shown = np.arange(len(rows))[:, None] % 2 == 1
+    # every second row is replaced: the rows that are kept must be predicted exactly as before
     beside = model.outcome(np.where(rows_shown, rows, model.stand_in), needs)
     if together is None or reverse is None or beside is None or any(one is None for one in apart):
         raise StudyInvalid(
@@ -89,6 +88,7 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
+    """Refuse a model whose predictions of the rows `rows_shown` change if the other rows become extreme ones."""
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)

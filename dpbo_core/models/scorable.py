@@ -25,18 +25,18 @@ class ScorableModel(ABC):
 
     @abstractmethod
     def steps(self, records: Encoded, score: Score) -> Integers:
-        """Each record's score as an integer from 0 to 2²⁴, (m,); TypeError for a score that the model has not.
+        """Return each record's score as an integer from 0 to 2²⁴, (m,); TypeError for an unsupported score.
 
         Raises:
             TypeError: the score is of pairs, or not one of the model's; never on account of a record.
         """
 
     def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
-        """Each record's score as an integer, (m,), whatever its place among others; TypeError unless overridden."""
+        """Return each record's score as an integer, (m,), whatever its position; TypeError unless overridden."""
         raise TypeError(f"a {type(self).__name__} scores records, not persons")
 
     def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
-        """The number of usable records of each class and histogram cell, (2, B); TypeError unless overridden."""
+        """Return how many usable records of each class are in each cell, (2, B); TypeError unless overridden."""
         raise TypeError(f"a {type(self).__name__} ranks nothing")
 
     @classmethod
@@ -51,9 +51,9 @@ class ScorableModel(ABC):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks (r, L) of records' integer scores under `models`, each to be added (+1) or subtracted (−1).
+        """Yield (+1 or −1, integer scores (r, L)) blocks whose signed sum has every record's `steps_of_all` once.
 
-        All together are `steps_of_all` of every record once. A block is good until the next.
+        A yielded block may be overwritten by the next one.
         """
         size = cls.block_rows(models, records.n_records)
         for at in range(0, records.n_records, size):
@@ -61,7 +61,7 @@ class ScorableModel(ABC):
 
 
 def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
-    """The class of all these models, whose methods score several together; `ScorableModel` where they differ."""
+    """Return the class of all these models, whose methods score several at once; `ScorableModel` if they differ."""
     classes = {type(model) for model in models}
     return classes.pop() if len(classes) == 1 else ScorableModel
 
@@ -72,5 +72,5 @@ def usable_mask(records: Encoded) -> NDArray[np.bool_]:
 
 
 def unscorable_reason(score: Score, scored_by: str) -> TypeError:
-    """The TypeError, not raised, for a score that a model cannot compute: the text `scored_by`, or one on pairs."""
+    """Return the TypeError to raise for a score that a model cannot compute, with `scored_by` as its text."""
     return TypeError(PAIR_SCORE_REFUSAL if isinstance(score, PairScore) else scored_by)

@@ -68,7 +68,7 @@ class UCB:
             raise ValueError(f"UCB with delta = {self.delta}, and not a probability between 0 and 1")
 
     def beta_at(self, n_candidates: int, step: int) -> float:
-        """The β_t of the bound μ + √β_t·σ at step t ≥ 1: `beta`, or that of Srinivas et al. (2010) for None."""
+        """Return the β_t of the bound μ + √β_t·σ at step t ≥ 1: `beta`, or by Srinivas et al. (2010) if None."""
         if self.beta is not None:
             return self.beta
         return srinivas_2010.beta(n_candidates=n_candidates, step=step, delta=self.delta)
@@ -91,9 +91,10 @@ class ExpectedImprovement:
     """
 
     def scores(self, posterior: Surrogate, step: int, visited: Sequence[int]) -> NDArray[np.float64]:
-        """Each candidate's expected improvement over the best posterior mean of those visited, at least 0, (N,)."""
+        """Return each candidate's expected improvement over the best posterior mean of those visited, ≥ 0, (N,)."""
         from scipy.special import ndtr
 
+        # In place throughout, because N may be millions: `u` becomes φ(u)·σ and `gain` becomes (μ − μ⁺)·Φ(u).
         incumbent = posterior.mean[list(visited)].max() if visited else posterior.mean.max()
         gain, u = posterior.mean - incumbent, posterior.std
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # σ = 0: u = ±∞, or 0/0
@@ -123,7 +124,7 @@ class BayesianSearch:
     """
 
     def __init__(self, posterior: Posterior, acquisition: Acquisition) -> None:
-        """A search before its first value."""
+        """Start a search without observed values."""
         self._posterior = posterior
         self._acquisition = acquisition
         self._visited: list[int] = []
@@ -148,7 +149,7 @@ class BayesianSearch:
         if self._visited:
             scores = self._acquisition.scores(self._posterior, self.step, self._visited)
         else:
-            scores = -((self._posterior.candidates - 0.5) ** 2).sum(axis=1)
+            scores = -((self._posterior.candidates - 0.5) ** 2).sum(axis=1)  # nearness to the cube's centre
         return int(scores.argmax())
 
     def tell(self, index: int, value: float) -> None:

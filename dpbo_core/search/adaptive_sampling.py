@@ -31,12 +31,14 @@ _STEPS, _HALVED = 400, 8  # every eighth step halves the bracket: enough for any
 def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
     """Return the density f nearest to `density` π with c·prior ≤ f ≤ C·prior and Σf = 1: clip(π − ν, cπ₀, Cπ₀).
 
-    Σ clip(π − ν, …) falls in ν, linearly while the same coordinates rest at the same ends, so a Newton step from
-    there ends at the root; a bracket of ν, halved where a step would leave it, sees that it gets there. O(N) a
-    step, about ten steps, and no sort. Source: equation (3.1), and Appendix D for any π₀.
+    ν is the root of Σ clip(π − ν, cπ₀, Cπ₀) − 1, which falls in ν. The sum is linear in ν as long as the same
+    coordinates are clipped, so one Newton step then ends at the root. A bracket [left, right] of ν guarantees
+    convergence: it is halved where a Newton step would leave it. Each step costs O(N), and about ten steps are
+    needed; nothing is sorted. Source: equation (3.1), and Appendix D for any π₀.
     """
     low, high = _checked_bounds(density, prior, lower, upper)
-    left, right = float((density - high).min()), float((density - low).max())  # all at their upper, lower ends
+    # at ν = left every coordinate is clipped to its upper bound, and at ν = right every one to its lower bound
+    left, right = float((density - high).min()), float((density - low).max())
     nu, resting = min(max(0.0, left), right), None
     for step in range(1, _STEPS + 1):
         moved = density - nu
@@ -44,7 +46,7 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
         rests = np.concatenate([moved <= low, moved >= high])
         off = float(f.sum()) - 1.0
         if off == 0.0 or (resting is not None and np.array_equal(rests, resting)):
-            break
+            break  # the Newton step stayed in one linear piece, so it ended at the root
         left, right = (nu, right) if off > 0.0 else (left, nu)
         free = int(np.count_nonzero((moved > low) & (moved < high)))
         newton = nu + off / free if free else math.nan
@@ -56,13 +58,13 @@ def project(density: Vector, *, prior: Vector, lower: float, upper: float) -> Ve
 
 
 def project_by_divergence(density: Vector, *, prior: Vector, lower: float, upper: float) -> Vector:
-    """The density f nearest to `density` π in Kullback-Leibler divergence, of those that `project` may choose from.
+    """Return the density f nearest to `density` π in Kullback-Leibler divergence, as constrained in `project`.
 
-    It is clip(κπ, cπ₀, Cπ₀) with the one κ at which Σf = 1, whichever of the two is the first argument. Σf grows in
-    κ, which is halved on a logarithmic scale. Source: Appendix C.1, whose penalty is this divergence.
+    f = clip(κπ, cπ₀, Cπ₀), where κ is the number at which Σf = 1. KL(f‖π) and KL(π‖f) have the same minimiser. Σf
+    grows in κ, so log κ is found by bisection. Source: Appendix C.1, whose penalty is this divergence.
     """
     low, high = _checked_bounds(density, prior, lower, upper)
-    positive = np.maximum(density, _MIN_WEIGHT_RATIO * float(density.max()))
+    positive = np.maximum(density, _MIN_WEIGHT_RATIO * float(density.max()))  # log and the division need π > 0
     left, right = float(np.log(low / positive).min()), float(np.log(high / positive).max())
     for _ in range(_LOGARITHMIC_HALVINGS):
         middle = 0.5 * (left + right)
@@ -72,7 +74,7 @@ def project_by_divergence(density: Vector, *, prior: Vector, lower: float, upper
 
 
 def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
-    """The weights exp(βs)/Σexp(βs) of scores s, (N,): what Algorithm 3 projects where its prior is uniform."""
+    """Return the weights exp(βs)/Σexp(βs) of scores s, (N,), with β = `inverse_temperature` ≥ 0."""
     weights = np.exp(inverse_temperature * (scores - scores.max()))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
@@ -100,9 +102,9 @@ class UniformSampler:
 class GaussianProcessSampler:
     """Algorithm 3: trials are drawn from a softmax of a Gaussian process's upper bound, projected.
 
-    The softmax is multiplied by the prior π₀, which is ours: the paper projects the softmax alone, the same where
-    π₀ is uniform. So equal scores leave the prior as it is. The proof is unchanged: Theorems 1 and 2 use only that
-    c ≤ π̃/π₀ ≤ C, which the projection of any target keeps.
+    We multiply the softmax by the prior π₀, so that equal scores give back the prior. The paper projects the
+    softmax alone, which is the same if π₀ is uniform. The proof does not change: Theorems 1 and 2 use only that c ≤
+    π̃/π₀ ≤ C, and the projection of any target satisfies that.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ Sampler = UniformSampler | GaussianProcessSampler
 
 
 def _checked_bounds(density: Vector, prior: Vector, lower: float, upper: float) -> tuple[Vector, Vector]:
-    """The bounds (cπ₀, Cπ₀) on a density; ValueError unless 0 < c ≤ 1 ≤ C and prior and density fit together."""
+    """Return the bounds (cπ₀, Cπ₀) on a density; ValueError unless 0 < c ≤ 1 ≤ C and both arrays have one shape."""
     if not (0.0 < lower <= 1.0 <= upper < math.inf):
         raise ValueError("0 < c ≤ 1 ≤ C")
     if density.shape != prior.shape or density.ndim != 1 or not (prior > 0.0).all():

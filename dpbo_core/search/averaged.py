@@ -7,8 +7,8 @@
 | σ² | `noise_variance` | of one told value, known | scalar |
 | y_t | `tell(index, value)` | what was seen | scalar |
 
-The path follows the most probable kernel, which costs O(t·N) a step; what is said at the end, of few candidates, is
-the mixture over all of them.
+During the search one kernel is used, the most probable one, which costs O(t·N) a step. At the end the scores of a
+few candidates are estimated by the mixture over all kernels.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,10 @@ class SearchDomain:
     def moments(
         self, mixture: Mixture, indices: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and deviation of some candidates' scores, in the prior's units, by each component: (C, n) twice."""
+        """Return each mixture component's mean and standard deviation of n candidates' scores, (C, n) each.
+
+        Scores are in the prior's units; `indices` are the candidates' positions in Λ.
+        """
         return mixture.moments(self.encoded[indices], self.guess[indices])
 
 
@@ -57,13 +60,17 @@ class AveragedSearch:
         self._path = self._with_fixed_kernel(prior.lengthscale, start, trust * domain.guess)
 
     def ask(self) -> int:
-        """The candidate to try next; before any value the best public guess, or the nearest to the centre."""
+        """Return the candidate to try next; before any value the best public guess, or the most central one."""
         if not self._observations and self.domain.prior.guessed:
             return int(np.argmax(self.domain.guess))
         return self._path.ask()
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`; `REFIT_UNTIL` and `GROWTH` say when the kernel is fitted again."""
+        """Add the value observed at `index`; refit the kernel after each of the first values, later after 10% more.
+
+        `REFIT_UNTIL` and `GROWTH` set this schedule. A new kernel needs a new posterior, so that all earlier values
+        are told to it again.
+        """
         self._observations.append((index, value))
         t = len(self._observations)
         if t > REFIT_UNTIL and t < GROWTH * self._fitted_at:
@@ -91,7 +98,7 @@ class AveragedSearch:
 def averages(
     observations: Sequence[tuple[int, float]],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """For each candidate visited, ascending: its index, the mean of its values, and their number."""
+    """Return the indices of the candidates visited (ascending), the mean of each one's values, and their number."""
     indices = np.array([index for index, _ in observations], dtype=np.int64)
     visited, place = np.unique(indices, return_inverse=True)
     times = np.bincount(place).astype(np.float64)
@@ -101,18 +108,18 @@ def averages(
 def prior_of(
     *, kernel: str, lengthscale: float | str, dimensions: int, guessed: bool, deviation: float | None = None
 ) -> Prior:
-    """Return the public prior over kernels, for a score mapped to [−2, 2]: narrow around a number `lengthscale`,
-    wide where that is "fit"; `guessed` if public scores are its mean.
+    """Return the public prior over kernels for a score that is mapped to [−2, 2].
 
     Args:
         kernel: "matern52" or "se".
         lengthscale: a number is where ℓ is centred, within a factor of about 2; "fit" centres it at 0.3√d, within
             a factor of about 7.
         dimensions: d.
-        guessed: whether there is a public guess; what it leaves over is thought small.
-        deviation: median of s where something is known of it.
+        guessed: whether public scores are the prior mean. The score then differs little from that mean, so the
+            prior's deviations are smaller.
+        deviation: median of the kernel's standard deviation s; None for the usual one.
     """
-    free = isinstance(lengthscale, str)
+    free = isinstance(lengthscale, str)  # "fit"
     return Prior(
         kernel=kernel,
         lengthscale=typical_lengthscale(dimensions) if isinstance(lengthscale, str) else lengthscale,

@@ -42,7 +42,7 @@ def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
         distance = ((encoded * side - (cells + 0.5)) ** 2).sum(axis=1)
         order = np.lexsort(
             (np.arange(N), distance, levels > level, *cells.T)
-        )  # within a cell: old first, then near
+        )  # groups cells; in a cell, candidates of earlier levels come first, then the nearest to its centre
         first = np.ones(N, dtype=bool)
         first[1:] = (cells[order[1:]] != cells[order[:-1]]).any(axis=1)
         chosen = order[first]
@@ -74,7 +74,10 @@ class BranchAndBound:
         return self._posterior.mean
 
     def ask(self) -> int:
-        """Shrink R, and give its next candidate to evaluate, coarse grid first; once all were, its best mean."""
+        """Return the next candidate of R to evaluate, coarse lattice first; of those the one of largest UCB.
+
+        R is shrunk first. Once all of R is evaluated, return the candidate of R with the largest posterior mean.
+        """
         if self._n_evaluated:
             self._shrink()
         while True:
@@ -98,6 +101,7 @@ class BranchAndBound:
             self._n_evaluated += 1
 
     def _deviation_bound(self) -> NDArray[np.float64]:
+        """Return √β_t·σ, (N,), half the width of the confidence bounds, with β_t of Srinivas et al. (2010)."""
         t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE_PROBABILITY))
         return np.asarray(math.sqrt(beta) * self._posterior.std)

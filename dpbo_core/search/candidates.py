@@ -51,13 +51,16 @@ class ReleasedScore:
 class EarlierEdition:
     """The release of one earlier edition, as far as a later edition's search begins with it."""
 
-    edition: str  # what people tell it by
+    edition: str  # its name in the study
     release_id: str  # the ledger's name of its release
-    scores: tuple[ReleasedScore, ...]  # what it released of candidates of Λ
+    scores: tuple[ReleasedScore, ...]  # the noisy scores that it released, of candidates that are in this Λ
 
 
 def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
-    """The full grid: `points[name]` values (1 if absent) on each numeric axis, every one of a categorical axis."""
+    """Return the full grid: `points[name]` values on each numeric axis (1 if absent), all of a categorical axis.
+
+    A conditional axis is left out of the points at which it does not exist.
+    """
     for name in space.axes:
         if points.get(name, 1) < 1:
             raise StudyInvalid(
@@ -76,7 +79,10 @@ def grid(space: SearchSpace, points: Mapping[str, int]) -> CandidateSet:
 
 
 def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
-    """`n_candidates` points of a scrambled Sobol sequence over the axes; repeats (integer axes) are dropped."""
+    """Return up to `n_candidates` points of a scrambled Sobol sequence over the axes, without repeated points.
+
+    Points repeat on integer and categorical axes, so that fewer may be left.
+    """
     if n_candidates < 1:
         raise StudyInvalid(f"a candidate set of {n_candidates} points", remedy="ask for at least 1")
     _refuse_too_many(n_candidates)
@@ -86,14 +92,15 @@ def sobol(space: SearchSpace, n_candidates: int, *, seed: int) -> CandidateSet:
 
 
 def sobol_subset(candidates: CandidateSet, n_chosen: int, *, seed: int) -> tuple[int, ...]:
-    """Indices of `n_chosen` candidates (all if there are no more), each the nearest left to the next Sobol point.
+    """Return the indices of `n_chosen` candidates that are spread evenly over Λ; all if there are no more.
 
-    Public: a function of Λ and the search seed alone. Ties go to the lowest index.
+    Each is the nearest to the next Sobol point, among the candidates not chosen yet. Ties go to the lowest index.
+    The result is public: it depends on Λ and the search seed alone.
     """
     N = len(candidates)
     if n_chosen >= N:
         return tuple(range(N))
-    d = max(1, candidates.encoded.shape[1])
+    d = max(1, candidates.encoded.shape[1])  # a Sobol sequence needs a dimension, even if no axis has one
     left = np.ones(N, dtype=bool)
     chosen = []
     for target in islice(sobol_positions(d, n_chosen, seed=seed), n_chosen):
@@ -121,9 +128,10 @@ def _candidate_set(space: SearchSpace, points: list[dict[str, Value]]) -> Candid
 
 
 def _count(space: SearchSpace, points: Mapping[str, int]) -> int:
-    """Return the number of points that the grid will have, without listing them.
+    """Return the number of points that the grid will have, without listing them: a grid too large is refused first.
 
-    Axes that others depend on are listed value by value (their values are few); every other one is a factor.
+    Only the combinations of axes that others depend on are listed, since their values are few. For each of them the
+    sizes of the other axes that exist there are multiplied.
     """
     parents = {parent for parent, _ in space.conditions.values()}
     total = 0

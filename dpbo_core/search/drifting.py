@@ -13,10 +13,10 @@
 | A | — | s²·R_ℓ·e^(−q·abs(e − e′))·[no change between] + τ²11ᵀ + υ²[e = e′] + diag(S) | (u, u) |
 | w | `weights` | posterior probability of each (ℓ, s², a, q, b) | (C,) |
 
-All of it is fitted to the observations by their probability, over a public grid. That the present has nothing to do
-with the past (b = 1) is not in it: that is the mixture of a fresh start, which a search weighs against these.
-Source: a kernel times a drift in time is that of Bogunovic, Scarlett and Cevher (2016); a change at an unknown time
-that of Adams and MacKay (2007).
+Each (ℓ, s², a, q, b) of a public grid is weighted by the probability of the observations under it. The grid does
+not include b = 1, a present unrelated to the past. `learning` weighs that case, a search without a past, against
+these. Source: a kernel times a drift in time is that of Bogunovic, Scarlett and Cevher (2016); a change at an
+unknown time that of Adams and MacKay (2007).
 """
 
 import math
@@ -32,7 +32,7 @@ from dpbo_core.search.posterior import JITTER
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL_DEVIATION = 0.1  # υ, on the prior's scale: a fortieth of the score's range
 CHANGE_PROBABILITY = 0.05  # probability of a change between two editions
-MAX_COMPONENTS, NEGLIGIBLE_WEIGHT = 48, 1e-3  # of the grid: the components that the past thinks most of
+MAX_COMPONENTS, NEGLIGIBLE_WEIGHT = 48, 1e-3  # only the most probable components of the grid are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Observations:
     guess: NDArray[np.float64]
 
     def followed_by(self, other: "Observations") -> "Observations":
-        """These observations (noisy scores) and then the others, as one."""
+        """Return these observations (noisy scores) and then the others, as one."""
         pairs = (
             (getattr(self, name), getattr(other, name)) for name in ("points", "ages", "values", "noise", "guess")
         )
@@ -74,9 +74,10 @@ class Drifting(Components):
         return _log_likelihood(self.factors, self.whitened)
 
     def conditioned_on(self, observations: Observations) -> "Drifting":
-        """The same mixture components, with their weights, conditioned on these noisy scores in place of the old.
+        """Return the same components with the same weights, conditioned on other `observations`.
 
-        A component that explains what is new weighs more by its probability of that, given the old.
+        The weights are not updated here. The caller multiplies them by the likelihood of the new observations given
+        the old ones, the difference of the two `log_likelihoods`.
         """
         R = correlations(self.prior.kernel, self.lengthscales, observations.points, observations.points)
         A = self.variances[:, None, None] * R
@@ -92,7 +93,7 @@ class Drifting(Components):
         return self.prior.offset_deviation**2 + LEVEL_DEVIATION**2
 
     def _solved(self, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        now = np.zeros(len(candidates), dtype=np.int64)
+        now = np.zeros(len(candidates), dtype=np.int64)  # candidates are predicted at age 0, the present
         K = self.variances[:, None, None] * correlations(
             self.prior.kernel, self.lengthscales, self.observations.points, candidates
         )
@@ -102,11 +103,15 @@ class Drifting(Components):
 
 
 def past_observations(past: Observations, prior: Prior) -> Drifting:
-    """The likeliest drifting Gaussian processes, as a mixture, given earlier runs' scores, all of age 1 or more."""
+    """Return the most probable drifting Gaussian processes, as a mixture, given the scores of earlier editions.
+
+    Every observation of `past` has age 1 or more. Each cell of the grid (b, q, ℓ, s, a) is weighted by its prior
+    times the likelihood of `past`; the `MAX_COMPONENTS` heaviest are kept, without those of negligible weight.
+    """
     lengthscales, deviations, log_prior = grid_of(prior)
     trusts, drifts = np.array(TRUST_LEVELS) if prior.guessed else np.zeros(1), np.array(DRIFTS)
     oldest = int(past.ages.max())
-    changes = np.arange(oldest + 1, 1, -1)  # none that could be seen comes first
+    changes = np.arange(oldest + 1, 1, -1)  # the first, oldest + 1, is no change within the observations
     R = correlations(prior.kernel, lengthscales, past.points, past.points)
     shared, residuals = _shared(prior, past), past.values[:, None] - past.guess[:, None] * trusts
     log_weights = np.empty((len(changes), len(drifts), len(lengthscales), len(deviations), len(trusts)))
@@ -119,7 +124,7 @@ def past_observations(past: Observations, prior: Prior) -> Drifting:
         )
         Z = np.asarray(np.linalg.solve(L, np.broadcast_to(residuals, (*L.shape[:2], *residuals.shape))))
         log_weights[place] = _log_likelihood(L[:, :, None], np.moveaxis(Z, -1, 2)) + log_prior[:, :, None]
-        log_weights[place] += 0.0 if b > oldest else math.log(CHANGE_PROBABILITY)
+        log_weights[place] += 0.0 if b > oldest else math.log(CHANGE_PROBABILITY)  # prior of a change at age b
     weights = np.exp(log_weights - log_weights.max())
     order = np.argsort(-weights, axis=None, kind="stable")[:MAX_COMPONENTS]
     order = order[weights.flat[order] >= NEGLIGIBLE_WEIGHT * weights.sum()]
@@ -134,14 +139,14 @@ def past_observations(past: Observations, prior: Prior) -> Drifting:
         trusts=trusts[k],
         drifts=drifts[d],
         changes=changes[c],
-        factors=np.empty((0, 0)),
+        factors=np.empty((0, 0)),  # these two are computed by `conditioned_on`
         whitened=np.empty((0, 0)),
     )
     return components.conditioned_on(past)
 
 
 def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
-    """The covariance of observations, (u, u), that all mixture components share: the levels and the noise."""
+    """Return the covariance, (u, u), that all mixture components share: that of the levels and of the noise."""
     same = LEVEL_DEVIATION**2 * (observations.ages[:, None] == observations.ages)
     shared: NDArray[np.float64] = prior.offset_deviation**2 + same + np.diag(np.maximum(observations.noise, JITTER))
     return shared

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from dpbo_core.errors import StudyInvalid
 
 TYPICAL_LENGTHSCALE = 0.3  # of √d, where a lengthscale is looked for first
-_MATRIX_BLOCK_ROWS = 65_536  # covariances made at once by `matrix`
-_COLUMN_BLOCK_ROWS = 32_768  # and by `column`: its temporaries stay in the processor's cache
+_MATRIX_BLOCK_ROWS = 65_536  # covariances that `matrix` computes at once, which bounds its temporaries
+_COLUMN_BLOCK_ROWS = (
+    32_768  # covariances that `column` computes at once, so that they stay in the processor's cache
+)
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Matern52(StationaryKernel):
 class BlurredSquaredExponential(StationaryKernel):
     """The squared exponential where each candidate's place is blurred by Gaussian noise of scale τ.
 
-    The place behind z is z + N(0, τ²I), independent between candidates, so with q = ℓ²/(ℓ² + 2τ²)
+    A candidate that is known at the place z really lies at z + N(0, τ²I), independently of the others. The expected
+    covariance is then, with q = ℓ²/(ℓ² + 2τ²),
 
         E k(a, b) = s² q^{d/2} exp(−‖z_a − z_b‖²/(2(ℓ² + 2τ²)))  for two candidates,   s² for one and itself.
 
@@ -121,12 +124,12 @@ class BlurredSquaredExponential(StationaryKernel):
 
     @property
     def shared(self) -> float:
-        """The part (ℓ/width)^d of the variance that candidates near one another, but not equal, share."""
+        """The limit (ℓ/width)^d ≤ 1 of the correlation of two different candidates as their distance goes to 0."""
         return (self.lengthscale / self.width) ** self.dimensions
 
     def at(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """The covariances at squared distances r², of any shape; written into `squared`, which is returned."""
-        same = squared == 0.0
+        same = squared == 0.0  # one candidate and itself: its blur is the same, so the variance is not reduced
         squared *= -0.5 / self.width**2
         np.exp(squared, out=squared)
         squared *= self.variance * self.shared
@@ -145,7 +148,7 @@ def typical_lengthscale(dimensions: int) -> float:
 
 
 def kernel_named(name: str, lengthscale: float, variance: float = 1.0) -> Kernel:
-    """The covariance function that a study calls `name`, one of KERNELS, with this lengthscale and variance."""
+    """Return the kernel that a study calls `name`, one of KERNELS, with this lengthscale and variance."""
     return KERNELS[name](lengthscale, variance)
 
 

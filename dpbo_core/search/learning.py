@@ -1,16 +1,18 @@
-"""Bayesian optimisation that begins with what earlier editions saw, and gives them up where the present disagrees.
+"""Bayesian optimisation that starts from the scores of earlier editions, and drops them where new scores disagree.
+
+An edition is one run of a study on new data. Its released, noisy scores are public.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `encoded` | candidates in the unit cube | (N, d) |
-| — | `past` | what earlier editions saw, each value with its own noise | `drifting.Observations` |
+| — | `past` | scores of earlier editions, each with its own noise variance | `drifting.Observations` |
 | w, p(y given past) | `learned` | the components that explain the past, with their drifts and changes | C of them |
-| p(y) | `fresh` | the mixture that knows nothing of the past, given what this edition saw | — |
-| π | `FRESH_SHARE` | prior probability that the past says nothing of the present | scalar |
+| p(y) | `fresh` | the mixture that does not use the past, given this edition's scores | — |
+| π | `FRESH_SHARE` | prior probability that the past is unrelated to the present | scalar |
 
-Every component weighs as it foretold what this edition saw: π·p(y) in all for the fresh ones, (1 − π)·w·p(y given
-past) for each of the others. The path follows the mean and the deviation of all that matter, so that an edition
-after a sudden change soon searches as one that begins afresh.
+The weights follow from Bayes' rule: π·p(y) in total for the fresh components, (1 − π)·w·p(y given past) for each of
+the others. Candidates are chosen by the mean and the deviation of the heaviest components. After a sudden change
+the fresh ones soon have most of the weight, and the edition then searches as if it had no past.
 """
 
 from collections.abc import Sequence
@@ -25,9 +27,9 @@ from dpbo_core.search.drifting import Drifting, Observations, past_observations
 from dpbo_core.search.mixture import KernelMixture, average
 
 FRESH_SHARE = 0.3
-FOLLOWED, MOST_FOLLOWED = 0.95, 16  # of the weight, and how many: the components that the path follows
+FOLLOWED, MOST_FOLLOWED = 0.95, 16  # candidates are chosen by the heaviest components, up to this weight and number
 MAX_PAST_OBSERVATIONS = (
-    120  # of the past: the newest whole editions, or of one that saw more what it saw most often
+    120  # the newest editions that fit; if the newest alone has more, its candidates of the most precise means
 )
 
 Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of its noise), on the prior's scale
@@ -35,27 +37,27 @@ Edition = Sequence[tuple[int, float, float]]  # (candidate, value, variance of i
 
 @dataclass(frozen=True, eq=False)
 class Beliefs:
-    """The posterior of the present score: components that follow from the past, and fresh ones, weighted."""
+    """The posterior of the present score: components conditioned on the past too, and fresh ones, weighted."""
 
-    learned: Drifting  # what follows from the past and the present
-    fresh: KernelMixture | None  # what follows from the present alone; None before there is any
-    weights: NDArray[np.float64]  # of all of them, (C,)
+    learned: Drifting  # conditioned on the scores of earlier editions and of this one
+    fresh: KernelMixture | None  # conditioned on this edition's scores alone; None before there are any
+    weights: NDArray[np.float64]  # of the learned components, then of the fresh ones, (C,); they sum to 1
 
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the present score under each component: (n, d), (n,) → (C, n) twice."""
+        """Return each component's mean and standard deviation of n candidates' present scores, (C, n) each."""
         kinds = [kind for kind in (self.learned, self.fresh) if kind is not None and len(kind.weights)]
         means, deviations = zip(*(kind.moments(candidates, guess) for kind in kinds), strict=True)
         return np.vstack(means), np.vstack(deviations)
 
     @property
     def followed(self) -> "Beliefs":
-        """The posterior reduced to the few mixture components that hold most of the weight."""
+        """The posterior reduced to its heaviest components: `FOLLOWED` of the weight, at most `MOST_FOLLOWED`."""
         order = np.argsort(-self.weights, kind="stable")
         enough = int(np.searchsorted(np.cumsum(self.weights[order]), FOLLOWED)) + 1
         chosen = np.sort(order[: min(enough, MOST_FOLLOWED)])
-        C = len(self.learned.weights)
+        C = len(self.learned.weights)  # from C on an index is that of a fresh component
         fresh = None if self.fresh is None else self.fresh.of(chosen[chosen >= C] - C)
         weights = self.weights[chosen]
         return Beliefs(self.learned.of(chosen[chosen < C]), fresh, weights / weights.sum())
@@ -67,6 +69,7 @@ class PresentSurrogate:
     def __init__(self, beliefs: Beliefs, encoded: NDArray[np.float64], guess: NDArray[np.float64]) -> None:
         means, deviations = beliefs.moments(encoded, guess)
         self.mean: NDArray[np.float64] = beliefs.weights @ means
+        # the variance of a mixture: that within the components, and that between their means
         self._variance = beliefs.weights @ (deviations**2 + (means - self.mean) ** 2)
 
     @property
@@ -82,7 +85,7 @@ class LearningSearch:
     """
 
     def __init__(self, domain: SearchDomain, acquisition: Acquisition, *, past: Sequence[Edition]) -> None:
-        """Begin a search that was told no value of this edition."""
+        """Start a search without values of this edition; `past` has the earlier editions, oldest first."""
         self.domain, self._acquisition = domain, acquisition
         self._past = past_observations(self._past_observations(past), domain.prior)
         self._observations: list[tuple[int, float]] = []
@@ -109,15 +112,16 @@ class LearningSearch:
         )
         fresh = average(present.points, present.values, present.noise, present.guess, self.domain.prior)
         learned = self._past.conditioned_on(self._past.observations.followed_by(present))
-        log_predictive = learned.log_likelihoods - self._past.log_likelihoods
+        log_predictive = learned.log_likelihoods - self._past.log_likelihoods  # log p(y given past)
         log_w = np.log((1.0 - FRESH_SHARE) * self._past.weights) + log_predictive
         log_w = np.concatenate([log_w, np.log(FRESH_SHARE * fresh.weights) + fresh.log_evidence])
         weights = np.exp(log_w - log_w.max())
         return Beliefs(learned, fresh, weights / weights.sum())
 
     def _past_observations(self, past: Sequence[Edition]) -> Observations:
-        """Return the newest scores of earlier runs (editions), at most `MAX_PAST_OBSERVATIONS`, one for each
-        candidate of a run.
+        """Return the newest scores of earlier editions, at most `MAX_PAST_OBSERVATIONS`, oldest edition first.
+
+        The scores of one candidate in one edition become one, their mean weighted by precision (1/noise variance).
         """
         editions: list[Observations] = []
         left = MAX_PAST_OBSERVATIONS
@@ -144,5 +148,5 @@ class LearningSearch:
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
     ) -> Observations:
-        """Values at candidates `indices`, with ages, noise variances, places and public guess, as observations."""
+        """Return values observed at candidates `indices`, of these ages and noise variances, as `Observations`."""
         return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

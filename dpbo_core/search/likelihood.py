@@ -48,7 +48,7 @@ class Spectrum:
 
 
 def spectrum(correlations: NDArray[np.float64], values: NDArray[np.float64]) -> Spectrum:
-    """The eigenvalues Ω of a correlation matrix R = QΩQᵀ, (t, t), with Qᵀ1, and Qᵀy of values y, (t,). O(t³)."""
+    """Return the eigenvalues of a correlation matrix R = QΩQᵀ, (t, t), with Qᵀ1 and Qᵀy of values y, in O(t³)."""
     omega, Q = np.linalg.eigh(correlations)
     return Spectrum(np.maximum(omega, 0.0), Q.sum(axis=0), values @ Q)
 
@@ -103,7 +103,10 @@ def _profile(
     log_lengthscale: float,
     root_d: float,
 ) -> tuple[float, Fitted]:
-    """The log posterior, up to a constant, at a log lengthscale with the best variance s² and mean m; and those."""
+    """Return the largest log posterior (up to a constant) at one log lengthscale, and the parameters that reach it.
+
+    The variance s² is found by a grid that is refined about its best point; the best mean m follows from it.
+    """
     spectral = spectrum(kernel_named(kernel_name, math.exp(log_lengthscale)).matrix(X, X), y)
     log_v, best = np.log(np.geomspace(*_VARIANCE_RANGE, 12)), 0
     for refinement in range(_REFINEMENTS + 1):

@@ -1,4 +1,4 @@
-"""The posterior averaged over what the kernel might be: honest about what few noisy observations cannot tell.
+"""The posterior averaged over kernel parameters, because few noisy observations do not determine them.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -12,9 +12,9 @@
 | A | — | s²R_ℓ + τ²11ᵀ + diag(S) | (u, u) |
 | w | `weights` | posterior probability of each (ℓ, s², a), ∝ prior · N(ȳ; a·h, A) | (C,) |
 
-One plugged-in (ℓ, s²) is as sure of the score as if it had been told them; the mixture is not. The noise variance
-is known, so ȳ with S is all that the observations say. Source: Rasmussen and Williams (2006), equation 2.30; the
-integral over (ℓ, s², a) is a sum over a public grid.
+A posterior with one fitted (ℓ, s²) treats them as known and states too little uncertainty; the mixture does not.
+The noise variance is known, so ȳ and S are sufficient statistics of the observations. Source: Rasmussen and
+Williams (2006), equation 2.30; the integral over (ℓ, s², a) is a sum over a public grid.
 """
 
 import math
@@ -30,7 +30,7 @@ from dpbo_core.search.kernels import kernel_named, squared_distance
 from dpbo_core.search.posterior import JITTER
 
 NEGLIGIBLE_WEIGHT = 1e-3  # a component that weighs less is left out
-MIN_RANGE_PROBABILITY = 1e-12  # a component that gives the range of the score less has nothing to say
+MIN_RANGE_PROBABILITY = 1e-12  # components that give the score's range less probability are left out
 MAX_ARRAY_ENTRIES = 2_000_000  # of the largest temporary array, 16 MB
 N_GRID_STEPS = 7  # values of ℓ, and of s², over two prior standard deviations either way
 TRUST_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
@@ -59,7 +59,12 @@ class Mixture(Protocol):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and deviation of the score of (n, d) candidates, `guess`, (n,): (C, n) twice."""
+        """Return each component's mean and standard deviation of the scores of n candidates, (C, n) each.
+
+        Args:
+            candidates: (n, d), in the unit cube.
+            guess: (n,) h at these candidates.
+        """
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,13 +89,14 @@ class Components(ABC):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Each component's mean and standard deviation of the score at (n, d) candidates, as `Mixture` says."""
+        """Return each component's mean and standard deviation of n candidates' scores, as `Mixture.moments`."""
         C, n = len(self.weights), len(candidates)
         means, deviations = np.empty((C, n)), np.empty((C, n))
         rows = max(1, MAX_ARRAY_ENTRIES // max(1, C * self.factors.shape[1]))
         for block in (slice(start, start + rows) for start in range(0, n, rows)):
             V = self._solved(candidates[block])
             means[:, block] = self.trusts[:, None] * guess[block] + np.einsum("cu,cun->cn", self.whitened, V)
+            # the prior variance less what the observations explain; rounding may make it slightly negative
             left = (self.variances + self._level_variance)[:, None] - (V * V).sum(axis=1)
             deviations[:, block] = np.sqrt(np.maximum(left, 0.0))
         return means, deviations
@@ -100,7 +106,7 @@ class Components(ABC):
         return replace(self, **{name: getattr(self, name)[chosen] for name in self._by_component})
 
     def covariance(self, component: int, candidates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Covariance of the scores at (n, d) candidates under one component, (n, n)."""
+        """Return covariance of the scores at (n, d) candidates under one component, (n, n)."""
         one = self.of(np.array([component]))
         V, R = one._solved(candidates)[0], correlations(self.prior.kernel, one.lengthscales, candidates, candidates)
         C: NDArray[np.float64] = one.variances[0] * R[0] + self._level_variance - V.T @ V
@@ -109,7 +115,10 @@ class Components(ABC):
     def joint(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates under the whole mixture."""
+        """Return the mean, (n,), and covariance, (n, n), of the scores at (n, d) candidates under the mixture.
+
+        The covariance is that between the components' means plus the mean of their covariances.
+        """
         means, _ = self.moments(candidates, guess)
         mean = self.weights @ means
         C = (self.weights[:, None] * (means - mean)).T @ (means - mean)
@@ -161,20 +170,24 @@ def range_probability(
     ends: tuple[float, float],
     level: float,
 ) -> tuple[float, tuple[float, float]]:
-    """Return the mean, and central interval of probability `level`, of one candidate's score, given that it is in
-    `ends`; `weights`, `means` and `deviations` are of each component, (C,).
+    """Return the mean and the central interval of probability `level` of one candidate's score.
+
+    The score's distribution is a mixture of Gaussians, with `weights`, `means` and `deviations` of each component,
+    (C,), truncated to [`ends[0]`, `ends[1]`].
     """
     from scipy.special import ndtr
 
     s = np.maximum(deviations, math.sqrt(JITTER))
-    sign = np.where(means < ends[0], -1.0, 1.0)  # mirrored where 1 − 1 would cancel
+    # A component below the range is mirrored (sign −1): Φ near 1 has no digits left for the difference of two of
+    # them.
+    sign = np.where(means < ends[0], -1.0, 1.0)
     low, high = (
         np.where(sign > 0, ends[0] - means, means - ends[1]) / s,
         np.where(sign > 0, ends[1] - means, means - ends[0]) / s,
     )
     inside: NDArray[np.float64] = ndtr(high) - ndtr(low)
     w: NDArray[np.float64] = weights * np.where(inside > MIN_RANGE_PROBABILITY, inside, 0.0)
-    if w.sum() == 0.0:  # no component thinks any score possible: the nearest end
+    if w.sum() == 0.0:  # no component has probability inside the range: return the nearest end
         end = float(np.clip(weights @ means, *ends))
         return end, (end, end)
     w /= w.sum()
@@ -206,8 +219,10 @@ def average(
     guess: NDArray[np.float64],
     prior: Prior,
 ) -> KernelMixture:
-    """Return the posterior, a mixture over kernels, of scores `values` at `points`, with noise of variances `noise`
-    and guessed scores `guess`. O(C·u³); 4 ms at u = 20.
+    """Return the posterior over kernels, a mixture, given mean scores of u different candidates.
+
+    Each (ℓ, s², a) of the prior's grid is weighted by its posterior probability; negligible ones are left out. It
+    costs O(C·u³), 4 ms at u = 20.
 
     Args:
         points: X in the unit cube, (u, d), all different.
@@ -246,7 +261,7 @@ def average(
 
 
 def grid_of(prior: Prior) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """The grid of lengthscales ℓ and deviations s, and each pair's log prior probability: (ℓ,), (s,), (ℓ, s)."""
+    """Return the grid's lengthscales ℓ, its deviations s, and each pair's log prior probability, (n_ℓ, n_s)."""
     lengthscales = _spread(prior.lengthscale, prior.lengthscale_spread)
     deviations = _spread(prior.deviation, prior.deviation_spread)
     log_prior = _log_weight(lengthscales, prior.lengthscale, prior.lengthscale_spread)[:, None]
@@ -264,8 +279,9 @@ def correlations(
 
 
 def _spread(median: float, spread: float) -> NDArray[np.float64]:
-    """`N_GRID_STEPS` values around `median`, two standard deviations of the logarithm each way; one if it is
-    fixed.
+    """Return `N_GRID_STEPS` values, two standard deviations of the logarithm either side of `median`.
+
+    `spread` is that standard deviation; if it is 0, the parameter is fixed, and `median` is the only value.
     """
     if spread == 0.0:
         return np.array([median])

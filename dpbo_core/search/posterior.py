@@ -10,9 +10,9 @@
 | L | — | L Lᵀ = K + σ²I | (t, t) |
 | V | `row` | V = L⁻¹ k(X, Λ) | (t, N) |
 
-Row t of L is V[:t−1, x_t] followed by its pivot, so V holds L: nothing is solved for, and one product of a row
-with V is all that a new observation costs, O(t·N). V is kept in stacks of rows: the first has room for the
-observations that are expected, later ones are short, so it grows without being copied and without much idle room.
+Row t of L is V[:t−1, x_t] followed by its pivot, so L is part of V and no system is solved. A new observation costs
+one product of a row with V, O(t·N). V is stored in stacks of rows, so that it grows without being copied. The first
+stack has room for the expected number of observations; later ones are short, so that little memory stays unused.
 
 The posterior over all N candidates, updated one observation at a time in O(t·N).
 
@@ -43,7 +43,7 @@ _STACK, _MAX_TALL_CANDIDATES = (
     4,
     4096,
 )  # rows in one stack; up to _MAX_TALL_CANDIDATES candidates a stack holds 64 rows, 2 MB at the most
-_TRUSTED_ROWS = 1024  # rows that are believed at once
+_TRUSTED_ROWS = 1024  # the most rows that the first stack has, however many observations are expected
 
 
 class GrowingCholesky:
@@ -68,14 +68,21 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Observe candidate `index`, whose covariances with all are `column`, (N,): the new row of V = L⁻¹k, (N,),
-        not to be written to, and the new pivot of L; `scratch`, (N,), is overwritten.
+        """Observe a candidate, and return the new row of V = L⁻¹k, (N,), and the new pivot of L.
+
+        Args:
+            index: the candidate.
+            column: (N,) its prior covariances with all candidates; it is not changed.
+            scratch: (N,) memory that is overwritten.
+
+        Returns:
+            The row, which is part of V and must not be written to, and the pivot, at least σ.
         """
-        if len(self._stacks) == 1:  # no list of parts: on few candidates that is a tenth of an observation
+        if len(self._stacks) == 1:  # avoids building a list, which costs a tenth of an observation if N is small
             V_x = self._stacks[0][: len(self), index].copy()
         else:
             V_x = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
-        # The exact difference k(x, x) − ‖V_x‖² is never negative: the pivot is never below σ.
+        # k(x, x) − ‖V_x‖² is never negative in exact arithmetic. Clamping it keeps the pivot at σ or above.
         pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
         row = self._new_row()
         before = column

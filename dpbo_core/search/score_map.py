@@ -1,4 +1,4 @@
-"""Between a score and the Gaussian process's own units, and what is finally said of one score.
+"""The map between a score and the Gaussian process's units, and the final estimate of the chosen score.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -8,9 +8,10 @@
 | m, s | `posterior` | mean and deviation of the choice's score by the noised path alone | scalars |
 | τ² | `doubt` | how much further apart path and look are than their noise explains | scalar |
 
-The look owes nothing to the path that made the choice, so an interval about it covers the score nine times in ten
-whatever the score's shape. y ± 1.645σ, cut to [0, G], would too; but where y lies outside [0, G] it is empty or a
-point, which looks like certainty. Feldman and Cousins' is never empty, covers as often, and is y ± 1.645σ inside.
+A look is one fresh noisy score of the chosen candidate, after the choice. Its noise does not depend on the earlier
+scores (the path), so an interval about it covers the score with probability 0.9, whatever the model is. y ± 1.645σ,
+cut to [0, G], would too, but it is empty or a point if y is far outside [0, G], which looks like certainty. The
+interval of Feldman and Cousins is never empty, has the same coverage, and is y ± 1.645σ well inside the range.
 """
 
 import math
@@ -23,7 +24,7 @@ from dpbo_core.search.mixture import Mixture, range_probability
 from dpbo_core.theorems.feldman_cousins_1998 import CONFIDENCE_LEVEL, bounded_interval
 
 NORMAL_90 = 1.6448536269514722  # a normal variable lies within so many deviations with probability 0.9
-CENTRE, SPREAD = 0.5, 0.25  # the prior's mean and unit where nobody knows better, as shares of G
+CENTRE, SPREAD = 0.5, 0.25  # the prior's default mean and unit, as shares of G
 
 ScoreInterval = tuple[float, tuple[float, float]]  # a score and its interval
 
@@ -59,12 +60,18 @@ class ScoreMap:
         posterior: ScoreInterval,
         interval: tuple[float, float] | None = None,
     ) -> ScoreInterval:
-        """Return the choice's score after `observed`, one fresh score with noise of `deviation`: its mean, in which
-        the posterior counts too, and its 90% interval, by that score alone; `interval` if that is given.
+        """Return the estimate of the chosen candidate's score, and its 90% interval, after one fresh noisy score.
 
-        The two are weighted by their precisions. Where they are further apart than noise puts them nine times in
-        ten, the path's variance grows by the excess τ² = max(0, (m − y)² − 1.645²·(s² + σ²)), so that a path whose
-        model is wrong gives way; then the mean of what lies inside the interval.
+        The estimate combines the fresh score and the posterior, weighted by their precisions. If they differ by
+        more than noise explains in nine cases of ten, the posterior's variance is increased by the excess τ² =
+        max(0, (m − y)² − 1.645²·(s² + σ²)), so that a wrong model has little weight. The result is the mean of that
+        normal distribution truncated to the interval.
+
+        Args:
+            observed: y, the fresh score.
+            deviation: σ of its noise.
+            posterior: mean and 90% interval of the score by the earlier scores alone.
+            interval: the 90% interval to return; None for the one that follows from the fresh score alone.
         """
         low, high = interval or bounded_interval(observed, deviation, self.top)
         mean, ends = posterior
@@ -76,6 +83,7 @@ class ScoreMap:
 
 
 def _mean_inside(mean: float, deviation: float, low: float, high: float) -> float:
+    """Return the mean of N(mean, deviation²) truncated to [low, high]; the nearest end if it has no mass there."""
     if deviation <= 0.0:
         return min(max(mean, low), high)
     a, b = (low - mean) / deviation, (high - mean) / deviation

@@ -6,8 +6,8 @@
 | u | `encode(...)` | a point of the unit cube | (d,) |
 | — | `conditions` | axis → (parent axis, values at which it exists) | — |
 
-A conditional axis (the width of an RBF kernel, say) is absent from the points where it does not exist, and stands
-at the middle of the cube there: two points that differ in nothing else are one point.
+A conditional axis (the width of an RBF kernel, say) is absent from the points where it does not exist. Its
+coordinate there is ½, so that it does not add to the distance between two such points.
 """
 
 import math
@@ -66,7 +66,7 @@ class Real:
         object.__setattr__(self, "log", log)
 
     def at(self, position: float) -> float:
-        """The value at `position`, evenly from low (0) to high (1), by logarithms if `log`; beyond, the end."""
+        """Return the value at `position`, evenly (in logarithms if `log`) from `low` at ≤ 0 to `high` at ≥ 1."""
         if position <= 0.0:
             return self.low
         if position >= 1.0:
@@ -83,7 +83,7 @@ class Real:
         return (min(1.0, max(0.0, (x - a) / (b - a))),)
 
     def grid(self, points: int) -> list[Value]:
-        """`points` values from end to end, at even distances (of logarithms if `log`); 1: the middle one."""
+        """Return `points` values from low to high, evenly spaced (in logarithms if `log`); for 1 the middle one."""
         if points == 1:
             return [self.at(0.5)]
         return [self.at(i / (points - 1)) for i in range(points)]
@@ -119,7 +119,7 @@ class Integer:
         return Real(self.low, self.high, log=self.log).encode(value)
 
     def grid(self, points: int) -> list[Value]:
-        """At most `points` distinct integers from end to end, all if they fit; the middle one for 1 point."""
+        """Return at most `points` distinct integers from low to high, all if they fit; for 1 the middle one."""
         if points >= self.high - self.low + 1:
             return list(range(self.low, self.high + 1))
         if points == 1:
@@ -131,11 +131,12 @@ class Integer:
 class Categorical:
     """An axis of unordered values; each takes a coordinate of its own, so any two are equally far apart.
 
-    A point of the search has a value's name: the value itself if it is a text, a truth value or a finite number.
+    Points, releases and the ledger hold plain data alone. A value that is a text, a truth value or a finite number
+    is its own name there; any other (a list, an estimator) is represented by a text.
 
     Attributes:
         values: as they were given.
-        keys: what the values are by their content, by which they are compared.
+        keys: a text for each value that depends on its content, by which values are compared.
         names: of the values in points, releases and the ledger.
     """
 
@@ -161,12 +162,12 @@ class Categorical:
 
     @property
     def meant(self) -> dict[str, Any]:
-        """The values that points can only name, by their names."""
+        """The values that are not plain data, by the text that represents each of them in points."""
         pairs = zip(self.names, self.values, strict=True)
         return {str(name): value for name, value in pairs if not is_plain(value)}
 
     def name_of(self, value: Any) -> Any:
-        """Return the name of a value of the axis; what is none of its values as it is."""
+        """Return the name of a value of the axis; anything that is not one of its values is returned unchanged."""
         key = _key(unwrap_numpy(value))
         return self.names[self.keys.index(key)] if key in self.keys else value
 
@@ -179,7 +180,7 @@ class Categorical:
         return self.names[min(len(self.names) - 1, int(position * len(self.names)))]
 
     def encode(self, value: Value) -> tuple[float, ...]:
-        """The one-hot vector of a value's name, of height 1/√2 (two lie at distance 1); zeros if not listed."""
+        """Return the one-hot vector of a value's name, of height 1/√2, so that any two are at distance 1."""
         if self.dimensions == 0:
             return ()
         return tuple(math.sqrt(0.5) if is_same_value(v, value) else 0.0 for v in self.names)
@@ -190,7 +191,7 @@ class Categorical:
 
 
 def _key(value: Any) -> str:
-    """Return a value's key by its content; of one without content, which no study takes, its place in memory."""
+    """Return the text by which a value is compared: its content's, or of one that studies refuse, its id."""
     try:
         return content_key(value)
     except StudyInvalid:
@@ -202,9 +203,9 @@ Axis = Real | Integer | Categorical
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """The hyperparameters of a study: named axes, some of which exist at certain values of an earlier one alone.
+    """The hyperparameters of a study: named axes, some of which exist only at certain values of an earlier axis.
 
-    Without an axis it has one point: the model as it stands.
+    A space without axes has one point: the model with its own parameters.
     """
 
     axes: Mapping[str, Axis]
@@ -221,7 +222,7 @@ class SearchSpace:
 
     @property
     def meant(self) -> dict[str, dict[str, Any]]:
-        """By axis, the values that points can only name, by their names."""
+        """By axis, the values that are not plain data, by the text that represents each of them in points."""
         categorical = {name: axis.meant for name, axis in self.axes.items() if isinstance(axis, Categorical)}
         return {name: values for name, values in categorical.items() if values}
 
@@ -238,7 +239,7 @@ class SearchSpace:
         return parent in point and any(is_same_value(point[parent], value) for value in values)
 
     def encode(self, point: Mapping[str, Value]) -> NDArray[np.float64]:
-        """Return the coordinates (d,) of `point`, categorical axes one-hot; ½ on axes that do not exist there."""
+        """Return the coordinates (d,) of `point`: categorical axes one-hot, ½ for axes that do not exist there."""
         places = (
             axis.encode(point[name]) if name in point else (0.5,) * axis.dimensions
             for name, axis in self.axes.items()
@@ -255,7 +256,7 @@ class SearchSpace:
         }
 
     def at(self, position: NDArray[Any]) -> dict[str, Value]:
-        """The point at one position in [0, 1] an axis, not one-hot; axes that do not exist there are left out."""
+        """Return the point at these positions in [0, 1], one for each axis; axes that do not exist are left out."""
         point: dict[str, Value] = {}
         for (name, axis), x in zip(self.axes.items(), position, strict=True):
             if self.exists(name, point):
@@ -263,6 +264,7 @@ class SearchSpace:
         return point
 
     def _check_condition(self, name: str, parent: str, values: tuple[Value, ...]) -> None:
+        """Refuse a condition unless its parent is a categorical axis listed before `name`, with these values."""
         before = list(self.axes)[: list(self.axes).index(name)]
         axis = self.axes.get(parent)
         if parent not in before or not isinstance(axis, Categorical):

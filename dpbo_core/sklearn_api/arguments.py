@@ -1,4 +1,4 @@
-"""The arguments of a Python call: numbers of any type as plain ones, and a search space as a study has it."""
+"""Conversion of a Python call's arguments: numbers to Python's own types, a search space to a study's [space]."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def number_of(key: str, value: Any) -> float:
 
 
 def whole_number_of(key: str, value: Any) -> int:
-    """The argument `key` of a Python call as an integer; raises if it is not one, or no double reaches it."""
+    """Return the argument `key` of a Python call as an integer; raises if it is none, or above a double's range."""
     with suppress(TypeError, ValueError, ArithmeticError):
         if abs(float(value)) < math.inf and int(value) == value:
             return int(value)
@@ -39,7 +39,7 @@ def number_or_none(key: str, value: Any) -> float | None:
 
 
 def axes_of(space: Mapping[str, Any]) -> dict[str, Any]:
-    """The `Axis` under each name of a user's search space; (axis, {parent: values}) where it is conditional."""
+    """Return the `Axis` under each name of a user's search space; (axis, {parent: values}) if it is conditional."""
     return {
         name: (axis_of(name, item[0]), item[1]) if conditional(item) else axis_of(name, item)
         for name, item in space.items()
@@ -52,10 +52,11 @@ def conditional(item: Any) -> bool:
 
 
 def axis_of(name: str, axis: Any) -> Axis:
-    """A user's axis as an `Axis`: ours, a list or array, or an even scipy distribution's range; refused if another.
+    """Return a user's axis as an `Axis`; refused unless it is one, a list, an array or a flat scipy distribution.
 
-    scipy's `uniform` is a `Real` of the same ends, `loguniform` one with log = True, `randint` an `Integer` without
-    its upper end, as scipy has it. What is searched is the range: points are spread evenly over it, none is drawn.
+    scipy's `uniform` becomes a `Real` with the same ends, and `loguniform` one with log = True. `randint` becomes
+    an `Integer` without the upper end, which scipy excludes too. Only the distribution's range is used: candidates
+    are spread evenly over it, so that a distribution that prefers some values would be misread.
     """
     if isinstance(axis, Real | Integer | Categorical):
         return axis
@@ -83,7 +84,11 @@ def axis_of(name: str, axis: Any) -> Axis:
 
 
 def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[str, dict[str, Any]]]:
-    """Return the axes as a study's [space]; and, by axis and name, the values that a study can only name."""
+    """Return the axes as a study's [space], and the values that are not plain data, by axis and name.
+
+    A study holds texts, numbers and truth values alone. Any other value (a list, an estimator) stands in it as a
+    text, its name, and the second mapping gives the value of each name.
+    """
     sections: dict[str, AxisSection] = {}
     decode: dict[str, dict[str, Any]] = {}
     axes: dict[str, Axis] = {}
@@ -101,7 +106,7 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
-    """An axis as a study's [space]; and its values by their names, where one is no text, number or truth value."""
+    """Return an axis as part of a study's [space], and its values that are not plain data, by their names."""
     if not isinstance(axis, Categorical):
         integer = isinstance(axis, Integer)
         return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}
@@ -115,10 +120,10 @@ def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
 
 
 def _names(axes: Mapping[str, Axis], parent: str, values: Any) -> Any:
-    """Return the values of a condition on the axis `parent`, one or a list of them, as a study names them."""
+    """Return the value or values of the axis `parent` at which another axis exists, by their names in a study."""
     axis = axes.get(parent)
     if not isinstance(axis, Categorical):
         return values
-    if isinstance(values, list | tuple) and not axis.has(values):
+    if isinstance(values, list | tuple) and not axis.has(values):  # else the list is itself one value of the axis
         return tuple(map(axis.name_of, values))
     return axis.name_of(values)

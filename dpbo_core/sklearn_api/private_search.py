@@ -55,7 +55,10 @@ ABSENT_VALUE = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
-    """For `available_if`: whether a search's best estimator (before `fit`: `estimator`) has the method `verb`."""
+    """Return the check that scikit-learn's `available_if` needs: whether the best estimator has the method `verb`.
+
+    Before `fit` it is `estimator` that is checked.
+    """
 
     def check(search: "PrivateSearch") -> bool:
         """Return whether the search's best estimator has the method; AttributeError where `refit` is False."""
@@ -74,9 +77,9 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     Models are trained on the public X and y alone. The validation set is touched through differentially private
     releases only, paid from the budget of `dataset`. Nobody in the validation set may be in the public training
-    set: one object, or one piece of memory, given as both is refused; equal content of the two is not looked for,
-    because the answer would be an output that no ε prices. A public table of which much was validated on before is
-    refused, which tells its owner of earlier rows, and nobody else (`row_marks`).
+    set. You must ensure that: dpbo refuses one object, or one piece of memory, passed as both, but does not compare
+    the tables' contents, because the result of that comparison would not be private. A public table is also refused
+    if more than a tenth of its rows were sensitive in earlier calls (`row_marks`).
 
     Args:
         estimator: any scikit-learn classifier or regressor. A Pipeline is given the columns of a data frame as they
@@ -211,7 +214,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             AssumptionNotAccepted: the guarantee rests on something that `accepts` does not name.
         """
         check_settings(self)
-        if validation_size is None:  # of one table's targets some are sensitive
+        if validation_size is None:  # with a `validation_size`, y holds sensitive targets too
             public_target(self.estimator, y)
         ledger = PrivacyLedger(ledger_url(self.ledger))
         tables = two_tables(
@@ -292,7 +295,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return _cv_results(points, [step["score"] for step in self.trajectory_ or ()])
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
-        """Return the price and the expected error of every search method, from public facts alone. Charges nothing.
+        """Return each search method's privacy cost and expected error, from public facts alone. Charges nothing.
 
         Args:
             X: public training records.
@@ -381,22 +384,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_best_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predictions of `best_estimator_` for X (r, d)."""
+        """Return predictions of `best_estimator_` for X (r, d)."""
         return np.asarray(self._best(X).predict(X))
 
     @available_if(_best_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probabilities of `best_estimator_` for X, (r, C)."""
+        """Return probabilities of `best_estimator_` for X, (r, C)."""
         return np.asarray(self._best(X).predict_proba(X))
 
     @available_if(_best_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Decision values of `best_estimator_` for X."""
+        """Return decision values of `best_estimator_` for X."""
         return np.asarray(self._best(X).decision_function(X))
 
     @available_if(_best_has("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any) -> float:
-        """`best_estimator_`'s own score on records you may look at: it is exact, so it is not private."""
+        """Return `best_estimator_`'s own score on X and y. It is exact, not private: use public records only."""
         return float(self._best(X).score(X, y))
 
     def __sklearn_tags__(self) -> Any:
@@ -425,6 +428,7 @@ def _trained(model: Any, rows: Any, y: Any, weights: Any) -> Any:
 
 
 def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
+    """Return scikit-learn's `cv_results_` of the released points and their noisy scores; the largest has rank 1."""
     names = sorted({name for point in points for name in point})
     columns = {f"param_{name}": _masked([point.get(name, ABSENT_VALUE) for point in points]) for name in names}
     released = np.array(scores, dtype=np.float64)

@@ -52,7 +52,10 @@ TARGET_WORDS = "the target"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictionSplit:
-    """Public and sensitive predictions in memory; before payment only the outside of the sensitive is looked at."""
+    """Public and sensitive predictions in memory.
+
+    Before the charge, only the shape and the column names of the sensitive ones are used, and no value.
+    """
 
     spec: StudySpec  # the study
     predictions: Any  # SENSITIVE, a `Frame`; or the records, where there are functions
@@ -64,10 +67,11 @@ class PredictionSplit:
     marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half of the split: candidates' names, public scores if any; rows once sensitive are refused.
+        """Return the public half: the candidates' names, and their public scores if there are public predictions.
 
         Raises:
-            StudyInvalid: the public predictions were sensitive before, which is asked first.
+            StudyInvalid: the public predictions were sensitive in an earlier call. This is checked first, so that
+                no other message can quote one of their values.
         """
         if self.marks is not None and self.public_table is not None and not self.aliased:
             self.marks.check(self.public_table, self._row_names, shown_as="X_public")
@@ -93,7 +97,10 @@ class PredictionSplit:
         check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """After payment: seal the predictions, as passed or asked of the functions now; store hashes of rows."""
+        """Return a sealed scorer of the predictions, which functions compute now. Call it only after the charge.
+
+        Keyed hashes of the rows are stored, by which a later call recognises them as sensitive.
+        """
         disable_core_dumps()
         people: list[Person] | None = None
         if isinstance(self.predictions, Frame):
@@ -122,11 +129,11 @@ def prediction_table(
     *,
     source: Literal["X", "X_public"],
 ) -> Table:
-    """Each function's predictions and the target; one that fails leaves gaps on X, on X_public it is refused.
+    """Return a table of each function's predictions for the records, and the target.
 
-    Of the sensitive X nothing that a function raises, prints or warns is told. Where it fails it is asked again
-    with one half of the records and with the other, and so on: a record that makes it fail is without a prediction,
-    which scores the constant, and no other is.
+    A function that fails on the public records is refused. On the sensitive ones, whatever it raises, prints or
+    warns is suppressed, because it may quote a record. There it is called again on each half of the records, and so
+    on, so that only a record on which it fails alone has no prediction. Such a record gets a constant score.
     """
     values = list(truth)
     columns: dict[str, Any] = {}
@@ -151,7 +158,7 @@ def _predicted(function: Callable[[Any], Any], records: Any, start: int, length:
 
 
 def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, width: int) -> Rows:
-    """Predictions of a function that failed on all records, by ever smaller parts: gaps where it fails on one."""
+    """Return the predictions of a function that failed on all records, by repeated halving; None where it fails."""
     predictions: Rows = [[None] * width for _ in range(n_records)]
     failed = [(0, n_records)]
     while failed:
@@ -167,6 +174,7 @@ def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, wid
 
 
 def _part(records: Any, start: int, length: int) -> Any:
+    """Return `length` records from position `start` on, of a data frame, an array or a list."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):

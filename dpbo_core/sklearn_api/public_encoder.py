@@ -1,4 +1,4 @@
-"""What stands before the model in `best_estimator_`: the public preprocessing, or a data frame's own columns."""
+"""The first step of `best_estimator_`: the public preprocessing, or the columns of a data frame as they are."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -37,11 +37,14 @@ class PublicEncoder(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """X (r, d) as numbers, (r, features), by the public means and categories; too large a number is refused."""
+        """Return X (r, d) as numbers, (r, features), by the public means and categories.
+
+        A row with a number too large to compute with is refused.
+        """
         check_is_fitted(self, "_fitted")
         validate_data(self, X, reset=False, skip_check_array=True)
         frame = frame_of(X, None, shown_as="X")
-        any_label = self._fitted.classes[0] if self._fitted.classes else 0.0
+        any_label = self._fitted.classes[0] if self._fitted.classes else 0.0  # encoding needs a target, unused here
         frame = frame_of(X, [any_label] * frame.n_records, shown_as="X")
         table = frame.table(target_name=self._target, source="X", texts=self._fitted.text_columns)
         encoded = self._fitted.transform(table.without(self.ignore))
@@ -68,7 +71,7 @@ class PublicColumns(PublicTransformer):
         return self
 
     def transform(self, X: Any) -> Any:
-        """X (r, d) as a data frame with the public types; a value that none of them holds is refused."""
+        """Return X (r, d) as a data frame with the public table's types; a value that does not fit is refused."""
         check_is_fitted(self, "_fitted")
         validate_data(self, X, reset=False, skip_check_array=True)
         frame = frame_of(X, None, shown_as="X")

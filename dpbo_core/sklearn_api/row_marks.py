@@ -1,4 +1,4 @@
-"""Keyed marks of rows that were sensitive once: their owner's own mistake is noticed before anything is charged.
+"""Keyed hashes ("marks") of rows that were sensitive once, so that they are not passed as public by mistake later.
 
 Tables in memory have no name, so that yesterday's X_validation passed as today's X, or a split that was made again
 with another seed, is known by its rows alone. Of every row that was charged for the vault keeps 8 bytes of an HMAC,
@@ -30,7 +30,9 @@ from dpbo_core.ledger.address import state_folder
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.atomically import locked_folder, replace_atomically
 
-DISTINCT, MOVED = 0.99, 0.1  # shares of a public table's rows
+# A public table is refused if at least this share of its rows are distinct, and more than that share were
+# sensitive.
+DISTINCT, MOVED = 0.99, 0.1
 MARK_TYPE = np.dtype("<u8")
 KEY_BYTES = 32  # of the key
 
@@ -45,7 +47,11 @@ class RowMarks:
 
     @classmethod
     def of(cls, ledger: PrivacyLedger, dataset: str) -> "RowMarks | None":
-        """The vault of a ledger's row marks (keyed hashes of rows once sensitive); None for a public dataset."""
+        """Return the vault of a ledger's row marks; None for a dataset that was declared public.
+
+        It lies beside an SQLite ledger. For a ledger on a server it lies in the user's own state folder, under a
+        hash of the server's address without user and password.
+        """
         budget = ledger.budget(dataset)
         if budget is not None and budget.public:
             return None
@@ -56,7 +62,11 @@ class RowMarks:
         return cls(state_folder() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
     def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
-        """Refuse a PUBLIC table if over a tenth of its rows was sensitive before; repeated rows pass."""
+        """Refuse a PUBLIC table if over a tenth of its rows were sensitive before.
+
+        A table in which more than one in a hundred rows is repeated always passes: it has few different rows, and
+        the same ones occur by chance.
+        """
         key, earlier = self._read()
         marks, n_records = np.unique(_marks(key, public, names)), public.n_records
         if len(marks) >= DISTINCT * n_records and np.isin(marks, earlier).sum() > MOVED * n_records:
@@ -79,6 +89,7 @@ class RowMarks:
         return self.folder / "sensitive_rows"
 
     def _read(self) -> tuple[bytes, Marks]:
+        """Return the key and the stored marks, sorted; a new key and no marks if there is no file yet."""
         try:
             content = self._file.read_bytes()
         except FileNotFoundError:
@@ -108,9 +119,9 @@ def _marks(key: bytes, table: Table, names: Collection[str]) -> Marks:
 
 
 def _numbers(column: Column) -> Marks:
-    """Eight bytes for each value (n,): a float's own, or a text's digest; all missing values are equal."""
+    """Return eight bytes for each value (n,): a float's own, or a text's digest; all missing values are equal."""
     if column.dtype != object:
-        floats = column.astype(np.float64) + 0.0
+        floats = column.astype(np.float64) + 0.0  # −0.0 becomes 0.0, and below every NaN the same NaN
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
     digests = [
         hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=MARK_TYPE.itemsize).digest()

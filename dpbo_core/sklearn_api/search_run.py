@@ -61,7 +61,7 @@ class Progress:
         sys.stderr.flush()
 
     def step(self, step: int, released: Released | None) -> None:
-        """Write on standard error, if `loud`, that a step is done, and any score it released; move the bar."""
+        """Report on standard error, if `loud`, that a step is done, with its score if released; move the bar."""
         score = None if released is None else released.get("score")
         of_step = "" if score is None else f", private score {score:.4g}"
         self.say(f"step {step} of {self.n_steps}{of_step}")
@@ -89,7 +89,10 @@ def run_search(run: Run, *, n_jobs: int | None, progress: Progress) -> StudyResu
 
 
 def precompute(n_jobs: int, run: Run) -> Precomputed | None:
-    """Train and score in `n_jobs` processes, on public records, what the study surely needs; None if released."""
+    """Train and cross-validate, in `n_jobs` processes, the candidates that the study needs in any case.
+
+    Only public records are used. None if the study was released before: then nothing is trained.
+    """
     problem = run.public.problem
     if run.ledger.release_of(run.key.fingerprint) is not None:
         return None
@@ -113,7 +116,8 @@ class FrameTable:
     """The validation table of a search."""
 
     split: FrameSplit  # both tables
-    tells: tuple[type[DpboError], ...] = ()  # nothing, since an object in a table may raise any message
+    # the errors whose messages may be shown: none, since an object in a table may raise any error with any message
+    tells: tuple[type[DpboError], ...] = ()
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Return the names of the validation table's columns, the target's last."""
@@ -126,7 +130,7 @@ class FrameTable:
 
 
 def evaluate_search(study: ResolvedStudy, split: FrameSplit, context: QueryContext) -> EvaluationResult:
-    """The private report on the model that a search released, for one spend; a recorded report at no cost."""
+    """Return the private report on a search's released model: charged once, and a recorded one again at no cost."""
     problem = planning_problem(split.spec, unlisted=split.prototype.unlisted())
     query, public = EvaluationQuery.of(split.spec, problem, None), split.public(problem)
     run = Run(study, context, split, public)

@@ -1,6 +1,6 @@
 """A `PrivateSearch`'s settings, its two tables and its study, from its parameters and what a call was given.
 
-Of the sensitive table the outside alone is looked at: how many records it has, and whether it is another object.
+Of the sensitive table only its shape, its column names and its identity as an object are used, and no value.
 """
 
 from collections.abc import Mapping
@@ -102,7 +102,7 @@ def public_target(estimator: Any, y: Any) -> NDArray[Any]:
 
 
 def check_predicts(estimator: Any) -> None:
-    """Refuse what is not an instance of an estimator that predicts: a class, a list of steps, a scaler alone."""
+    """Refuse anything but an instance of an estimator that predicts: a class, a list of steps, or a scaler, say."""
     if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
         what = f"the class {estimator.__name__}" if isinstance(estimator, type) else f"a {type(estimator).__name__}"
         raise StudyInvalid(
@@ -142,7 +142,11 @@ def two_tables(
     *,
     ledger: PrivacyLedger,
 ) -> TwoTables:
-    """The public and the sensitive table, as passed or as `validation_size` divides the first; else refused."""
+    """Return the public and the sensitive table, as passed or as `validation_size` divides the first.
+
+    Anything else is refused. The ledger is asked first whether this dataset was divided by another share before,
+    since rows that were sensitive then could be read as public now.
+    """
     if validation_size is not None:
         if any(part is not None for part in sensitive):
             raise StudyInvalid(
@@ -180,12 +184,15 @@ def two_tables(
 def checked_weights(
     sample_weight: Any, n: int, *, but: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64] | None:
-    """Return the training weights of n rows, without those at the positions `but`; None if none are passed."""
+    """Return the training weights of n rows, without those at the positions `but`; None if none are passed.
+
+    `but` are sensitive rows of the same table. Their weights are not even checked: an error would depend on them.
+    """
     if sample_weight is None:
         return None
     if _num_samples(sample_weight) != n:
         raise StudyInvalid(f"sample_weight is not {n} numbers", remedy="give one for each row of X")
-    public = np.arange(n) if but is None else np.delete(np.arange(n), but)  # no other says anything
+    public = np.arange(n) if but is None else np.delete(np.arange(n), but)
     values = target_values(sample_weight, shown_as="sample_weight", public=public)
     weights = numbers(value_column([values[i] for i in public]))
     if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
@@ -209,7 +216,7 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
         width=width,
         count=Count.PUBLIC if search.n_persons is None else Count.PRIVATE,
     )
-    if not validation.names:  # without a record, and with its number of records private: of the public columns
+    if not validation.names:  # an empty table, whose number of records is private: it gets the public columns
         names = (*training.names, *sorted(named - {*training.names}))
         validation = replace(validation, names=names, native=np.empty((0, len(names)), dtype=object))
     spec, prototype = study_of(search, training, validation.n_records)
@@ -249,7 +256,7 @@ def study_of(search: Any, training: Frame, n_validation: int | None) -> tuple[St
 
 
 def public_positives(spec: StudySpec, training: Frame) -> float | None:
-    """The share of the second class in the PUBLIC table; None unless the score counts pairs, as ROC AUC does."""
+    """Return the share of the second class in the PUBLIC table; None unless the score counts pairs, as AUC does."""
     if not isinstance(score_of(spec.model), PairScore):
         return None
     target = target_name(training.names)
@@ -261,7 +268,10 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
-    """The study's [data] for tables in memory, by a public number of persons, else of records; refused without."""
+    """Return the study's [data] for tables in memory, with a public number of persons or of records.
+
+    It is refused if neither number is given.
+    """
     if n_persons is not None:
         people = whole_number_of("n_persons", n_persons)
         return PersonFiles(training="X", validation="X_validation", n_persons=people, target=target, missing="mean")
@@ -280,7 +290,10 @@ def described(
     search: SearchSection,
     choice: str,
 ) -> StudySpec:
-    """The study of these sections and `estimator`'s name, price and cap; refused if it releases no choice."""
+    """Return the study of these sections, with `estimator`'s parameters for its name, its method and its privacy.
+
+    A method that releases no candidate is refused; `choice` is the message's word for what is missing.
+    """
     cap = estimator.budget
     spec = StudySpec(
         name=estimator.study,

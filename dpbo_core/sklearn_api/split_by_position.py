@@ -1,4 +1,4 @@
-"""One table as two by a public rule: the rows to validate on follow from their POSITION, not from their content.
+"""Division of one table into two by a public rule: a row's POSITION, not its content, decides where it goes.
 
 Row i is validated on where u_i < share. u_i is the i-th number of one fixed public sequence, even in [0, 1), the
 same for every table, seed, study and edition. So rows that are added at the end move no other row to the other
@@ -42,7 +42,7 @@ INTEGER_PATTERN = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
 
 
 def sequence(n: int) -> NDArray[np.float64]:
-    """Fixed public pseudo-random numbers u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
+    """Return fixed public pseudo-random numbers u (n,) in [0, 1): SHAKE-256 of a fixed text, eight bytes a row."""
     drawn = np.frombuffer(hashlib.shake_256(SPLIT_RULE).digest(8 * n), dtype="<u8")
     return np.asarray(drawn / TWO_TO_64, dtype=np.float64)
 
@@ -64,10 +64,11 @@ def validated_on(n: int, share: float) -> NDArray[np.bool_]:
 
 
 def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np.int64]]:
-    """X and y of the public half (types by its own rows), X and y of the sensitive half, and its rows' positions.
+    """Return X and y of the public half, X and y of the sensitive half, and the sensitive rows' positions.
 
-    Each X is a pandas data frame where X is a table with names, else an array (rows, d). The sensitive half holds
-    its cells as they were read, y as a list. A row of another length than the public rows' has no cell.
+    Each X is a pandas data frame if X is a table with names, else an array (rows, d). The public columns get the
+    types that their own cells imply. The sensitive half has its cells as they were read, and y as a list. All cells
+    of a row are missing if its length is not that of the public rows.
     """
     n = _num_samples(X)
     if _num_samples(y) != n:
@@ -89,12 +90,18 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
 
 
 def _unprinted(cells: Iterable[object]) -> Cells:
-    """Raw cells (n,) without what a column of texts makes of numbers: "5.0" and "True" are 5 and true again."""
+    """Return raw cells (n,), with texts that are printed numbers turned back: "5.0" and "True" are 5 and true.
+
+    A library writes numbers as texts if one other cell of their column is a text, and that may be a sensitive one.
+    """
     return as_cells(_value_of_print(cell) if type(cell) is str else cell for cell in cells)
 
 
 def _value_of_print(text: str) -> object:
-    """The number, truth value or gap that a container writes as this text; any other without zeros at its end."""
+    """Return the number, truth value or gap (None) that a library prints as this text; else the text.
+
+    NumPy's fixed-width texts cannot end in zero bytes, so those are removed.
+    """
     text = text.rstrip("\0")
     if text in ("True", "False", "true", "false"):  # polars writes them small
         return text in ("True", "true")
@@ -120,7 +127,7 @@ def _table(frame: Frame, columns: Iterable[Any]) -> Any:
 
 
 def _compact(column: Any) -> Any:
-    """Raw cells (n,) as floats where they are numbers and gaps alone, else as objects; a typed column as it is."""
+    """Return raw cells (n,) as floats if all are numbers or gaps, else as objects; a typed column unchanged."""
     if not (isinstance(column, np.ndarray) and column.dtype == object):
         return column
     if all(cell is None or type(cell) is float for cell in column):
@@ -129,10 +136,11 @@ def _compact(column: Any) -> Any:
 
 
 def _own_column(name: str, cells: Cells, hint: Any) -> Any:
-    """A named column of the PUBLIC rows, in the type that their cells (n,) alone say; `hint` is a category's.
+    """Return a named column of the PUBLIC rows, in the type that follows from their own cells (n,) alone.
 
-    Texts are numbers or times where all of them are. Truth values are numbers, since a container makes ones and
-    noughts of them as soon as another number is beside them. A category that no public row has is none.
+    `hint` is the library's type of the undivided column; it is used only if it is a pandas category. Texts become
+    numbers or times if all of them are. Truth values become numbers, because a library turns them into 0 and 1 if
+    another cell, perhaps a sensitive one, is a number. Categories that no public row has are dropped.
     """
     values = [canonical_text(cell) for cell in cells]
     if isinstance(hint, pd.CategoricalDtype) and all(
@@ -154,7 +162,7 @@ def _number_of_truth(cell: object) -> object:
 
 
 def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any:
-    """A pandas column of the categories that PUBLIC rows hold (n,); sorted, unless the column orders them."""
+    """Return PUBLIC values (n,) as a pandas category of those that occur, in the column's own order or sorted."""
     there = {value for value in values if value == value}
     ordered = bool(hint.ordered)
     order = (
@@ -166,9 +174,10 @@ def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any
 
 
 def _own_target(labels: list[object]) -> NDArray[Any]:
-    """PUBLIC classes or targets (n,): numbers, whole ones where all are, or else texts.
+    """Return the PUBLIC classes or targets (n,) as integers if all are whole numbers, else as floats, or as texts.
 
-    Truth values are 0 and 1, texts of numbers are numbers where all are. A gap is NaN, or None among texts.
+    Truth values become 0 and 1. Texts that are numbers become numbers if all of them are. A gap is NaN, or None if
+    there are texts.
     """
     meant = [canonical_text(label) for label in labels]
     if any(isinstance(value, str) for value in meant):

@@ -34,7 +34,10 @@ N_BINARY_CLASSES = 2  # classes, of which pairs can be counted
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrameSplit:
-    """Public and sensitive table in memory; before payment only the outside of `validation` is looked at."""
+    """The public and the sensitive table of a search in memory.
+
+    Before the charge, only the shape and the column names of `validation` are used, and no value.
+    """
 
     spec: StudySpec  # the study
     training: Frame  # public
@@ -54,7 +57,7 @@ class FrameSplit:
         return self.training.named and self.prototype.takes_columns
 
     def public_table(self) -> Table:
-        """The public records as a table of numbers, which also holds a data frame's cells as they were passed."""
+        """Return the public records as a table of numbers, with a data frame's cells as they were passed."""
         return self.training.table_with_cells(target_name=self.target, source="X", texts=None)
 
     def hints(self) -> Mapping[str, Any] | None:
@@ -62,10 +65,12 @@ class FrameSplit:
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """The public half: fitted preprocessing and a trainer; a training table that was sensitive once is refused.
+        """Return the public half: the fitted preprocessing and a trainer.
 
         Raises:
-            StudyInvalid: the table was sensitive before, which is asked first: no message is about its values.
+            StudyInvalid: the training table was sensitive in an earlier call. This is checked first, so that no
+            other
+                message can quote one of its values.
         """
         read = self.training.table_with_cells if self.takes_columns else self.training.table
         table = read(target_name=self.target, source="X", texts=None)
@@ -82,7 +87,7 @@ class FrameSplit:
         return replace(public, fingerprint=hashlib.sha256(identity.encode()).hexdigest())
 
     def sources(self) -> tuple[Source, ...]:
-        """The records' source as the ledger names it: tables in memory, and the share by which one was split."""
+        """Return the records' source as the ledger names it: tables in memory, and the share that split them."""
         return (replace(MEMORY_SOURCE, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
@@ -99,14 +104,14 @@ class FrameSplit:
         check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """After payment: read the validation records into a sealed scorer, and store keyed hashes of them."""
+        """Return a sealed scorer of the validation records, and store keyed hashes of them, after the charge."""
         return sealed_half(self.spec, *self.records(public.preprocessing), public)
 
     def records(self, fitted: Preprocessing | None = None) -> tuple[Table, list[Person] | None]:
-        """Read the SENSITIVE records and store keyed hashes of them: the table, and a person each (or None).
+        """Return the SENSITIVE records, not sealed, and the person of each (None if the study names no persons).
 
-        Call it only after reserving, and seal what comes of it. Raw cells are kept where the preprocessing that was
-        `fitted` takes the table's own columns.
+        Call it only after the ledger has reserved the charge, and seal the result. Keyed hashes of the rows are
+        stored. Raw cells are kept if the preprocessing that was `fitted` takes the table's own columns.
         """
         disable_core_dumps()
         people: list[Person] | None = None
@@ -126,10 +131,10 @@ class FrameSplit:
 
 
 def person_in_memory(value: object) -> Person:
-    """The person that a cell names; None for a missing one, and for an integer that a double cannot hold exactly.
+    """Return the person that a cell names; None for a missing cell, and for an integer of 2⁵³ or more.
 
-    One missing cell turns integers into doubles: large ones name nobody either way, so that no record decides what
-    the others mean.
+    pandas turns a column of integers into doubles if one cell is missing, and doubles do not distinguish such large
+    integers. They name nobody in either case, so that no record changes what another one's cell means.
     """
     value = plain_value(value)
     return None if isinstance(value, int | np.integer) and abs(int(value)) >= 2**53 else person_identifier(value)
@@ -145,7 +150,10 @@ def passed_twice(sensitive: str, *, beside: str) -> StudyInvalid:
 
 
 def model_section(search: Any, training: Frame) -> ModelSection:
-    """The section [model] of a `PrivateSearch`: estimator by name, score with its public range, class shares."""
+    """Return the [model] section of a `PrivateSearch`: its estimator's name, its score and that one's public range.
+
+    If the score needs shares of more than two classes and none are given, those of the public y are used.
+    """
     several = len(set(map(canonical_text, np.asarray(training.target).tolist()))) > N_BINARY_CLASSES
     shares, function = search.class_shares, search.scoring if callable(search.scoring) else None
     declared = SCORES.get(search.scoring) if isinstance(search.scoring, str) else None

@@ -1,4 +1,4 @@
-"""Who asks a private query, of which ledger, in which folder, with which noise: all of it that is not the query."""
+"""The context of a private query: caller, ledger, folder of data paths, noise source, and workers."""
 
 import warnings
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ OS_NOISE = OperatingSystemNoise()
 
 
 class IfUseless(Enum):
-    """What becomes of a first charge whose plan expects mostly noise: made, made with a warning, or refused."""
+    """Whether a new charge whose plan expects mostly noise is made, made with a warning, or refused."""
 
     SPEND = auto()
     WARN = auto()
@@ -35,7 +35,7 @@ class IfUseless(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryContext:
-    """Everything about a private query that is not the query: decided once, at the front door.
+    """The context of a private query: everything about it but the query itself. The entry points create it once.
 
     Attributes:
         ledger: where budgets, draws and releases are.
@@ -46,7 +46,7 @@ class QueryContext:
         scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
         if_useless: what becomes of a first charge that is useless by its own plan.
         asked_by: who asks, as text, for the ledger.
-        steps_seen: whether others see when each step begins and ends, as on a Prefect server that was there before.
+        steps_seen: whether others see when each step begins and ends, as on a shared Prefect server.
 
     """
 

@@ -1,4 +1,4 @@
-"""[data]: what every way of giving data is, and the checks that several of them share."""
+"""[data]: the base class of all kinds of [data] (two files, a bundled set, …), and the checks that they share."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ MAX_RECORDS = 2**53  # every count up to it is a double
 
 
 class Refusal(NamedTuple):
-    """What a way of giving data says where one of `keys` is given, or is missing."""
+    """The error message of a kind of [data] if one of `keys` is present, or if one is missing."""
 
     keys: tuple[str, ...]
     what: str
@@ -33,11 +33,11 @@ class Refusal(NamedTuple):
 
 
 class DataSection(Section):
-    """A way of giving data: a class with the keys that it has. Most answers follow from the keys' names.
+    """A kind of [data]: each subclass has the keys of its kind as fields. The properties read those that it has.
 
     Attributes:
-        marks: keys of which one says that [data] is given this way; empty for the usual way.
-        foreign: keys of other ways that it refuses, in this order.
+        marks: [data] is of this kind if one of these keys is present; empty for the default kind.
+        foreign: keys of other kinds that it refuses, in this order.
         needed: keys that it needs, in this order.
         training_key: of the path of the training file, or of public predictions; "" for neither.
         validation_key: of the path or address of the sensitive records; "" where no file holds them.
@@ -60,7 +60,7 @@ class DataSection(Section):
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
-        """Return whether a [data] with these keys is given this way, and not in one of the ways before it."""
+        """Return whether a [data] with these keys is of this kind, if no kind tried before has claimed it."""
         alike = "predictions" in table or (table.get("sensitive") == "training") == cls.sensitive_training
         return alike and (not cls.marks or any(key in table for key in cls.marks))
 
@@ -101,7 +101,7 @@ class DataSection(Section):
         require(study.model.trained, what, cause=cause, remedy=remedy)
 
     def _stated(self, key: str) -> Any:
-        """Return the value of a key that some ways of giving data have; None if this one has not."""
+        """Return the value of a key; None if this kind of [data] has no such key, or the study leaves it out."""
         return getattr(self, key) if key in type(self).model_fields else None
 
     @property
@@ -193,7 +193,7 @@ class DataSection(Section):
 
     @property
     def lasting(self) -> Self:
-        """The section without what is no part of the study's fingerprint: memory_limit and workers."""
+        """The section without memory_limit and workers, which do not enter the study's fingerprint."""
         files = {"memory_limit", "workers"} & type(self).model_fields.keys()
         return self.replace(**dict.fromkeys(files))
 

@@ -1,8 +1,8 @@
-"""The two halves of a study on files: the public one, open to everything, and the sensitive one, sealed at once.
+"""The two halves of a study on files: the public one, and the sensitive one, which is sealed as soon as it is read.
 
-Before a study is reserved only the presence, the header and the number of records of a sensitive file are looked
-at; its content is read by `sensitive_half` alone. Where the training set is sensitive too, the public half is what
-the study says of it: nothing is fitted to it, and its content does not enter the study's fingerprint.
+Before the ledger reserves a study's charge, only the presence, the header and the number of records of a sensitive
+file are checked. `sensitive_half` alone reads its content. If the training set is sensitive too, the public half is
+what the study states about it: nothing is fitted to it, and its content does not enter the study's fingerprint.
 """
 
 from collections.abc import Callable
@@ -128,14 +128,14 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
-    """The files, or objects (their store is asked which), of a validation folder; empty for a single table."""
+    """Return the files of a validation folder, or the objects in its store; empty for a single table."""
     if spec.data.divided is None:
         return ()
     return list_parts(parse_place(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
-    """Copies of the study, one for each validation file in `names`; the study itself where `names` is empty."""
+    """Return copies of the study, one for each validation file in `names`; the study itself if that is empty."""
     files = spec.data.divided
     if files is None or not names:
         return (spec,)
@@ -181,7 +181,7 @@ def validation_table(
 def people_of(
     spec: StudySpec, folder: str | Path, contents: "Contents | None" = None
 ) -> "tuple[Person, ...] | None":
-    """Each SENSITIVE record's person, fetched unless in `contents`; None if no column of persons is named."""
+    """Return each SENSITIVE record's person, fetched unless in `contents`; None without a column of persons."""
     person, place = spec.privacy.person, spec.data.validation_file
     if person is None or not spec.data.names_people:
         return None
@@ -191,7 +191,7 @@ def people_of(
 
 
 def halves_of(spec: StudySpec, folder: str | Path, **others: Any) -> Halves:
-    """The two halves of a study's data, of the class of its kind of data, with `others` of that class's fields."""
+    """Return the two halves of a study's data, of the class for its kind of data; `others` are further fields."""
     if spec.data.sensitive_training:
         from dpbo_core.study.sensitive_halves import SensitiveHalves
 
@@ -230,8 +230,9 @@ class FileSplit:
         Args:
             spec: the study.
             context: that asks for it.
-            asked_about: the public file as the owner's policy was asked about it; one that is another when it is
-                opened is refused. Of None any is read.
+            asked_about: the public file that the owner's policy has approved. If another file is at its path when
+            it
+                is opened, that is refused. None accepts any file.
         """
         inodes = None
         if asked_about is not None:
@@ -240,15 +241,15 @@ class FileSplit:
         return cls(spec, context.folder, context.workers, score, TrainingReading(inodes))
 
     def public(self, problem: Problem) -> "PublicHalf":
-        """The public training set with preprocessing and trainer, read; of a sensitive one what is declared."""
+        """Return the public half: the training set, read, with a trainer; of a sensitive set what is declared."""
         return public_half(self.spec, self.folder, problem, allowed_score=self.allowed_score, reading=self.reading)
 
     def digest(self) -> str:
-        """A hash of the PUBLIC training data, read for it; "" where there are none, or they are sensitive."""
+        """Return a hash of the PUBLIC training data, which are read for it; "" if there are none."""
         return training_digest(self.spec, self.folder, self.reading)
 
     def scored_by(self, workers: Workers | None) -> "FileSplit":
-        """These files, with `workers` (None: this process) to score the parts of a folder."""
+        """Return these files, with `workers` (None: this process) to score the parts of a folder."""
         return replace(self, workers=workers)
 
     def public_table(self) -> Table:
@@ -263,7 +264,7 @@ class FileSplit:
         return labelled(section, table)
 
     def hints(self) -> None:
-        """None: a file has no pandas types of its own."""
+        """Return None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
         """Return the sensitive and public files of the study, as the ledger knows them; none is opened, but a
@@ -314,7 +315,7 @@ def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
 
 def allowed_score(spec: StudySpec, ledger: PrivacyLedger) -> str | None:
-    """The import path of the study's score function if the owner allowed it; None if not, or if it has none."""
+    """Return the import path of the study's score function if the owner allowed it; else None."""
     name = spec.model.score_name
     return name if spec.model.own_score and ledger.allows_score(spec.privacy.dataset, name) else None
 

@@ -63,7 +63,7 @@ class FinalModel:
         return self.preprocessing.classes
 
     def predict(self, table: Any) -> NDArray[Any]:
-        """The predicted class or number of each row of a table, (m,); an unusable row of features counts as all 0.
+        """Return the predicted class or number of each row, (m,); an unusable row's features count as 0.
 
         Raises:
             StudyInvalid: a column is missing.
@@ -110,12 +110,12 @@ class FinalModel:
         return self.model.estimator
 
     def _encoded(self, table: Any) -> Any:
-        """The rows of a table for the model: numbers (m, d), 0 in an unusable row, or a data frame, checked."""
+        """Return a table's rows as the model takes them: numbers (m, d), 0 if unusable, or a data frame."""
         return model_rows(self.preprocessing, columns_of(table, self.columns))
 
     @classmethod
     def load(cls, folder: str | Path) -> "FinalModel":
-        """The model in a folder that `save` wrote; types beyond scikit-learn's are refused before they are built.
+        """Return the model in a folder that `save` wrote; untrusted types are refused before they are built.
 
         Raises:
             StudyInvalid: it is missing, damaged, or names such a type.
@@ -132,16 +132,17 @@ class FinalModel:
         *,
         allowed_score: str | None = None,
     ) -> "FinalModel | None":
-        """Train a public model at the released hyperparameters; None without any, with a released model, or if the
-        training set is sensitive. Data paths are relative to `folder`; `public` is the data read already.
+        """Return a model trained on the public set at the released hyperparameters.
+
+        None if `model_is_public` says that there is none to train, or if the training set is sensitive.
 
         Args:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
-            public: its public half where that is at hand. A trainer's models are functions of its rows and the
-                point, so one that has trained this very point need not do it again.
-            allowed_score: the import path of the study's score function, where you answer for it: it is imported.
+            public: its public half, if it was read already; a model that its trainer has cached is not trained
+            again.
+            allowed_score: the import path of the study's score function, if it may be imported.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
@@ -196,14 +197,17 @@ def _two_public_values(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Whether a release leaves a model to train: False without hyperparameters, with a model, or of predictions."""
+    """Return whether a public model can be trained from a release.
+
+    It cannot if the release has no hyperparameters, has a model itself, or is of predictions made elsewhere.
+    """
     if release.facts.get("estimator") == PREDICTIONS:
         return False
     return bool(release.value.get("hyperparameters")) and "model" not in release.value
 
 
 def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
-    """The columns `names` of a table in memory, as lists with a value for each row; refused if one is missing.
+    """Return the columns `names` of a table in memory as lists of one value a row; refused if one is missing.
 
     Args:
         rows: a data frame; columns by name; a list of dicts, one a row; or one dict, which is one row. More columns
@@ -235,7 +239,7 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """The columns of a table that is a list of dicts, None if one lacks a key; refused if empty or not of dicts.
+    """Return the columns of a list of dicts, with None for missing keys; refused if empty or not of dicts.
 
     Raises:
         StudyInvalid: one of them is no dict, or there are none.

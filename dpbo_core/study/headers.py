@@ -1,4 +1,4 @@
-"""What a study and its files show before a record is read: presence, header and number of records.
+"""The checks of a study and its files before a record is read: presence, header and number of records.
 
 It needs neither a ledger nor a method, so a mistyped name is answered before those are imported.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, str] | None":
-    """The PUBLIC training records in many Parquet files, by their headers, and the target; None without any."""
+    """Return the PUBLIC training set in a folder of Parquet files, by its headers, and its target; or None."""
     section = spec.data.divided
     if section is None:
         return None
@@ -65,14 +65,14 @@ def left_out(spec: StudySpec) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class PublicHeader:
-    """The columns of the public training set that are no other than features and the target, from its header."""
+    """The public training set's features and target, from its header; columns that are neither are left out."""
 
     columns: tuple[str, ...]
     target: str
 
 
 def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
-    """The names of the public training set's features and target, by its header; refused without the target."""
+    """Return the public training set's features and target, by its header; refused without the target."""
     parts = training_parts(spec, folder)
     if parts is None:
         path, shown = Path(folder) / spec.data.training_file, spec.data.training_file
@@ -160,7 +160,7 @@ def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> N
 
 
 def n_public(spec: StudySpec, folder: str | Path) -> int | None:
-    """The number n of PUBLIC training records, by their header; None if sensitive, absent or in many files."""
+    """Return the number n of PUBLIC training records, by their header; None if absent or in many files."""
     public = spec.data.public_file
     if spec.data.sensitive_training or not public:
         return None if spec.data.sensitive_training else spec.data.n_trained

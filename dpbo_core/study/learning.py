@@ -1,9 +1,8 @@
-"""What an edition's search begins with: what earlier editions of its series released. Nothing else of them is read.
+"""Warm starts: a search begins with the released scores of earlier editions of its series, and reads nothing else.
 
-A series is the editions of one study that search one space by one score: its model, its space, and how records are
-counted, on one dataset or on the datasets that one name with a date stands for. Releases are public, so a search
-that begins with them is post-processing of what was paid for: the guarantee of an edition is its own alone, and
-people in several editions pay for each.
+An edition is one run of a study on new data. A series is the editions of one study with the same model, space and
+way of counting records, on one dataset or on datasets whose names differ in a date. Releases are public, so that
+using them is post-processing: an edition's guarantee covers its own data. People in several editions pay for each.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older on
 
 
 def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
-    """Whether the study learns from editions, and later ones from it: as it asks, or by default in a schedule.
+    """Return whether a study learns from earlier editions, and later ones from it: as stated, or if scheduled.
 
     Args:
         spec: the study.
@@ -97,8 +96,9 @@ def places_in(problem: Problem) -> dict[str, int]:
 
 
 def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
-    """Return the scores in an earlier edition's release of today's candidates, as indices (`places`: by canonical
-    text); none if unreadable.
+    """Return an earlier edition with its released scores of candidates that the present study has too.
+
+    `places` has the present candidates' indices by canonical text. A release that cannot be read gives no scores.
     """
     method, scores = METHODS.get(release.method), []
     if method is not None:

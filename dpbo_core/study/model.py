@@ -33,7 +33,7 @@ OUR_ESTIMATORS = (*LINEAR_ESTIMATORS, "softmax")
 
 
 class WrittenModel(Section):
-    """What every [model] has, and every study's fingerprint with it, whether the model looks at it or not.
+    """The keys of every kind of [model]. All of them enter the study's fingerprint, used by the model or not.
 
     Attributes:
         estimator: "logistic", "hinge", "softmax", any scikit-learn estimator by import path, "module:name" of an
@@ -114,7 +114,7 @@ class WrittenModel(Section):
 
 
 class ByName(WrittenModel):
-    """What anybody's model says, under a score that has a name.
+    """The keys of a [model] that is scored by a named score of dpbo's.
 
     Attributes:
         class_shares: for balanced accuracy, the public share of each class.
@@ -125,7 +125,7 @@ class ByName(WrittenModel):
     error_bound: Annotated[float | None, limited("give a positive number", gt=1e-100, lt=1e100)] = None
 
     def check(self) -> None:
-        """Refuse a score that there is not, or of margins; and a number that the score lacks or does not use."""
+        """Refuse an unknown score, one of margins, and a number that the score needs and lacks, or does not use."""
         if self.score is not None:
             check_score_name(self.score)
         check_outcome(self.estimator, self.score_name)

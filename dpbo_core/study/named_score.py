@@ -1,4 +1,4 @@
-"""The score that the [model] of a study names, as an object: its range is what every price depends on.
+"""The score that the [model] of a study names, as an object. Every sensitivity depends on its range.
 
 score_of(model)            from the study alone
 score_on(model, classes)   with what only the training set can tell
@@ -48,7 +48,7 @@ def pair_score(model: ModelSection) -> PairScore | None:
 
 
 def margin_score(model: LinearSection) -> MarginScore | PairScore:
-    """The score that a linear model's study names: a mean over the margins y·wᵀx, or a count of pairs (AUC)."""
+    """Return the score of a linear model's study: a mean over the margins y·wᵀx, or a count of pairs (AUC)."""
     return pair_score(model) or MARGIN_SCORES[model.score_name](Numbers(model.steepness))
 
 
@@ -95,7 +95,7 @@ def _shares(model: RecordModel) -> dict[Any, float]:
 def score_on(
     model: RecordModel, classes: tuple[Value, ...], function: Callable[[Any, Any], float] | None = None
 ) -> RecordScore | PairScore:
-    """The study's score, refused unless it fits the public training `classes`; a user's gets its `function`."""
+    """Return the study's score, checked to fit the public `classes`; a user's own score gets its `function`."""
     score = record_score(model)
     if isinstance(score, PairScore):
         allowed = SCORES[model.score_name].allows

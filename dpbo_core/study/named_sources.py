@@ -1,4 +1,4 @@
-"""Sources by the words that name them: a path, an address, a URL of a database with `#table`, a bundled set."""
+"""The ledger's `Source` for a text that names data: a path, an address, a database URL with `#table`, and so on."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ def place_source(place: Place, role: Role = "records") -> Source:
 
 
 def identified_source(place: Place, *, shown_as: str) -> Source:
-    """The source of sensitive records, where a database server is asked which table of which server it is."""
+    """Return the source of sensitive records; a database server is asked which table of which server it is."""
     source = place_source(place)
     if isinstance(place, QueryAddress):
         from dpbo_core.data.fetched import server_marks
@@ -26,7 +26,7 @@ def identified_source(place: Place, *, shown_as: str) -> Source:
 
 
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
-    """What the ledger knows a source by, from a text: `memory`, a bundled set, an address, URL#table, a file."""
+    """Return the ledger's source for a text: `memory`, a bundled set, an address, URL#table, or a file."""
     if text == "memory":
         return MEMORY_SOURCE
     if text in bundled and not Path(text).exists():

@@ -1,8 +1,9 @@
-"""Public work, known before any score is, and done before anything is charged: anywhere, in any order, by anyone.
+"""Public work that does not depend on a private score, so that it can be done before the charge, in any process.
 
-The candidates of a grid, of a Sobol subset, and every candidate of a private path are trained whatever the data
-says; a public shortlist and a public prior cross-validate all of Λ, or first a half of their trials, spread evenly.
-A trajectory's trainings are not known, nor is a public search's other half: each follows from what was before.
+The candidates of a grid, of a Sobol subset, and all candidates of a private path are trained in any case. A public
+shortlist and a public prior cross-validate all of Λ, or first an evenly spread half of their trials. The trainings
+of a trajectory, and the other half of a public search, are not known in advance: each depends on the results before
+it.
 
 What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
@@ -57,9 +58,10 @@ MAX_TRAINED_FIRST = 4096
 
 @dataclass(frozen=True)
 class Precomputed:
-    """Public work done elsewhere, by candidate: models, cross-validated scores in [0, G], and these by record.
+    """Public work done before: by candidate the models, the cross-validated scores in [0, G], and those by record.
 
-    `tried`: a training was tried out, so that one that cannot be made at all costs nothing; `trained` has it.
+    `tried`: trainings were tried, so that a study whose models cannot be trained is refused before the charge. The
+    resulting models are in `trained`.
     """
 
     models: Mapping[int, "Model"] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class Precomputed:
 
 
 def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
-    """Indices of the candidates that are trained whatever the records say; none with a sensitive training set."""
+    """Return the indices of the candidates that are trained in any case; none with a sensitive training set."""
     problem, method = study.problem, study.method
     if problem.training is not None:  # its models are trained inside one private step alone
         return ()
@@ -78,8 +80,10 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Return indices of the candidates to train before the charge: all if the search's path is private and no step
-    trains (more than 4,096 are refused), else none.
+    """Return the indices of the candidates to train before the charge: all, or none.
+
+    All are trained if the path (which candidates are chosen) is private and no step trains: a training during a
+    step would reveal the path by its duration. More than 4,096 candidates are refused then.
     """
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
@@ -136,7 +140,7 @@ class CachedTrainer:
         return self.trainer.n_records
 
     def train(self, point: Mapping[str, Value]) -> "Model":
-        """The model of a point's hyperparameters: precomputed, copied from an earlier one, or trained now."""
+        """Return the model of a point's hyperparameters: precomputed, a cached copy, or trained now."""
         name = named(point)
         self._asked.add(name)
         model = self.models.get(name) or self.trained.get(name)
@@ -161,7 +165,7 @@ class CachedTrainer:
         return self.trainer if isinstance(self.trainer, EstimatorTrainer) else None
 
     def could_not_train(self, points: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
-        """The points that scored as the constant answer; `points` of an earlier run are trained to know it."""
+        """Return the points that could not be trained; `points` of an earlier run are trained to find out."""
         for point in points:
             if named(point) not in self._asked:
                 self.train(point)
@@ -175,7 +179,7 @@ class CachedTrainer:
         return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
-        """Each public record's cross-validated score at a point under this seed, (n,), in grid steps; cached."""
+        """Return each public record's cross-validated score at a point, (n,), in grid steps; cached by seed."""
         key = named(point), seed
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
@@ -184,9 +188,10 @@ class CachedTrainer:
 
 @dataclass(eq=False)
 class RetrainingTrainer:
-    """A trainer for steps whose λ is private: exactly one training a call, kept nowhere, which cannot fail.
+    """A trainer for steps whose λ is private: each call trains exactly once, caches nothing and cannot fail.
 
-    A model that misses its tolerance is w = 0, so that every record scores φ(0).
+    So the duration of a step does not reveal whether its λ was tried before. A model that misses its tolerance is
+    replaced by w = 0, under which every record scores φ(0).
     """
 
     trainer: LinearTrainer
@@ -212,7 +217,7 @@ class RetrainingTrainer:
 
 
 def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
-    """The problem whose models are trained again at each call, with all that no single training needs made now."""
+    """Return the problem with a trainer that trains anew at each call; what all trainings share is computed now."""
     if not isinstance(trainer, LinearTrainer):
         raise TypeError("steps train linear models alone")
     trainer.prepare(min(float(point["lambda"]) for point in problem.candidates.points))
@@ -220,11 +225,11 @@ def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
 
 
 def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
-    """Return the problem with a trainer that looks up models and public scores, else makes and keeps them;
-    unchanged for None or without a trainer.
+    """Return the problem with a trainer that looks up models and public scores, and computes missing ones.
 
-    What nobody vouches for is trained again where it is published: who knows what it remembers of what it scored.
-    One that is `enforced` scores nothing here: each record's process has a copy of its own.
+    It is unchanged for None or without a trainer. Models of an estimator that is not on the allowlist are not
+    cached for publication, since such a model may have stored records that it scored. An `enforced` one is: it
+    scores records in other processes only.
     """
     if precomputed is None or problem.trainer is None:
         return problem
@@ -346,7 +351,7 @@ class PublicWork:
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]
     ) -> dict[int, T]:
-        """`one(index)` for each candidate, here or, where that takes long, in other processes by `many`."""
+        """Return `one(index)` by candidate, computed here or, if it takes long, in other processes by `many`."""
         begun = time.monotonic()
         if self._processes is None or self._seconds < MIN_PARALLEL_SECONDS:
             done = {index: one(index) for index in indices}
@@ -360,7 +365,7 @@ class PublicWork:
         return done
 
     def done(self) -> Precomputed:
-        """The models and public scores made so far, for the study to reuse; it then makes no trial training."""
+        """Return the models and public scores so far, for the study to reuse; it then skips trial trainings."""
         return Precomputed(self._models, self._scores, self._steps, tried=True, trained=self._trained)
 
 

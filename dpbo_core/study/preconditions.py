@@ -1,4 +1,4 @@
-"""What a study and its data's owner must have said before a charge: the cap, the sources, assumptions by name.
+"""The conditions of a charge: the dataset's cap, the owner's policy on sources and code, accepted assumptions.
 
 Whatever a study can name is in `references_of`, by which one rule decides what Prefect's runs may touch, so that a
 new key is decided upon (`tests/study/test_references.py` walks the fields of every section). A host is named
@@ -26,7 +26,7 @@ from dpbo_core.study.spec import relation_of
 
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
-    """The cap that a study opens at its dataset's first use, with the study's `accepts`; None without [budget]."""
+    """Return the cap that a study sets at its dataset's first use, with its `accepts`; None without [budget]."""
     if spec.budget is None:
         return None
     budget = spec.budget
@@ -40,7 +40,7 @@ def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
 
 
 def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | None:
-    """The account that would pay for a study: its dataset's, else the one of its [budget]; None without either."""
+    """Return the account that would pay for a study: its dataset's, else that of its [budget]; or None."""
     cap, accounts = opening_cap(spec), () if ledger is None else ledger.accounts(spec.privacy.dataset)
     if accounts or cap is None:
         return next(iter(accounts), None)
@@ -133,18 +133,17 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
     """Return the files that will be read as public, as they are now.
 
-    Refuse an operator what the policy does not allow, and anybody a sensitive file as public; opens nothing.
-
-    To an operator all of it is to be allowed, and code of a file beside the study, which the owner did not write,
-    never is; of the owner's own study what is read as public is asked about.
+    An operator (not the owner) is refused files and code that the policy does not allow, and any code in a file
+    beside the study. Everybody is refused a file as public that the ledger has recorded as sensitive. No file is
+    opened.
 
     Args:
         spec: the study.
         context: who asks, in which folder, of which ledger.
-        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+        beside: further sources: a saved model, or the table of a look (one check of a watched score).
 
     Raises:
-        PolicyRefused: it does not.
+        PolicyRefused: the policy refuses.
     """
     if context.caller is not Caller.OWNER:
         context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))

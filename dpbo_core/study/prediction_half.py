@@ -46,7 +46,7 @@ def _sections(spec: StudySpec) -> tuple[PredictionTable, PredictionsSection]:
 
 
 def columns_of(spec: StudySpec) -> dict[str, tuple[str, ...]]:
-    """Each candidate's columns: its name, or `candidate:class` for probabilities of more than two classes."""
+    """Return each candidate's columns: its name, or `candidate:class` for probabilities of 3 or more classes."""
     section, model = _sections(spec)
     names = [str(name) for name in spec.space[CANDIDATE_AXIS].values or ()]
     classes = sorted_values(value_column(list(section.labels or ())))

@@ -16,14 +16,14 @@ from dpbo_core.study.resolve import resolve
 
 
 def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
-    """The public half that advice reads; None for a sensitive training set or a user's own score function."""
+    """Return the public half that advice uses; None for a sensitive training set or a user's score function."""
     if spec.data.sensitive_training or spec.model.own_score:  # of a function there is none
         return None
     return public_half(spec, folder)
 
 
 def useless_study(spec: StudySpec, folder: str | Path) -> str:
-    """Why `dpbo plan` calls the study's own method useless; "" where it does not, or training is sensitive."""
+    """Return why the plan of the study's method expects mostly noise; "" if it does not."""
     resolved, public = resolve(spec, folder), advised_half(spec, folder)
     problem = resolved.problem if public is None else public.problem
     return why_useless(resolved.method, problem, resolved.plan)

@@ -68,7 +68,7 @@ class TableSplit(DataSplit, Protocol):
     """A split whose public half is a table of features, to try a model of somebody else's on."""
 
     def public_table(self) -> Table:
-        """The public records in one table, with raw cells wherever the sensitive cells are read as they are."""
+        """Return the public records in one table, with raw cells if the sensitive table is read with them."""
 
     def hints(self) -> Mapping[str, Any] | None:
         """Return the library's type of each column of a public data frame, empty for an array; None for a file."""
@@ -149,7 +149,7 @@ def fitted_half(
 
 
 def _weighed(problem: Problem, table: Table) -> tuple[Problem, NDArray[np.float64]]:
-    """The problem, and each PUBLIC record's weight in the baseline: equal, or shared by a person's records."""
+    """Return the problem, and each PUBLIC record's weight in the baseline: equal, or equal for each person."""
     name, weights = problem.person, None
     if problem.n_persons is not None and name is not None and name in table.columns:
         from dpbo_core.data.people import person_identifier
@@ -190,7 +190,7 @@ def linear_problem(
     labels: NDArray[np.int64],
     weights: NDArray[np.float64],
 ) -> Problem:
-    """The problem with a trainer of linear models on rows X (n, d) and labels, and its baseline by weights (n,)."""
+    """Return the problem with a trainer of linear models on rows X (n, d), and a baseline by weights (n,)."""
     score = margin_score(model)
     trainer = LinearTrainer.of(X, labels, model.estimator, score=score, tolerance=model.tolerance)
     return replace(problem, baseline=constant_margin(score, labels, weights), trainer=trainer)
@@ -266,7 +266,7 @@ class _Reading:
         self.fingerprint = PartsFingerprint()
 
     def signed_rows(self) -> Iterator[NDArray[np.float64]]:
-        """Each file's rows z_i = y_i·x_i, (n_j, d), in turn; its labels and fingerprint are noted on the way."""
+        """Yield each file's rows z_i = y_i·x_i, (n_j, d); its labels and fingerprint are stored on the way."""
         for part in self._table.parts():
             self.fingerprint.add(part)
             encoded = self._fitted.transform(part)

@@ -1,4 +1,4 @@
-"""A private query: whatever is asked of sensitive records, and the one way from its price to its release.
+"""A private query of sensitive records, and the only way from its price to its release.
 
     query = PrivateQuery(key, plan, draws=…, sources=…)
     release = replay(key, context)                 asked before: the same release, which costs nothing
@@ -39,16 +39,16 @@ class PrivateQuery(Charge):
     """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are.
 
     Attributes:
-        draws: of the plan, each with the mechanism that makes it; a mechanism whose size is private, or known late,
-            stands for one of any size at the same price.
-        useless: why its own plan, from public facts alone, calls it useless; "" where it does not.
+        draws: the plan's noise draws, each with its mechanism. If the number of values to be noised is private, or
+            not known yet, a mechanism of another size at the same price takes its place here.
+        useless: why its plan, from public facts alone, expects mostly noise; "" if it does not.
     """
 
     draws: Draws = ()
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """An unrecorded `Release` of `value` at this query's price; without guarantee if `standing` is "injected".
+        """Return an unrecorded `Release` of `value` at this query's price; "injected" noise voids its guarantee.
 
         Args:
             value: plain JSON.
@@ -108,7 +108,7 @@ class Charged(Opaque):
         message: Message | None = None,
         **public: int | str,
     ) -> Mapping[str, Any]:
-        """The outcome of a noise draw: as recorded or, if none, `exact()` noised now and recorded with `public`.
+        """Return a noise draw's outcome: as recorded or, if none, `exact()` noised now and recorded with `public`.
 
         Args:
             spend: its price, whose name it has.
@@ -131,7 +131,7 @@ class Charged(Opaque):
     def record(
         self, spend: Spend, outcome: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """What the ledger recorded under this spend; if nothing, `outcome()`, recorded now unless `check` raises.
+        """Return what is recorded under this spend; if nothing, `outcome()`, recorded now unless `check` raises.
 
         `check` sees, in that transaction, what the query recorded before, and refuses by raising.
         """
@@ -166,7 +166,7 @@ def replay(key: QueryKey, context: QueryContext) -> Release | None:
 
 
 def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuery) -> Charged:
-    """Charge a query and its follow-ups, or resume a charged one; a useless one as its context says.
+    """Return the charge of a query and its follow-ups, reserved now, or of an earlier run that is resumed.
 
     Args:
         query: whose public part is done; no record's content was used.
@@ -192,12 +192,12 @@ def charged(query: PrivateQuery, context: QueryContext, *follow_ups: PrivateQuer
 
 
 def together(*queries: PrivateQuery) -> str:
-    """Why the plans of some queries expect mostly noise, in one text; "" where none does."""
+    """Return why the plans of some queries expect mostly noise, in one text; "" where none does."""
     return "; ".join(query.useless for query in queries if query.useless)
 
 
 def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
-    """Refuse what one cap cannot pay together, in the numbers of all of it; the ledger decides, one by one.
+    """Refuse queries that one cap cannot pay together, with the total price in the message.
 
     Raises:
         BudgetExceeded: there is no room for all.
@@ -225,7 +225,7 @@ def _check_guarantee(query: PrivateQuery) -> None:
 
 
 def resumed(key: QueryKey, context: QueryContext) -> Charged:
-    """A charged query by its key, only to record its conclusion; costs nothing, raises if it was never charged.
+    """Return a charged query by its key, to record its conclusion at no cost; raises if it was never charged.
 
     Raises:
         LedgerDamaged: it was never charged, or the history is not what the tables say.

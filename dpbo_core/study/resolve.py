@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ResolvedStudy:
-    """What a study is, from the study alone.
+    """A study with its problem and its method, worked out without opening a data file.
 
     Attributes:
         spec: the study as written.
-        problem: its public facts; without a training set, which is a file's.
-        method: its own, or what "auto" became.
-        why: why "auto" became that; "" for a study that names its method.
+        problem: its public facts; without the training set, since that is in a file.
+        method: its own, or the one that "auto" was replaced by.
+        why: the reason for that method; "" for a study that names its method.
     """
 
     spec: StudySpec
@@ -59,7 +59,7 @@ class ResolvedStudy:
         return self.method.plan(self.problem)
 
     def to_json(self) -> dict[str, Any]:
-        """The resolved choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
+        """Return the choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
         options = {
             item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
         }
@@ -70,7 +70,7 @@ class ResolvedStudy:
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
-        """The study with the choices that the ledger recorded when it was charged, whatever is advised today.
+        """Return the study with the choices that the ledger recorded at its charge, whatever is advised today.
 
         Args:
             reserved: `to_json` of then, with the method's name under "method".
@@ -95,8 +95,8 @@ class ResolvedStudy:
     def key(self, training: str) -> QueryKey:
         """Return what the ledger knows the study by: its fingerprint and names, never sensitive data.
 
-        What "auto" became is named beside it and is no part of it: a later version that
-        advises otherwise still gives the same study its release.
+        The method that replaces "auto" is stated beside the fingerprint and does not enter it. So a later version
+        that advises another method still finds the study's release.
 
         Args:
             training: the fingerprint of the PUBLIC training data.
@@ -274,7 +274,7 @@ def problem_of(
 
 
 def _unlisted(spec: StudySpec) -> str:
-    """What is off the allowlist: the estimator's first such part, or who made given predictions; "" for nothing."""
+    """Return what is not on the allowlist: a part of the estimator, or the maker of given predictions; or ""."""
     if spec.model.ours:
         return ""
     if not spec.model.trained:

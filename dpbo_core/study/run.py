@@ -1,4 +1,4 @@
-"""A study resolved once, with whoever asks for it: every station of its way takes it, and resolves nothing again.
+"""A resolved study together with the context that asks for it; all later steps take this object.
 
     run = Run.of(spec, QueryContext(ledger, folder))    the policy is asked; nothing is opened or charged
     run.plan, run.method, run.problem                   what it will draw, and how
@@ -62,7 +62,7 @@ class Run(Opaque):
 
     @classmethod
     def in_memory(cls, study: ResolvedStudy, context: QueryContext, data: DataSplit) -> Self:
-        """The run of a resolved study on tables in memory, refused if they lie in a dataset's sensitive file.
+        """Return the run of a resolved study on tables in memory; refused if those are in a sensitive file.
 
         Raises:
             PolicyRefused: they do.
@@ -135,12 +135,12 @@ class Run(Opaque):
         return self.ledger.release_of(self.key.fingerprint)
 
     def under(self, context: QueryContext) -> "Run":
-        """This run as another context asks for it: its noise, its workers, its schedule; nothing is read again."""
+        """Return this run under another context, with its noise, workers and schedule; nothing is read again."""
         data = self.data if not isinstance(self.data, FileSplit) else self.data.scored_by(context.workers)
         run = Run(self.study, context, data, self._public)
         run._useless = self._useless
         return run
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "Run":
-        """This run with the choices that the ledger recorded when it was charged, whatever is advised today."""
+        """Return this run with the choices that the ledger recorded at its charge, whatever is advised today."""
         return Run(self.study.as_charged(reserved), self.context, self.data, self._public)

@@ -1,8 +1,7 @@
 """How many editions of a scheduled study its budget is planned for.
 
-As many are planned for as the cap holds: a count of prices, from the study alone, and no ledger and no file is
-asked. A method may choose by it: whoever has many releases to make from one cap loses less by a mechanism whose
-price composes better.
+It is planned for as many as the cap can pay, which follows from the study's price alone; no ledger or file is read.
+A method may depend on this number: for many releases under one cap, a mechanism that composes better is preferable.
 """
 
 from contextlib import suppress

@@ -78,7 +78,7 @@ class Section(BaseModel):
 
 
 def limited(remedy: str = FINITE_REMEDY, **bounds: Any) -> Any:
-    """The limits of a field as Pydantic takes them (gt, ge, lt, le, allow_inf_nan), and what to do beyond them."""
+    """Return a field's limits in Pydantic's form (gt, ge, lt, le, …), with the remedy for a value beyond them."""
     return Field(json_schema_extra={"remedy": remedy}, **bounds)
 
 
@@ -95,7 +95,7 @@ def checked(check: Callable[[T], None]) -> AfterValidator:
 
 
 def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
-    """A validator of a list, or of a table, of texts, numbers and truth values, or if `nested` of such too."""
+    """Return a validator of a list or table of texts, numbers and truth values and, if `nested`, of such."""
     kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
 
     def validated(values: Any) -> Any:
@@ -119,7 +119,7 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
 
 
 def _is_plain(value: Any, *, nested: bool) -> bool:
-    """Whether a study file can state a value: a text, a number, a truth value or, if `nested`, a list or table."""
+    """Return whether a value is a text, a number, a truth value or, if `nested`, a list or table of such."""
     if nested and isinstance(value, list | tuple):
         return all(_is_plain(item, nested=True) for item in value)
     if nested and isinstance(value, Mapping):
@@ -149,7 +149,7 @@ _TYPE_ERRORS = ("string_type", "bool_type", "int_type", "float_type", "tuple_typ
 
 
 def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
-    """Our message for what Pydantic refused in a section: an unknown key first, then a type, then the rest."""
+    """Return our error for Pydantic's: for an unknown key if there is one, then a wrong type, then the rest."""
     order = {"extra_forbidden": 0, **dict.fromkeys(_TYPE_ERRORS, 1), "missing": 2}
     first = min(errors, key=lambda one: order.get(one["type"], 3))
     name, value = str(first["loc"][0]), first["input"]

@@ -202,7 +202,7 @@ THRESHOLD_PATTERN = re.compile(r"cost=(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)|recall=(0?
 
 
 def threshold_goal(text: str) -> tuple[str, float]:
-    """("cost", 10.0) for "cost=10:1", a miss as ten false alarms; ("recall", 0.9) for "recall=0.9"."""
+    """Return ("cost", 10.0) for "cost=10:1" (a miss costs ten false alarms), ("recall", 0.9) for "recall=0.9"."""
     stated = THRESHOLD_PATTERN.fullmatch(text)
     cost, other, recall = (float(number or 1.0) for number in stated.groups()) if stated else (0.0, 0.0, 0.0)
     if min(cost, other, recall) <= 0.0:
@@ -326,7 +326,7 @@ class WatchSection(Section):
     ] = None
 
     def at(self, moment: datetime) -> "WatchSection":
-        """The section with date fields in `table` filled for `moment`, UTC; unchanged without it or with `pool`."""
+        """Return the section with `table`'s date fields filled for `moment`, UTC; unchanged with `pool`."""
         if self.table is None or self.pool is not None:
             return self
         return self.replace(table=filled_at(self.table, moment))

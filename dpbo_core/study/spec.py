@@ -215,7 +215,7 @@ def space_of(spec: StudySpec) -> SearchSpace:
 
 
 def candidates_of(spec: StudySpec) -> CandidateSet:
-    """The candidate set Λ: a grid over the axes, or, with candidates = "sobol", points spread over them evenly."""
+    """Return the candidate set Λ: a grid over the axes or, with candidates = "sobol", evenly spread points."""
     space = space_of(spec)
     if spec.search.candidates == "sobol" and spec.space:
         return sobol(space, spec.search.n_candidates, seed=spec.search.seed)
@@ -276,7 +276,7 @@ def study_tables(path: str | Path, *, frozen: str | None = None) -> dict[str, An
 
 
 def study_digest(path: str | Path) -> str:
-    """SHA-256 of a study file, in hex; refused unless it reads as a study."""
+    """Return the SHA-256 of a study file, in hex; refused unless the file is a valid study."""
     read_study(path)
     return hashlib.sha256(_study_text(Path(path)).encode()).hexdigest()
 
@@ -301,7 +301,7 @@ def changed_study(shown: str) -> PolicyRefused:
 
 
 def _study_text(path: Path) -> str:
-    """The text of a study file; ValueError for a large one, whose long dotted keys take quadratic time to parse.
+    """Return the text of a study file; ValueError if it is large: long dotted keys take quadratic time to parse.
 
     Raises:
         ValueError: larger, or with a longer line, than anyone writes.

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class TrainedModels:
-    """Models as they were trained, before any of them scored a record, by point: each is trained once.
+    """A cache of models by point, pickled before they score a record.
 
-    Bytes are kept, and each call opens them again. Which are kept follows from the order of the trainings and from
-    their sizes, all of it public; beyond the limit a model is trained again.
+    Each `get` unpickles a fresh copy, so that nothing which a model stores while it scores is kept. Which models
+    are kept depends on the order of trainings and on sizes, all public; beyond the limit a model is trained again.
     """
 
     def __init__(self, limit: int = int(CACHE_GIGABYTES * 1e9)) -> None:
@@ -63,7 +63,10 @@ T = TypeVar("T")
 
 
 def to_try_out(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates to train as trials: the first of each structure that the method may train."""
+    """Return the indices of the candidates to train as trials, one for each structure that the method may train.
+
+    Candidates have the same structure if they differ in the values of numbers only.
+    """
     indices = _may_be_trained(method, problem)
     if problem.model.ours or not problem.model.trained:
         return indices[:1]
@@ -101,7 +104,7 @@ def uncharged(work: Callable[[], T]) -> T:
 
 
 def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Indices of the candidates that the method may have to train, in the order of its steps if that is fixed."""
+    """Return the indices of the candidates that the method may train, in the order of its steps if fixed."""
     return tuple(dict.fromkeys(method.fixed_path(problem))) or tuple(range(len(problem.candidates)))
 
 
@@ -113,7 +116,7 @@ def _structure(point: Mapping[str, Any]) -> str:
 
 
 def _spread(indices: Sequence[int]) -> tuple[int, ...]:
-    """Return the indices, or where there are too many as many as are looked at, evenly spread."""
+    """Return the indices, or `MAX_CHECKED` evenly spread ones if there are more."""
     if len(indices) <= MAX_CHECKED:
         return tuple(indices)
     return tuple(indices[int(place)] for place in np.linspace(0, len(indices) - 1, MAX_CHECKED))

@@ -1,4 +1,4 @@
-"""A study's training records as they are written, and what the ledger knows the study by. Nothing is encoded."""
+"""A study's training records as written, not encoded, and the fingerprint by which the ledger knows the study."""
 
 import hashlib
 import json
@@ -55,7 +55,7 @@ def labelled(section: DataSection, table: Table) -> Table:
 
 
 class TrainingReading:
-    """The one reading of a study's training table: kept from its digest until the public half is made of it."""
+    """A cache of a study's training table, so that its digest and the public half need one reading only."""
 
     def __init__(self, inodes: frozenset[str] | None = None) -> None:
         """Nothing read; of a PUBLIC file with none of the `inodes` nothing will be, of any where None."""
@@ -75,7 +75,7 @@ class TrainingReading:
 
 
 def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReading | None = None) -> str:
-    """A hash of the PUBLIC training data, read for it unless by `reading`; "" where none are, or sensitive ones."""
+    """Return a hash of the PUBLIC training data, read for it unless in `reading`; "" if there are none."""
     if not spec.data.has_public_records:
         return ""
     if spec.data.sensitive_training:
@@ -90,7 +90,7 @@ def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReadin
 
 
 def fingerprint_with(table: str, prototype: "Prototype | None") -> str:
-    """A public table's fingerprint, joined with that of an estimator given as an object; unchanged for None."""
+    """Return a public table's fingerprint, joined with that of an estimator object; unchanged for None."""
     if prototype is None:
         return table
     return hashlib.sha256(f"{table}\n{prototype.identity()}".encode()).hexdigest()
@@ -106,7 +106,7 @@ def study_fingerprint(spec: StudySpec, training: str) -> str:
 
 
 def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
-    """The estimator that a study names as an object, imported; None if it names a class or a model of dpbo."""
+    """Return the estimator object that a study names, imported; None if it names a class or a model of dpbo."""
     if not spec.model.names_object:
         return None
     from dpbo_core.models.estimators import cloned

@@ -117,7 +117,7 @@ class StudyRun(Opaque):
 
     @property
     def rereading_notice(self) -> str:
-        """A line that a folder's files will be read at every step, and what would end that; "" where they will not.
+        """A line that a folder's files will be read at every step, and how to avoid it; "" if they will not.
 
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
@@ -172,7 +172,7 @@ class StudyRun(Opaque):
         return StudyResult(self._charge.conclude(release), replayed=False)
 
     def _with_untrained(self, release: Release) -> Release:
-        """The release, which names the candidates that could not be trained: public facts, as the path is."""
+        """Return the release with the candidates that could not be trained, if the path of candidates is public."""
         trainer = self._remembering
         if trainer is None or not self._run.method.public_path:
             return release
@@ -184,10 +184,11 @@ class StudyRun(Opaque):
 
     @property
     def _message(self) -> Message | None:
-        """A function from a step's error to the error that may be shown, where the path of candidates is public;
-        None, for nothing shown, where it is not.
+        """A function from a step's error to the error that may be shown; None if no error may be shown.
 
-        Code that nobody vouches for may have kept what it scored, and put it in a message: then a message of ours.
+        None may be if the path of candidates is private. An estimator off the allowlist may have put records that
+        it
+        scored into its message: then the message is replaced by one of ours.
         """
         if not self._run.method.public_path:
             return None
@@ -195,9 +196,9 @@ class StudyRun(Opaque):
 
 
 def check_first(run: Run) -> None:
-    """Refuse, before training, what headers, assumptions or budget rule out.
+    """Refuse a study, before any training, if its files' headers, its assumptions or its budget rule it out.
 
-    A study of that name and edition that was charged before is not asked for its room again.
+    The budget is not checked for a study whose name and edition were charged before.
 
     Raises: as `open_study`; nothing was charged.
     """
@@ -261,11 +262,11 @@ class ReadyStudy(Opaque):
         context = context or run.context
         method, plan, ledger = run.method, run.plan, run.ledger
         charge = charged(query, context, *follow_ups)
-        if charge.warm_start != query.warm_start:  # another process charged it first: what that began with stands
+        if charge.warm_start != query.warm_start:  # another process charged it first, and its warm start is valid
             earlier = sealed(lambda: earlier_editions(problem, charge.warm_start, ledger))
             search = sealed(lambda: method.start(replace(problem, earlier=earlier), plan))
         sealed(lambda: charge.noise.prepare_draws(query.draws))
-        # a file holds bytes, whose reader says sizes alone; an object in a table in memory may say anything
+        # Our file readers' messages state sizes only; an object in a table in memory may raise any message.
         message = messages(StudyInvalid) if isinstance(run.data, FileSplit) else None
         sealed(charge.open, message=messages(StudyInvalid, LedgerDamaged, DpboError))
         objective = sealed(lambda: run.data.sensitive(run.public), message=message)
@@ -376,7 +377,7 @@ def run_study(
 
 
 def _new_warm_start(run: Run) -> WarmStart | None:
-    """The releases an uncharged study begins with, None if it never learns; refuses settings its method lacks."""
+    """Return the earlier releases that a new study begins with; None if it does not learn. Checks its settings."""
     spec, method = run.spec, run.method
     check_lengthscale(method, run.problem)
     check_learns(spec, method)
@@ -385,7 +386,7 @@ def _new_warm_start(run: Run) -> WarmStart | None:
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:
-    """The error to raise for a failed public training, without the estimator's own message; None for others."""
+    """Return our error for a failed public training, without the estimator's message; None for other errors."""
     if type(error) is not StudyInvalid:
         return None
     return StudyInvalid(
@@ -396,11 +397,10 @@ def _training_refused(error: BaseException) -> StudyInvalid | None:
 
 
 def _do_public_work(method: Method, problem: Problem, trained: TrainedModels) -> Problem:
-    """Do the public work due before the charge, the method's search and, on a private path, all trainings: the
-    problem with it; unchanged if training data are sensitive.
+    """Return the problem after the public work due before the charge; unchanged if training data are sensitive.
 
-    Which of them is trained at which step, how long it takes and whether it fails would tell the path. What the
-    flow's public tasks did (`PublicWork`) is not done again.
+    It is the method's public search and, if the path of candidates is private, all trainings: when a candidate is
+    trained, how long that takes and whether it fails would reveal the path. Work done by `PublicWork` is reused.
     """
     if problem.training is not None:
         return problem  # nothing can be trained in public

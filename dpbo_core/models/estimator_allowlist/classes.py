@@ -1,4 +1,4 @@
-"""The list: every class that may be guaranteed without an assumption, by the name it is imported by, and why.
+"""The allowlist: every class that is known to predict each row from that row alone, by import path, and the reason.
 
 "A function of the row alone" means: what comes out for row i is decided by row i, its place, the number of rows and
 what was fitted, and by no value in another row; and a batch fails only where one of its rows fails alone. So at a
@@ -28,7 +28,7 @@ DISTRIBUTIONS = {XGBOOST: ("xgboost", "xgboost-cpu")}  # under which names a pac
 
 @dataclass(frozen=True)
 class AllowlistEntry:
-    """One class that may be guaranteed without an assumption."""
+    """The reason why one class predicts each row from that row alone, and the parameters under which it holds."""
 
     because: str  # why its predict, predict_proba, decision_function and transform are functions of the row alone
     # the values that a parameter may take for this to hold; a parameter that is not named may have any value that
@@ -42,10 +42,10 @@ class AllowlistEntry:
     package: str = SCIKIT_LEARN  # whose class it is
 
     def refusal(self, parameters: Mapping[str, Any]) -> str | None:
-        """Return which parameter makes an estimator's prediction of a row depend on other rows, as text; None if
-        none.
+        """Return, as text, the first parameter whose value may make predictions depend on other rows; None if none.
 
-        `only` has the allowed values of a parameter; parameters in `dense` must not be sparse.
+        `only` has the allowed values of a parameter, and a parameter that it does not name may have any. What is
+        named in `dense` must not be a sparse matrix, which has the attribute `indptr`.
         """
         for name, allowed in self.only.items():
             value = parameters.get(name)  # types are compared first, so that no foreign code is called

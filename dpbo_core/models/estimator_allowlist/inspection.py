@@ -1,7 +1,7 @@
-"""Whether everything an estimator holds is on the list: the class itself, its parameters, what fitting left in it.
+"""The check that an estimator, its parameters and its fitted attributes consist of allowlisted classes alone.
 
-Looked at by identity, never by name: a class of another package that calls itself scikit-learn's is another class.
-Whatever is not plain data, and not on the list, is named; nothing of it is called.
+Classes are compared by identity, never by name, because another package's class may have any name. The first part
+that is neither plain data nor on the list is reported by name; none of its code is called.
 """
 
 import importlib
@@ -37,7 +37,7 @@ _CALLABLE_TYPES = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np
 
 
 def unlisted_part(estimator: Any) -> str:
-    """Why an estimator is off the allowlist of row-by-row classes: its first such part or a version; "" if not."""
+    """Return why an estimator is not on the allowlist, its first unlisted part or package version; "" if it is."""
     wrong_version = unread_version()
     if wrong_version:
         return wrong_version
@@ -58,7 +58,10 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
-    """Every part of `item` off the allowlist, as text; what `seen` and `checked` hold is skipped, both grow."""
+    """Yield every part of `item` that is not on the allowlist, as text.
+
+    Objects in `seen` (by id) and classes in `checked` were examined before and are skipped; both are extended.
+    """
     kind = type(item)
     if _among(kind, _PLAIN_TYPES) or _plain_of_numpy(item) or id(item) in seen:
         return
@@ -102,6 +105,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
         refusal = entry.refusal(held)
         if refusal:
             yield f"{kind.__name__} with {refusal}"
+        # A listed class's own methods may be among its parameters; they were checked with the class.
         own = [member for owner in kind.__mro__ for member in vars(owner).values() if type(member) is FunctionType]
         others = {name: value for name, value in held.items() if not any(value is method for method in own)}
         yield from _unlisted_parts(others, seen, checked)
@@ -127,7 +131,7 @@ def _among(kind: object, kinds: Iterable[object]) -> bool:
 
 
 def _contents(item: Any, entry: AllowlistEntry) -> dict[str, Any]:
-    """What an object of a listed class holds, by name: attributes, items, and of a compiled one what it pickles."""
+    """Return what an object of a listed class holds, by name: attributes, items, a compiled one's pickled state."""
     held = dict(getattr(item, "__dict__", {}))  # the class is listed, so nothing of a stranger's is called
     if entry.compiled:
         held |= {"pickled": list(item.__reduce_ex__(2)[1:])}
@@ -184,7 +188,7 @@ def _is_listed(item: Any) -> bool:
 
 
 def _replaced(kind: type) -> str:
-    """The method of `kind` that somebody replaced, as text, as its code lies elsewhere; "" if there is none."""
+    """Return as text the first method of a class whose code is not in its own package, so was replaced; or ""."""
     for owner in kind.__mro__:
         home = _home(owner.__module__.partition(".")[0])
         if home is None:
@@ -198,7 +202,10 @@ def _replaced(kind: type) -> str:
 
 
 def _is_foreign(member: Any, owner: type) -> bool:
-    """Return whether a class member is of another package, or code without a file that no dataclass generated."""
+    """Return whether a class member comes from another package, or is code without a file, such as from `exec`.
+
+    Classes with dataclass or named-tuple fields have generated methods without a file, which are allowed.
+    """
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
     if type(member) is imported(
@@ -225,7 +232,7 @@ def _of_python(file: str) -> bool:
 
 
 def _files(member: Any) -> Iterator[str]:
-    """The files that a method's code, and the code it wraps, come from; none for compiled or generated code."""
+    """Yield the files that a method's code, and the code it wraps, come from; none for compiled code."""
     while member is not None:
         member = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
         if type(member) is FunctionType and not member.__code__.co_filename.startswith("<"):
@@ -241,7 +248,7 @@ def _name_in_words(item: Any) -> str:
 
 
 def unread_version(package: str = SCIKIT_LEARN) -> str:
-    """Why the allowlist does not hold for a package's imported version, or else the installed; "" if it does."""
+    """Return why the allowlist does not cover a package's imported, else installed, version; "" if it does."""
     loaded = getattr(sys.modules.get("sklearn" if package == SCIKIT_LEARN else package), "__version__", "")
     installed = str(loaded) or next(filter(None, map(_installed, DISTRIBUTIONS.get(package, (package,)))), "")
     try:
@@ -262,7 +269,13 @@ def _installed(distribution: str) -> str:
 
 
 def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Iterable[Any]]) -> str:
-    """Why an estimator named in a study file is not known to predict each row alone; "" where it is."""
+    """Return why an estimator of a study is not known to predict each row from that row alone; "" if it is.
+
+    Args:
+        path: its import path.
+        params: its fixed parameters.
+        axes: the values that a search may give to each parameter.
+    """
     entry = PREDICTORS.get(path)
     if entry is None:
         return path

@@ -65,7 +65,7 @@ class ServedModel:
 
     Attributes:
         preprocessing: from raw columns to the model's rows, fitted on the public set.
-        estimator: fitted, with the verbs of scikit-learn.
+        estimator: fitted, with scikit-learn's prediction methods.
     """
 
     def __init__(self, preprocessing: Preprocessing, estimator: Any) -> None:
@@ -164,7 +164,7 @@ class Repaired:
             self.predict_proba = lambda rows: of_log_odds(self.decision_function(rows))
 
     def decision_function(self, rows: Any) -> NDArray[np.float64]:
-        """The recalibrated log-odds of each row, (m,); of a model without probabilities its own decision values."""
+        """Return a·z + b of each row, (m,), with z its log-odds, or the decision value of a model without them."""
         values = self._decision_values(rows)
         if self.terms["verb"] == "predict_proba":
             values = np.clip(values, PROBABILITY_FLOOR, 1.0 - PROBABILITY_FLOOR)
@@ -172,7 +172,7 @@ class Repaired:
         return np.asarray(self.terms["slope"] * values + self.terms["intercept"])
 
     def predict(self, rows: Any) -> NDArray[np.intp]:
-        """The class of each row, (m,): 1 where its value before recalibration is above the repaired threshold."""
+        """Return each row's class, (m,): 1 if its value before recalibration is above the repaired threshold."""
         return np.asarray((self._decision_values(rows) > self.terms["threshold"]).astype(int))
 
     def _decision_values(self, rows: Any) -> NDArray[np.float64]:
@@ -182,7 +182,7 @@ class Repaired:
 
 
 def of_log_odds(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probabilities of both classes, (m, 2), from log-odds (m,)."""
+    """Return probabilities of both classes, (m, 2), from log-odds (m,)."""
     second = 0.5 * (1.0 + np.tanh(0.5 * values))
     return np.column_stack([1.0 - second, second])
 
@@ -204,7 +204,7 @@ class Trees:
 
 
 class TransformThenPredict:
-    """A booster behind fitted transformers: it has the verbs that the booster has."""
+    """A booster with fitted transformers applied first; it has the prediction methods that the booster has."""
 
     def __init__(self, before: Any, booster: Any) -> None:
         self._before, self._booster = before, booster
@@ -217,7 +217,7 @@ class TransformThenPredict:
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
-    """Load the booster of library and class `kind` from `folder`, behind transformers `before`; else ValueError.
+    """Return the booster saved in `folder`, with the fitted transformers `before` it, if any, applied first.
 
     Args:
         folder: of the model.

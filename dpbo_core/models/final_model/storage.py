@@ -155,7 +155,7 @@ def parted(estimator: Any) -> tuple[Any, Any]:
 
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
-    """The installed distribution, such as xgboost-cpu, of the estimator's boosting library: one name, or none."""
+    """Return the installed distribution (xgboost-cpu, say) of the estimator's boosting library: a name or none."""
     from dpbo_core.models.import_path import distributions_of_packages
     from dpbo_core.models.isolated_estimator import IsolatedEstimator
 
@@ -185,10 +185,11 @@ def write_booster(folder: Path, booster: Any) -> dict[str, str]:
 
 
 def _library(estimator: Any) -> str:
-    """Return the package of a booster whose trees alone say how it answers; "" for any other estimator."""
+    """Return the package of a booster that its saved trees determine completely; "" for any other estimator."""
     kind = type(estimator)
     if callable(getattr(estimator, "objective", None)) or getattr(estimator, "pred_early_stop", False):
-        return ""  # how it answers is not in its trees alone
+        # A custom objective function, or early stopping, changes predictions, and is not saved with the trees.
+        return ""
     library = kind.__module__.partition(".")[0]
     if library not in BOOSTER_FILES or kind.__name__ not in BOOSTER_FILES[library][1]:
         return ""
@@ -196,7 +197,7 @@ def _library(estimator: Any) -> str:
 
 
 def _dumped(estimator: Any) -> bytes:
-    """The estimator in skops format; refused if loading it needed a function or a type not scikit-learn's."""
+    """Return the estimator in skops format; refused if loading it would need a function or an untrusted type."""
     from skops import io
 
     try:

@@ -1,7 +1,7 @@
-"""The indices inside a loaded estimator of scikit-learn's, which its compiled code follows without looking.
+"""Checks of the indices inside a loaded scikit-learn estimator, which compiled code follows without bounds checks.
 
-A file that somebody changed could name a tree's node far outside its array: predicting a record would then read the
-memory of the process, other records among it, never end, or end the process. What is checked here does not.
+A file that was tampered with could refer to a tree's node far outside its array. Predicting a record would then
+read other memory of the process, with other records in it, loop for ever, or crash. The checks here exclude that.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def check_structure(estimator: Any) -> None:
-    """Raise ValueError if a tree, a neighbours' tree or a support vector in an estimator points outside it."""
+    """Raise ValueError if a tree, a nearest-neighbour tree or support vectors point outside their arrays."""
     for item in _objects(estimator):
         width = getattr(item, "n_features_in_", 0)
         kind = type(item).__name__
@@ -78,7 +78,10 @@ def _objects(item: Any) -> Iterator[Any]:
 
 
 def _check_tree(tree: Any, width: int) -> None:
-    """Refuse a tree of which a node's child does not come after it, or that splits by a feature beyond `width`."""
+    """Refuse a tree that splits by a feature beyond `width`, or in which a child does not come after its parent.
+
+    Children after their parents exclude cycles.
+    """
     nodes, count = tree.__getstate__()["nodes"], tree.node_count
     _require(0 < count == len(nodes) == len(tree.__getstate__()["values"]) and tree.n_features <= width)
     inner = nodes["left_child"] != -1
@@ -109,7 +112,7 @@ def _check_nodes(left: Any, right: Any, feature: Any, inner: Any, width: int) ->
 
 
 def _check_neighbours(tree: Any) -> None:
-    """Refuse a tree of neighbours whose nodes hold no range of its rows, or have children that are not there."""
+    """Refuse a nearest-neighbour tree whose nodes have a range outside its rows, or children that do not exist."""
     data, rows, nodes, bounds, _, _, n_nodes = tree.__getstate__()[:7]
     start, end = (nodes[name].astype(np.float64) for name in ("idx_start", "idx_end"))
     leaf = nodes["is_leaf"] != 0

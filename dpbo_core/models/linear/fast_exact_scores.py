@@ -72,7 +72,7 @@ class SignedRows:
 
     @classmethod
     def of(cls, X: ArrayLike, signs: ArrayLike) -> "SignedRows":
-        """Each row of X (n, d) times its sign ±1 (n,); refused unless all are finite and there is at least one."""
+        """Return each row of X (n, d) times its sign ±1 (n,); refused if there is none, or one is not finite."""
         rows, classes = np.asarray(X, dtype=np.float64), np.asarray(signs, dtype=np.float64)
         if rows.ndim != 2 or 0 in rows.shape or classes.shape != (len(rows),):
             raise StudyInvalid(
@@ -131,7 +131,7 @@ class StoredRows:
 
 
 def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
-    """Blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a temporary file."""
+    """Return blocks of rows as one matrix of `shape` (n, d), in memory up to `limit` bytes, else in a file."""
     size = 8 * shape[0] * shape[1]
     if size <= limit:
         rows, end = np.empty(shape), 0
@@ -156,7 +156,7 @@ def stored(blocks: Iterable[Rows], shape: tuple[int, int], limit: int) -> Rows:
 Exact = Callable[[Encoded], NDArray[np.int64]]  # steps of some records, (m, L)
 
 MIN_MODELS = 4  # fewer gain nothing
-MAX_DOUBTFUL_SHARE = 1 / 32  # of records; δ is public
+MAX_DOUBTFUL_SHARE = 1 / 32  # of records that are expected to be scored again; a larger share is not worth it
 _SCORES_PER_BLOCK = 32_768  # that are in the cache at once
 _MAX_BLOCK_ROWS = 2048  # at most, for the same reason
 _RECORDS_PER_RESCORING = 262_144  # records after which those in doubt are scored again
@@ -165,7 +165,7 @@ _EXTRA_SLOTS = 16  # for records in doubt, beyond twice as many as are to be exp
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NearSteps:
-    """What a matrix product says of many models' steps."""
+    """Scores of many linear models by one matrix product, exact except for records near a rounding boundary."""
 
     slopes: NDArray[np.float64]  # (d, L), C-contiguous
     score: Steep | Accuracy  # a continuous one, or accuracy
@@ -173,7 +173,7 @@ class NearSteps:
 
     @classmethod
     def of(cls, slopes: NDArray[np.float64], score: object) -> "NearSteps | None":
-        """A fast scorer of L linear models, weights (d, L); None for L < 4, another score, or too much rounding."""
+        """Return a fast scorer of models `slopes` (d, L); None for L < 4, another score, or too much rounding."""
         n_models = slopes.shape[1]
         if n_models < MIN_MODELS or not isinstance(score, Steep | Accuracy):
             return None
@@ -187,9 +187,11 @@ class NearSteps:
     def blocks(
         self, records: Encoded, exact: Exact
     ) -> Iterator[tuple[int, NDArray[np.float64] | NDArray[np.int64]]]:
-        """Blocks (sign, integer scores (r, L)), to add up by sign: −1 takes back rows that `exact` scores again.
+        """Yield blocks (sign, integer scores (r, L)) whose signed sum has every record's exact scores once.
 
-        All together are the steps of every record once, by `exact`. What is yielded is good until the next.
+        A block with sign −1 takes back the rows near a rounding boundary, and `exact` scores those again. The
+        number of rows scored again is padded to a public number, so that the running time does not tell how many
+        there were. A yielded array is overwritten by the next.
         """
         d, n_models = self.slopes.shape
         if records.X.shape[1] != d:
@@ -218,7 +220,7 @@ class NearSteps:
                 yield 1, exact(span.part(padded[at : at + size]))[: max(0, len(again) - at)]
 
     def _near(self, records: Encoded, scratch: list[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
-        """Approximate integer scores (r, L), and which records are too near a rounding edge to trust them."""
+        """Return approximate integer scores (r, L), and the indices of records too near a rounding boundary."""
         scaled, steps, doubtful = (array[: records.n_records] for array in scratch)
         with np.errstate(all="ignore"):
             np.matmul(records.X, self.slopes, out=scaled)

@@ -100,7 +100,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
-        """Each record's score under several models, (m, L), as integers from 0 to 2²⁴; each row is read once."""
+        """Return each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
         if len(models) == 1 or not isinstance(score, MarginScore):
             return super().steps_of_all(models, records, score)
         return _margin_steps(margins_of(models, records.X, records.signs), score)
@@ -114,7 +114,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
-        """Blocks (sign, integer scores (r, L)) that add up, by sign, to all records' scores: −1 takes rows back."""
+        """Return blocks (sign, integer scores (r, L)) whose signed sum has every record's scores once."""
         near = NearSteps.of(np.stack([model.weights for model in models], axis=1), score)
         if near is None:
             return super().signed_steps(models, records, score)
@@ -156,7 +156,9 @@ def _as_rows(X: ArrayLike, signs: ArrayLike, d: int) -> tuple[NDArray[Any], NDAr
 def train(
     X: ArrayLike, signs: ArrayLike, *, loss: str, regularization: float, tolerance: float | None = None
 ) -> LinearModel:
-    """The model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), from w = 0; refused unless certified to `tolerance`.
+    """Return the model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), descending from w = 0.
+
+    It is refused unless ‖ŵ − argmin‖ is certified to be at most `tolerance`.
 
     Args:
         X: (n, d) public rows, finite, n ≥ 1, d ≥ 1.
@@ -179,9 +181,10 @@ def minimise(
     tolerance: float | None = None,
     start: Start | None = None,
 ) -> LinearModel:
-    """The linear model of signed rows, refused unless certified to `tolerance`; a logistic one begins at `start`.
+    """Return the linear model of signed rows, refused unless certified to `tolerance`.
 
-    The certificate is computed at what is returned, so it does not depend on the start.
+    A logistic model's descent begins at `start` (None: w = 0). The certificate is computed at the returned weights,
+    so it holds for every start.
     """
     initial_loss(loss)
     _check_positive("regularisation", regularization)

@@ -64,7 +64,7 @@ class _Point:
 
 
 def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) -> tuple[NDArray[np.float64], float]:
-    """Weights (d,) and their certificate τ_λ; the certificate is above `tolerance` where that was not reached."""
+    """Return the best weights found, (d,), and their certificate τ_λ, which is above `tolerance` if that failed."""
     Z, r = rows.Z, rows.norm
     n, d = Z.shape
     # w = 0 with s = ξ − 1, and αs = βξ on every row: a feasible, perfectly centred start
@@ -84,7 +84,10 @@ def minimise_hinge(rows: SignedRows, regularization: float, tolerance: float) ->
 
 
 def _iterate(Z: NDArray[np.float64], at: _Point, regularization: float) -> _Point | None:
-    """The point after one predictor and corrector step from `at`; None if rounding leaves no step to take."""
+    """Return the point after one predictor and corrector step from `at`; None if rounding leaves no step to take.
+
+    The predictor aims at μ = 0. How far it can go sets the corrector's target for μ (Mehrotra's cube rule).
+    """
     n = len(Z)
     theta = at.xi / at.beta + at.s / at.alpha
     solve = _factor(hessian(Z, 1.0 / theta, regularization))

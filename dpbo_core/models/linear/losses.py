@@ -45,14 +45,14 @@ INITIAL_LOSS = {"logistic": math.log(2.0), "hinge": 1.0}  # ℓ₀ of log(1 + e^
 
 
 def initial_loss(name: str) -> float:
-    """The loss ℓ₀ of a record at w = 0 under the loss named "logistic" or "hinge"; any other name is refused."""
+    """Return ℓ₀, a record's loss at w = 0, for the loss named "logistic" or "hinge"; refuse any other name."""
     if name not in INITIAL_LOSS:
         raise StudyInvalid(f"there is no loss named {name!r}", remedy='write "logistic" or "hinge"')
     return INITIAL_LOSS[name]
 
 
 def logistic(margins: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """ℓ(m) = log(1 + e^(−m)), ℓ′ in [−1, 0] and ℓ″ in [0, ¼] of each margin; none overflows."""
+    """Return ℓ(m) = log(1 + e^(−m)), ℓ′ in [−1, 0] and ℓ″ in [0, ¼] of each margin; none overflows."""
     e = np.exp(-np.abs(margins))
     share = 1.0 / (1.0 + e)
     slopes = np.where(margins > 0.0, -e, -1.0) * share
@@ -60,10 +60,11 @@ def logistic(margins: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray
 
 
 def hessian(Z: NDArray[np.float64], curvatures: NDArray[np.float64], regularization: float) -> NDArray[np.float64]:
-    """The matrix λI + (1/n) Zᵀ diag(curvatures) Z, (d, d): ∇²O_λ for ℓ″ of the margins, or an interior point's.
+    """Return the matrix λI + (1/n) Zᵀ diag(curvatures) Z, (d, d).
 
-    Curvatures are (n,) and ≥ 0. One block of rows at a time, so that the extra memory is bounded; BLAS adds each to
-    the upper triangle alone.
+    It is the Hessian ∇²O_λ if the curvatures, (n,) and ≥ 0, are ℓ″ of the margins. The interior-point method passes
+    others. Rows are processed in blocks, so that the extra memory is bounded; BLAS updates the upper triangle
+    alone.
     """
     from scipy.linalg import blas
 
@@ -92,10 +93,10 @@ _GAP_FLOOR = 1e-12  # MATH: gap ← max(gap, 0) + 1e-12(1 + |P|)
 
 
 def default_tolerance(loss: str, regularization: float) -> float:
-    """The tolerance τ_λ on the distance to the exact weights where none is named: logistic 1e-6, hinge 1e-5/√λ.
+    """Return the default tolerance τ_λ on the distance to the exact weights: logistic 1e-6, hinge 1e-5/√λ.
 
-    Logistic: 1e-6. Hinge: 1e-5/√λ, that is a duality gap of 5e-11 at every λ; the gap's rounding floor alone
-    (P ≤ 1 at the optimum) makes up to 2e-6/√λ of it, so 1e-6 could not be reached at λ = 1e-4.
+    The hinge's is a duality gap of 5e-11 at every λ. The gap's rounding floor alone (P ≤ 1 at the optimum) makes up
+    to 2e-6/√λ of it, so that 1e-6 could not be reached at λ = 1e-4.
     """
     return 1e-6 if loss == "logistic" else 1e-5 / math.sqrt(regularization)
 
@@ -119,7 +120,7 @@ def gradient_certificate(
     mean_slope: float,
     summands: int,
 ) -> float:
-    """The certificate τ_λ = (‖g‖ + E)/λ ≥ ‖w − w_λ‖ from the computed gradient g of O_λ (logistic), E its rounding.
+    """Return the certificate τ_λ = (‖g‖ + E)/λ ≥ ‖w − w_λ‖ from the gradient g of O_λ (logistic), E its rounding.
 
     |ℓ′| is log-Lipschitz with constant 1, so a margin off by e_m moves a slope by at most a factor e^{e_m}; hence
     E = r·c̄·(e^{e_m} − 1 + 8u + γ_k) + 4u(λ‖w‖ + ‖g‖), k = `summands` the longest chain of additions over rows.
@@ -132,7 +133,7 @@ def gradient_certificate(
 
 
 def certifiable(*, n_records: int, n_features: int, regularization: float, tilt_norm: float = 0.0) -> float:
-    """The least certificate τ_λ (logistic) that double precision surely reaches on rows of norm ≤ 1; ∞ if none.
+    """Return the least certificate τ_λ (logistic) that doubles surely reach on rows of norm ≤ 1; ∞ if none.
 
     At the exact minimiser O(w) ≤ O(0) = log 2, so ‖w‖ ≤ (β + √(β² + 2λ log 2))/λ with β = ‖b‖/n of a tilt b, and
     ‖w‖ ≤ (1 + β)/λ. There the certificate's rounding E (c̄ ≤ 1), the rounding that the computed gradient really has
@@ -156,7 +157,7 @@ def gap_certificate(
     regularization: float,
     row_norm: float,
 ) -> float:
-    """The certificate τ_λ = √(2·gap/λ) ≥ ‖w − w_λ‖ for the hinge loss, from any w and dual point α (clipped here).
+    """Return the certificate τ_λ = √(2·gap/λ) ≥ ‖w − w_λ‖ for the hinge loss, from any w and dual point α.
 
     gap = P(w) − D(α), P = O_λ(w), D(α) = (1/n)Σα_i − (λ/2)‖w_α‖², summed as
     (λ/2)‖w − w_α‖² + (1/n) Σ [(1 − α_i)·max(0, 1 − m_i) + α_i·max(0, m_i − 1)],

@@ -65,7 +65,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Place:
-    """What one pass over the rows finds at w. The value is left until it is requested."""
+    """Weights w with the margins, the gradient and −mean ℓ′ there. The objective is computed on first use."""
 
     w: NDArray[np.float64]
     regularization: float
@@ -87,7 +87,10 @@ class Place:
 def descend(
     rows: SignedRows, regularization: float, tolerance: float, start: Start | None = None
 ) -> tuple[Place, float]:
-    """Newton's descent from `start` (None: w = 0): where it ends, and its certificate, maybe above `tolerance`."""
+    """Return the end of Newton's descent from `start` (None: w = 0), and its certificate, maybe above `tolerance`.
+
+    The factor of the Hessian is reused over steps while that converges fast enough (`_needs_new_factor`).
+    """
     d = rows.Z.shape[1]
     place = visit(rows, np.zeros(d) if start is None else start.w, regularization)
     factor = None if start is None else start.factor
@@ -171,7 +174,7 @@ def _needs_new_factor(following: Place, place: Place, certificate: float, tolera
 
 
 def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> Place | None:
-    """The first w + t·p, t = 1, ½, …, that halves the gradient or that Armijo's rule accepts; None if none does."""
+    """Return the first w + t·p, t = 1, ½, …, that halves the gradient or meets Armijo's rule; None if none does."""
     length = 1.0
     for _ in range(_MAX_HALVINGS):
         tried = visit(rows, place.w + length * step, place.regularization)
@@ -232,7 +235,7 @@ class LogisticPath:
         return _start(self._flat, regularization, self._pull)
 
     def _anchor(self, j: int) -> _Anchor | None:
-        """Anchor j (the model of a fixed λ_j) of the path, made from the one before; None if rounding stops it."""
+        """Return anchor j, the model of a fixed λ_j, made from anchor j − 1; None if rounding prevents it."""
         while len(self._anchors) <= j:
             penalty = float(np.trace(self._flat)) * self._ratio ** -len(self._anchors)
             if self._anchors:
@@ -248,7 +251,7 @@ class LogisticPath:
         return self._anchors[j]
 
     def _new_anchor(self, penalty: float, start: Start | None) -> _Anchor | None:
-        """The anchor of the path at `penalty`, a rough minimiser and its Hessian; None if rounding leaves none."""
+        """Return the anchor at `penalty`, a rough minimiser and its Hessian; None if rounding prevents it."""
         enough = _ANCHOR_GRADIENT_SHARE * float(np.linalg.norm(self._pull)) / penalty
         place, _ = descend(self._rows, penalty, enough, start)
         S = curvature(self._rows, place)
@@ -257,7 +260,10 @@ class LogisticPath:
 
 
 def _interpolated_start(above: _Anchor, below: _Anchor, theta: float, regularization: float) -> Start | None:
-    """The starting point at λ, a share `theta` of the way from one anchor down to the next; None if not finite."""
+    """Return the start at λ, a share `theta` (in log λ) of the way between two anchors; None if it is not finite.
+
+    S is interpolated linearly, and u = (S + λI)w by the cubic of Hermite from its values and slopes at the anchors.
+    """
     S = (1.0 - theta) * above.curvature + theta * below.curvature
     width = math.log(below.penalty / above.penalty)
     u, slopes = [], []

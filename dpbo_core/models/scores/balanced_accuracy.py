@@ -33,7 +33,7 @@ class BalancedAccuracy(RecordScore):
         return 1.0 / (len(self.shares) * min(self.shares))
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score: 1/(C·π_y), π_y its class's public share, where the prediction is right, else 0.0."""
+        """Return each record's score: 1/(C·π_y) if its prediction is right, π_y its class's share, else 0.0."""
         weights = 1.0 / (len(self.shares) * np.array(self.shares))
         classes = np.clip(truth.astype(np.int64), 0, len(weights) - 1)
         return np.where(equal(outcome, truth), weights[classes], 0.0)
@@ -41,7 +41,7 @@ class BalancedAccuracy(RecordScore):
 
 @dataclass(frozen=True)
 class PredictedClass(RecordScore):
-    """Two cells: above for whom the second class was predicted."""
+    """The histogram cell of each record, plus 1: the upper one of two if the second class was predicted."""
 
     score_range: ClassVar[float] = 2.0  # B = 2, a cell a class
 
@@ -57,7 +57,7 @@ class PairedBalancedAccuracy(PairScore):
     n_cells: ClassVar[int] = 2  # B = 2, one a class
 
     def cells(self, name: str, asked: Asked) -> PredictedClass:
-        """The map from a predicted class to 1 + one of two histogram cells; refused if `asked` gives no classes."""
+        """Return the map from predicted classes to 1 + a histogram cell; refused if `asked` gives no classes."""
         if asked("predict") is None:
             raise StudyInvalid(f"{name} cannot predict the public rows", remedy="name another estimator")
         return PredictedClass()

@@ -46,7 +46,7 @@ class BoundedFunction(RecordScore):
         return NaturalUnit(self.low)
 
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """Each record's score (k,): the value less `low`, not yet clipped; NaN if it raises or is no number."""
+        """Return each record's score (k,), f − low, not yet clipped; NaN if f raises or gives no number."""
         with contained():
             return np.array(
                 each(self._value, _pairs(outcome, truth), math.nan)

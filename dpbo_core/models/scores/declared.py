@@ -1,6 +1,6 @@
-"""What a score's file declares of it: everything that the rest of the house asks about a score by its name.
+"""What a score's file declares: everything that the other modules need to know of a score by its name.
 
-A score in the unit that people know it by: a loss, where less is better; a user's own function, from its low.
+`NaturalUnit` converts a mean score to the unit that people know: a loss, or the values of a user's own function.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -69,7 +69,7 @@ FUNCTION = Declared(
 
 @dataclass(frozen=True)
 class NaturalUnit:
-    """z + f where more is better; z − f where less is."""
+    """The unit in which people read a mean score f: z + f if more is better, z − f if it is a loss."""
 
     zero: float = 0.0
     greater_is_better: bool = True
@@ -79,7 +79,7 @@ class NaturalUnit:
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float | None, interval: Sequence[float] | None) -> dict[str, Any]:
-        """A score and its interval converted to the metric `name` that people read (a loss, say), as plain JSON.
+        """Return a score and its interval converted to the metric `name` (a loss, say), as plain JSON.
 
         Args:
             name: of the metric.

@@ -14,7 +14,7 @@ GRID = 2**24  # steps from 0 to G
 
 
 def to_grid(scores: ArrayLike, score_range: float, *, broken_score: float) -> NDArray[np.int64]:
-    """Each score, clipped to [0, G], to the nearest whole step of G/2²⁴; NaN counts as the score `broken_score`.
+    """Return each score, clipped to [0, G], in whole steps of G/2²⁴, rounded; NaN counts as `broken_score`.
 
     Args:
         scores: (m,), in [0, G]; anything outside is clipped.

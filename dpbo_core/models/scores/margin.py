@@ -27,7 +27,7 @@ from dpbo_core.models.scores.declared import NaturalUnit
 
 
 def steep(margins: ArrayLike, steepness: float) -> NDArray[np.float64]:
-    """Margins times steepness, with overflow to ±∞ and NaN to 0, contiguous whatever the input's layout."""
+    """Return margins times steepness, with overflow to ±∞ and NaN to 0, contiguous whatever the input's layout."""
     t = np.array(margins, dtype=np.float64, order="C")
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         t *= steepness

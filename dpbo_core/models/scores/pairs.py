@@ -1,4 +1,4 @@
-"""Scores that count pairs of records ranked right: what they ask of a model, and the public grid of its values.
+"""Scores that count correctly ranked pairs of records, from a histogram of decision values in public cells.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -30,7 +30,7 @@ Asked = Callable[[Verb], "NDArray[Any] | None"]  # what a fitted estimator gives
 
 @dataclass(frozen=True)
 class PairScore(Jumps, ABC):
-    """A score by the count of pairs. Its own name is in the study; a member says how values become cells."""
+    """A score that counts correctly ranked pairs; a subclass maps a model's values to histogram cells."""
 
     graded: ClassVar[bool] = False  # a record has no score of its own
 
@@ -59,7 +59,7 @@ def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], al
 
 
 def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_cells: int) -> Integers:
-    """The number of usable records of each class in each histogram cell, (2, B): as sensitive as the records.
+    """Return how many usable records of each class are in each cell, (2, B), as sensitive as the records.
 
     Args:
         classes: (m,) index of the class.
@@ -74,14 +74,17 @@ def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_
 
 
 def pairs_of(table: Integers) -> tuple[int, int]:
-    """(C₂, D) of a (2, B) table of counts: twice the pairs ranked right, ties half, and twice all pairs. O(B)."""
+    """Return (C₂, D) of a table of counts (2, B): twice the pairs ranked right, a tie as half, and twice all pairs.
+
+    O(B): each record of the second class in a cell beats all records of the first class in lower cells.
+    """
     below = np.cumsum(table[0]) - table[0]
     ranked = int((table[1] * (2 * below + table[0])).sum(dtype=np.int64))
     return ranked, 2 * int(table[0].sum()) * int(table[1].sum())
 
 
 def auc_of(tables: Integers) -> float:
-    """The AUC of all PUBLIC tables (…, 2, B) together: pairs ranked right over all pairs; ½ where there is none."""
+    """Return the AUC of all PUBLIC tables (…, 2, B) together: pairs ranked right over all pairs; ½ if none."""
     pairs_by_table = [pairs_of(table) for table in tables.reshape(-1, *tables.shape[-2:])]
     pairs = sum(D for _, D in pairs_by_table)
     return sum(C for C, _ in pairs_by_table) / pairs if pairs else 0.5

@@ -26,7 +26,7 @@ Verb = Literal["predict", "predict_proba", "decision_function"]
 
 
 def shaped(prediction: Any, verb: Verb, n_rows: int) -> NDArray[Any] | None:
-    """The output of estimator method `verb`, (k,) or (k, C), floats unless "predict"; None in another shape."""
+    """Return the output of estimator method `verb`, (k,) or (k, C), as an array; None if its shape is wrong."""
     outcome = np.asarray(prediction)
     outcome = outcome if verb == "predict" else outcome.astype(np.float64)
     if verb == "predict_proba":
@@ -38,7 +38,7 @@ Scores = NDArray[np.float64]
 
 
 class Jumps:
-    """What every score of an estimator shares: no certified weights, so no Lipschitz constant in them."""
+    """The properties that all scores of estimators share. They have no Lipschitz constant in a model's weights."""
 
     lipschitz: ClassVar[float] = math.inf  # L in w, for ‖x‖₂ ≤ 1: it jumps
     broken_score: ClassVar[float] = 0.0  # of a record that cannot be used
@@ -73,11 +73,11 @@ class RecordScore(Jumps, ABC):
 
     @abstractmethod
     def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> Scores:
-        """The score of each record, (k,), from its outcome and truth; not yet clipped to [0, G], and maybe NaN."""
+        """Return each record's score, (k,), from its outcome and truth; not clipped to [0, G], and maybe NaN."""
 
 
 class Loss(RecordScore):
-    """What is left of a clipped loss: its range less the loss, so that more is better."""
+    """A clipped loss as a score: its bound less the loss, so that more is better."""
 
     @property
     def natural_unit(self) -> NaturalUnit:

@@ -31,7 +31,7 @@ class RegressionError(Loss):
 
 
 def as_numbers(outcome: NDArray[Any]) -> Scores:
-    """Predictions as float64, (k,), NaN for what is no number, which affects its own record only."""
+    """Return predictions as float64, (k,), NaN for what is no number, which affects its own record only."""
     if outcome.dtype.kind in "biuf":
         return outcome.astype(np.float64)
     return np.array([_float_or_nan(item) for item in outcome.tolist()], dtype=float)

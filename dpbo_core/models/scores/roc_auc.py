@@ -34,6 +34,7 @@ def _squashed(t: Scores) -> Scores:
 
 
 def _cell(share: Scores) -> Integers:
+    """Return the histogram cell of each number in [−1, 1], of equal widths; NaN is in the lowest."""
     places = np.floor((np.nan_to_num(share, nan=-1.0) + 1.0) * (N_CELLS / 2))
     return np.clip(places, 0, N_CELLS - 1).astype(np.int64)
 
@@ -67,7 +68,7 @@ class Decisions(RecordScore):
 
 
 def _values(outcome: NDArray[Any]) -> Scores:
-    """Values to rank by, (k,): decision values as they are, of probabilities (k, C) those of the last class."""
+    """Return the values to rank by, (k,): decision values, or the last class's of probabilities (k, C)."""
     if outcome.ndim == 2:
         outcome = outcome[:, -1] if outcome.shape[1] else np.full(len(outcome), np.nan)
     return np.asarray(outcome, dtype=np.float64)

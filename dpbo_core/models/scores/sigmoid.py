@@ -33,7 +33,7 @@ class Sigmoid(Steep):
         _overwrite(margins)
 
     def span(self, norm: float) -> float:
-        """The largest difference φ(‖w‖) − φ(−‖w‖) = tanh(s·‖w‖/2) of two records' scores, without cancellation."""
+        """Return R = φ(‖w‖) − φ(−‖w‖), the largest difference of two scores, as tanh(s·‖w‖/2)."""
         reach = 0.5 * self.steepness * norm
         return 1.0 if math.isnan(reach) else math.tanh(reach)
 

@@ -1,6 +1,6 @@
-"""The closed table of scores: one file a score, and one line here; and what serves in place of scikit-learn's own.
+"""The table of all scores, one file a score, and the substitutes to suggest for scikit-learn's other scores.
 
-A score's file is imported when a study names it. A name of scikit-learn's is not taken for a misspelling.
+A score's file is imported when a study names it.
 """
 
 from collections.abc import Callable, Iterator, Mapping

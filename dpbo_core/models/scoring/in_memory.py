@@ -42,7 +42,7 @@ class Scorer(Protocol):
     """What a method sees of the sensitive half."""
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The sealed integer score of `model` on the sensitive records: a sum of scores, or of pairs a count."""
+        """Return the sealed integer score of `model` on the sensitive records: a sum of scores, or C₂."""
 
     def pairs(self) -> Sensitive[int]:
         """The sealed 2PQ, P and Q the numbers of records of the two classes: a perfect ranking's count of pairs."""
@@ -57,7 +57,7 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class ModelBatch:
-    """What many models came to in one pass over the records."""
+    """The sealed sums of many models' scores from one pass over the records."""
 
     sums: tuple[Sensitive[int], ...]  # of each model, as `evaluate` gives them
     # of each to the one they were paired with, as `paired`; none if they were not
@@ -90,10 +90,10 @@ def evaluate_all(
 
 
 def models_per_pass(scorer: Scorer, most: int) -> int:
-    """The number of models to score in one pass: `most` where `scorer` reads files, else `most`/32, at least 1.
+    """Return the number of models to score in one pass: `most` if `scorer` reads files, else `most`/32, at least 1.
 
-    Where each scoring reads files, they share a reading. Where the records are in memory a few small models share
-    what is in the processor's cache; large ones, of which `most` says so, are scored by the step that trains them.
+    Models that are scored together share one reading of the files. With the records in memory they share only the
+    processor's cache, so that few are enough. A scorer of another kind scores one model at a time.
     """
     if not isinstance(scorer, Half):
         return 1
@@ -101,7 +101,7 @@ def models_per_pass(scorer: Scorer, most: int) -> int:
 
 
 class Half(Opaque):
-    """The sensitive half, wherever its records lie: a member says what models come to over them."""
+    """The sensitive half, in memory or on disk; a subclass computes the models' exact integer scores on it."""
 
     __slots__ = ()
     reads_files = False
@@ -121,7 +121,7 @@ class Half(Opaque):
         """
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
-        """The sealed exact integer of one model: a sum of scores, a sum of persons' means, or a count of pairs."""
+        """Return one model's sealed exact integer: a sum of scores, a sum of persons' means, or C₂."""
         return Sensitive(self.totals((model,), None, models_left=SINGLE_MODEL)[0][0])
 
     def pairs(self) -> Sensitive[int]:
@@ -160,11 +160,11 @@ class Objective(Half):
         return self._training
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's exact score, unsealed, and its sum of clipped differences from `paired_with`, or []."""
+        """Return each model's exact score, unsealed, and its sum of differences from `paired_with`, or []."""
         return exact_totals(models, self._records.expose(), self._score, paired_with)
 
     def with_rows(self, rows: Sensitive[NDArray[np.float64]]) -> "Objective":
-        """An objective with these rows (m, d), as predictions made elsewhere, and the records' own targets."""
+        """Return an objective with other rows (m, d), of predictions made elsewhere, and the same targets."""
         return Objective(Sensitive(replace(self._records.expose(), X=rows.expose())), self._score)
 
     def pairs(self) -> Sensitive[int]:
@@ -203,17 +203,20 @@ def _class_counts(records: Encoded) -> Integers:
 
 
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
-    """The sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, as sensitive as C₂; r is `share` rounded to 2⁻¹⁶."""
+    """Return the sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, with r the `share` rounded to 2⁻¹⁶.
+
+    It has the same sensitivity as C₂ (`aggregates`).
+    """
     return Sensitive(count.expose() - ((round(share * SHARES_PER_MODEL) * pairs.expose()) // SHARES_PER_MODEL))
 
 
 def resealed(counts: Sensitive[Integers], function: Callable[[Integers], Integers]) -> Sensitive[Integers]:
-    """Return a function of sealed counts, sealed again; the function must not raise."""
+    """Return `function` of sealed counts, sealed again; the function must not raise."""
     return Sensitive(function(counts.expose()))
 
 
 def table_of_part(records: Encoded, score: Score, models: Sequence[ScorableModel]) -> Integers:
-    """A file's records counted by model, class and histogram cell, (L, 2, B); without models by class, (1, 2, 1).
+    """Return a part's records counted by model, class and cell, (L, 2, B); without models by class, (1, 2, 1).
 
     Still sensitive: whoever calls this seals it again (`partitioned`).
     """

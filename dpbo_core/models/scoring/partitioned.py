@@ -47,11 +47,10 @@ CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unles
 
 
 class PartCache(Opaque, Generic[T]):
-    """What one process keeps, for one reader at a time. As sensitive as the records.
+    """The encoded parts that one process keeps in memory, for one reader at a time. As sensitive as the records.
 
-    What is kept follows from the order in which parts are requested (of several processes: from which was free) and
-    from their numbers of records and features, never from what a record holds. A file that was written again is
-    read again, and one that is gone is missed, whether it was kept or not.
+    Which parts are kept depends on the order of requests and on the parts' sizes, never on a record's content. A
+    file that changed is read again, and a file that is gone raises, even if its content is cached.
     """
 
     __slots__ = ("_bytes", "_parts", "_reader")
@@ -80,7 +79,7 @@ class PartCache(Opaque, Generic[T]):
 
 
 def _state(part: Part) -> tuple[int, ...]:
-    """What changes when the file does: its inode, times and size, or a store's times and size; OSError if gone."""
+    """Return the state by which a changed file is noticed: inode, times, size; OSError if the file is gone."""
     if isinstance(part, ObjectAddress):
         from dpbo_core.data.fetched import object_state
 
@@ -161,7 +160,7 @@ def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartReader:
-    """How a part becomes records. Public."""
+    """The public way in which a part's file becomes encoded records, and how much of them may be cached."""
 
     preprocessing: Preprocessing  # the public map
     limit: int = 0  # bytes of encoded records that all processes together may keep
@@ -173,7 +172,7 @@ class PartReader:
         return replace(self, limit=0)
 
     def encoded(self, part: "Contents") -> Encoded:
-        """The encoded records of one file (part); nothing in a record raises, a wrong header or no file does."""
+        """Return one file's encoded records; no record makes it raise, but a wrong header or a missing file."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
 
@@ -186,7 +185,7 @@ class PartReader:
         make: Callable[["Contents"], T],
         size: Callable[[T], int],
     ) -> T:
-        """What `make` gives for a part: from this process's cache, or read now and cached within the limit."""
+        """Return what `make` gives for a part, from this process's cache, or read now and cached if it fits."""
         from dpbo_core.data.fetched import fetched
 
         def read() -> T:
@@ -213,7 +212,7 @@ def bytes_a_record(preprocessing: Preprocessing) -> int:
 
 
 class PartTask:
-    """What a worker is sent: public map and models (one beside, paired), and the score. Nothing sensitive."""
+    """What a worker is sent: the public preprocessing, the models and the score. Nothing in it is sensitive."""
 
     def __init__(
         self, reader: PartReader, score: Score, models: Sequence[ScorableModel], paired_with: Paired | None = None
@@ -241,7 +240,10 @@ class PartWorker(PartTask):
         return len(self.models) * (1 if self.paired_with is None else 2)
 
     def __call__(self, part: Part) -> Answer | None:
-        """What one file adds, and its records. Never raises: an error here would be written to a worker's log."""
+        """Return one file's integers and its number of records; None if it failed.
+
+        It never raises, since an error would be written to a worker's log.
+        """
 
         def scored() -> Answer:
             """Return the integers of the file, and its number of records; raises where it cannot be scored."""
@@ -282,7 +284,7 @@ class PartitionedObjective(Half):
         return Sensitive(pairs_of(self._sums_over_parts((), None, models_left=SINGLE_MODEL).reshape(2, -1))[1])
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's exact score over all files, unsealed, and its sum of differences from `paired_with`."""
+        """Return each model's exact score over all files, unsealed, and sum of differences from `paired_with`."""
         added, n = self._sums_over_parts(models, paired_with, models_left=models_left), len(models)
         if isinstance(self._score, PairScore):
             return [pairs_of(table)[0] for table in added.reshape(n, 2, -1)], []
@@ -291,7 +293,7 @@ class PartitionedObjective(Half):
     def _sums_over_parts(
         self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int
     ) -> Integers:
-        """The unsealed sum of the workers' answers for all files; Sealed if a file or a record is missing."""
+        """Return the unsealed sum of the workers' answers for all files; Sealed if a file or record is missing."""
         reader = self._reader if models_left else self._reader.without_cache()
         mapped = self._workers.map(PartWorker(reader, self._score, models, paired_with), self._parts)
         answers = [answer for answer in mapped if answer is not None]

@@ -75,7 +75,8 @@ class Persons:
         return cls(np.frombuffer(hashed, dtype=np.uint8).reshape(-1, NAME_BYTES), np.array(owners, dtype=np.intp))
 
     def sums(self, steps: Iterable[Integers], n_models: int) -> "PersonSums":
-        """Each person's sum of integer scores and number of records (S_p, c_p), from blocks of records' scores."""
+        """Return each person's sum of scores and number of records (S_p, c_p), from blocks of records' scores."""
+        # one row a model, since adding into a contiguous row is faster; transposed at the end
         sums, at = np.zeros((n_models, len(self.names)), dtype=np.int64), 0
         for block in steps:
             owners = self.of_record[at : at + len(block)]
@@ -96,8 +97,9 @@ class PersonSums:
     counts: Integers  # (P,) at least 1
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """By model, the sum over `n_persons` of each one's mean integer score rounded down, `absent` for one
-        without records; clamped to its range.
+        """Return, for each model, n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴].
+
+        It is the sum of the persons' mean scores, each rounded down to whole steps, if all n_p have records.
 
         Args:
             n_persons: n_p.
@@ -125,7 +127,7 @@ def _entry(n_models: int) -> np.dtype[np.void]:
 
 
 class AddedAnswers:
-    """What `PersonSums.to_bytes` made of each part, added up by person as the parts come; one is held at a time."""
+    """The sum, person by person, of the parts' `PersonSums`, added as their bytes come; one part at a time."""
 
     def __init__(self, n_models: int, n_persons: int) -> None:
         """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
@@ -162,7 +164,7 @@ class PersonObjective(Half):
         self._records, self._persons, self._score, self._n_persons = records, persons, score, n_persons
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:  # noqa: ARG002
-        """Each model's sum of persons' mean scores, unsealed, and of differences from `paired_with`, or []."""
+        """Return each model's sum of persons' mean scores, unsealed, and of differences, or [] if not paired."""
         steps = person_steps(models, self._records.expose(), self._score, paired_with)
         sums = self._persons.expose().sums(steps, n_columns(models, paired_with))
         return means_of(sums, len(models), self._n_persons, self._score)
@@ -174,7 +176,7 @@ def n_columns(models: Sequence[ScorableModel], paired_with: Paired | None) -> in
 
 
 def means_of(persons: PersonSums, n_models: int, n_persons: int, score: Score) -> Totals:
-    """By model, the sum over persons of their mean scores, and of their mean paired differences, in steps."""
+    """Return each model's sum over persons of mean scores, and of mean paired differences, in steps."""
     sums, differences = persons.sums[:, :n_models], persons.sums[:, n_models:]
     return (
         PersonSums(persons.names, sums, persons.counts).totals(n_persons, absent_steps(score)),
@@ -191,8 +193,8 @@ def absent_steps(score: Score) -> int:
 def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
     """Return each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
 
-    Element i is a function of the model and record i alone, to the last bit: not of where it stands, nor of how
-    many others there are.
+    Element i is a function of the model and record i alone, to the last bit. It does not depend on the record's
+    position, nor on the number of other records.
     """
     return np.concatenate([np.zeros(0, dtype=np.int64), *person_steps((model,), records, score)], axis=None)
 
@@ -200,7 +202,7 @@ def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Intege
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
+    """Yield blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
     for at in range(0, records.n_records, ROWS_PER_BLOCK):
         part = records.part(slice(at, at + ROWS_PER_BLOCK))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -268,7 +270,8 @@ class PartitionedPersons(Half):
         self._parts = pieces_of(parts, self._workers)
 
     def totals(self, models: Sequence[ScorableModel], paired_with: Paired | None, *, models_left: int) -> Totals:
-        """Each model's sum of persons' means over all files, unsealed, and of differences from `paired_with`."""
+        """Return each model's sum of persons' means over all files, unsealed, and of differences, or []."""
+        # as many models in one reading of the files as leave room for a sum of each person under each model
         at_once = max(
             MIN_MODELS_PER_READING,
             self._reader.limit // (NUMBER_BYTES * self._n_persons * n_columns((models[0],), paired_with)),

@@ -1,9 +1,9 @@
-"""Who scores which part: each process takes the next one as it becomes free, and first what it may have kept.
+"""Distribution of parts (files) to processes: a free process takes the next part, preferably a cached one.
 
-`Processes` is this process and N − 1 beside it, on this machine. One beside is this interpreter again, at the other
-end of a socket that nobody else has: no port, no file, no word on a terminal. It caches what it reads as this one
-does, and ends with it. None is started before files and models are eight seconds' work, by public sizes alone. Sums
-are integers, so they are the same whoever adds; a process that was lost loses its parts to the others.
+`Processes` is this process and N − 1 child processes on this machine. A child runs the same interpreter and talks
+to this one by a private socket: no port, no file, no terminal output. It caches what it reads as this one does, and
+ends with it. None is started before files and models are eight seconds' work, by public sizes alone. Sums are
+integers, so they are the same whoever adds; a process that was lost loses its parts to the others.
 """
 
 import os
@@ -34,7 +34,7 @@ _BOOT_CODE = (
 
 
 class _Remaining:
-    """The parts of one reading that nobody has taken, for several threads."""
+    """The parts that no process has taken yet, shared by several threads."""
 
     def __init__(self, parts: Iterable[Any], last_process: dict[Any, object]) -> None:
         self._parts, self._last_process, self._lock = list(parts), last_process, Lock()
@@ -43,7 +43,10 @@ class _Remaining:
         return bool(self._parts)
 
     def take(self, process: object) -> Any:
-        """The next file (part) for a process: one it had before, or nobody's, else any; None if none is left."""
+        """Return the next file (part) for a process; None if none is left.
+
+        A file that this process read before comes first, since it may be cached, then one that no process has read.
+        """
         with self._lock:
             if not self._parts:
                 return None
@@ -62,7 +65,10 @@ class _Remaining:
 def answers_of_all(
     work: Any, parts: Sequence[Any], beside: list[Any], here: Any, last_process: dict[Any, object]
 ) -> Iterator[Any]:
-    """What `work` answers for each part, as they come: from processes `beside`, less those that end, and `here`."""
+    """Yield what `work` answers for each part, as answers come, from the child processes `beside` and from `here`.
+
+    A child that ends is removed from `beside`, and its part is done by another process.
+    """
     remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: Any) -> None:
@@ -75,6 +81,7 @@ def answers_of_all(
                 if not remaining:
                     return
             while (part := remaining.take(process)) is not None:
+                # It waits if the queue is full, which bounds the number of answers in memory.
                 done.put((part, process(work, part)))
         except BaseException:  # noqa: BLE001  it ended, or what it does cannot be sent: another process does it
             beside.remove(process)
@@ -152,7 +159,7 @@ class Processes(Opaque):
         self._effort, self._last_process = 0.0, dict[Any, object]()
 
     def map(self, work: PartWork, parts: Sequence[Part]) -> list[Answer | None]:
-        """The list of the integers that `work` computes of each file (part), None if it failed, in any order."""
+        """Return the integers that `work` computes of each file (part), None if it failed, in any order."""
         return cast("list[Answer | None]", list(self.answers(cast("PartAnswer", work), parts)))
 
     def answers(self, work: PartAnswer, parts: Sequence[Part]) -> Iterator[bytes | bytearray]:
@@ -163,9 +170,10 @@ class Processes(Opaque):
         return self.each(work, places, here) if self._effort > MIN_EFFORT_BYTES else map(here, places)
 
     def each(self, work: Any, items: Sequence[Any], here: Callable[[Any], Any]) -> Iterator[Any]:
-        """What `work` gives for every item, as it comes, from other processes, started if none is, and from `here`.
+        """Yield what `work` gives for every item, as answers come, from child processes and from `here`.
 
-        `here` is `work` in this process. What fails elsewhere is done here, so that its error is the one it raises.
+        `here` is `work` in this process. The children are started if there are none. An item that fails in a child
+        is done here, so that its error is raised here.
         """
         if not self._started and len(items) > 1:
             self._started = [_Process(self.n_processes) for _ in range(self.n_processes - 1)]
@@ -186,7 +194,7 @@ class Processes(Opaque):
 
 
 def _effort(work: object, part: Part) -> float:
-    """The work on a file (part): its bytes × (1 + each model's weight); `MIN_EFFORT_BYTES` for a store's object."""
+    """Return the work on a file: its bytes × (1 + each model's weight); `MIN_EFFORT_BYTES` for a stored object."""
     if isinstance(part, ObjectAddress):
         return MIN_EFFORT_BYTES
     path = part if isinstance(part, Path) else part.path
