@@ -68,7 +68,7 @@ def check_allowed(connection: sa.Connection, dataset: str, references: Reference
     """Refuse a study that names a file or code which the dataset's owner did not allow, or a missing file.
 
     Raises:
-        PolicyRefused: something is not allowed, or there is no cap. A missing file gives the same error as a forbidden
+        PolicyRefused: something is not allowed, or there is no cap. A missing file is refused like a forbidden
             one, so that nobody learns which files exist.
     """
     names = (dataset, *templates_of(connection, dataset))

@@ -178,7 +178,8 @@ class _Recovery:
                 self.added.releases += 1
 
     def _recover_cap(self, link: Link, row: Row) -> None:
-        """Add a lost cap; if the dataset has another one by now, add a fact by which the smaller of them applies.
+        """Add a lost cap; if the dataset has another one by now, add a fact by which the smaller of them
+        applies.
         """
         here = cap_of(self.writer.connection, row["name"])
         if here is None:
