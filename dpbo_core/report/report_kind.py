@@ -97,7 +97,7 @@ def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.
     Args:
         share: r.
         whole: W; NaN if it is not above 0.
-        noise: variance of T, covariance, and variance of W. The interval has those r for which T − r·W is within Z of
+        noise: variance of T, covariance, variance of W. The interval has those r for which T − r·W is within Z of
             its standard deviations from 0; without noise it is Wilson's (1927).
     """
     with np.errstate(all="ignore"):
