@@ -104,8 +104,9 @@ def n_tasks(result: EvaluationResult | None, tracked: Tracked | None) -> int:
 def report(
     flow: PrivateFlow, run: Run, *, epsilon: float | None = None, model: str | None = None
 ) -> tuple[EvaluationResult, Tracked | None]:
-    """Charge and evaluate, or read the recorded report, and publish it: the report and its page in MLflow (None
-    where that failed); raises the refusal of a budget.
+    """Return the report of an evaluation, charged and made now or read back, and its page in MLflow.
+
+    The page is None if publishing failed. A refusal of the budget is raised.
     """
     study, name = run.spec, run.spec.name
     announce_stage(name, "preparing the model that is evaluated")
@@ -134,8 +135,9 @@ def report(
 def shown_on_challenger(
     flow: PrivateFlow, run: Run, comparison: Release, tracked: Tracked, model: str | None
 ) -> Tracked:
-    """Show a comparison on the challenger's run in MLflow too, and move the alias if asked: where it is shown, with
-    the address of the version that became the champion.
+    """Show a comparison on the challenger's run in MLflow too, and move the alias `champion` if asked.
+
+    Returns where it is shown, with the address of the version that became the champion.
     """
     tuned = run.recorded() if model is None else None
     if tuned is None:

@@ -27,10 +27,10 @@ _OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", 
 
 @contextmanager
 def owners_terminal() -> Iterator[None]:
-    """Context in which called flows act for the data's owner, and may open a budget cap and record files; where no
-    Prefect server is set they have one of this script's own, behind a password.
+    """Return a context in which called flows act for the data's owner, as in `dpbo tune`: for the owner's scripts.
 
-    For a script that the owner runs: `dpbo tune` does the same.
+    Such flows may open a budget cap and record files. If no Prefect server is configured, the script gets its own,
+    behind a password.
 
     Raises:
         DpboError: that server could not be started.

@@ -14,6 +14,6 @@ def is_plain() -> bool:
 
 
 def announce_stage(name: str, stage: str) -> None:
-    """Write on standard error what begins now, as text that hold public facts alone."""
+    """Write on standard error which stage begins; the text has public facts alone."""
     sys.stderr.write(f"{printable(name)}: {printable(stage)}\n")
     sys.stderr.flush()

@@ -30,7 +30,8 @@ PAGE_SIZE = 200  # what Prefect's API returns at once
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
     """Show a release on Prefect's page, as an artifact and an event, and warn if its budget is nearly spent.
 
-    A release has one event, and one warning: the event's id is made of the release's, and Prefect is requested it.
+    The event's id is derived from the release's, and Prefect is asked whether it has it. So publishing again sends
+    no second event or warning.
     """
     if current_flow_run() is None:
         return

@@ -42,7 +42,9 @@ class Warnings:
             run_logger().warning("%s", line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
-        """Do `work`: its result, or where it fails None and the warning `what` without foreign error text."""
+        """Return the result of `work`; if it fails, None, and the warning `what` is added without the
+        error's text.
+        """
         try:
             return work()
         except DpboError as error:
@@ -87,7 +89,7 @@ class PrivateFlow:
         return replace(self, context=replace(self.context, scheduled=True))
 
     def before_charge(self, study: StudySpec, context: QueryContext, *queries: PrivateQuery) -> QueryContext:
-        """Return what a first charge of some queries waits for: the context in which they may be charged.
+        """Return the context in which some queries may be charged, after the checks that precede a first charge.
 
         Nothing is charged where MLflow can never show a release of the dataset; where it cannot now, it warns.
         """

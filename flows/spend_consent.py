@@ -13,7 +13,7 @@ from dpbo_core.study.context import IfUseless
 
 
 def consent(study: StudySpec, useless: str, *, may_ask: bool) -> IfUseless:
-    """What becomes of a study's first charge: made if the study says `anyway`, or a person agrees when asked."""
+    """Return what to do if the plan expects mostly noise: spend if the study says `anyway` or a person agrees."""
     if study.privacy.anyway:
         return IfUseless.SPEND
     if not useless:

@@ -92,7 +92,7 @@ class DatasetAccount(Account):
 
 @row_decoding()
 def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
-    """The dataset's budget cap, None without one; the smallest it ever had, where lost entries were recovered."""
+    """Return the dataset's cap, or None; the smallest one recorded, if a recovery of lost entries added others."""
     row = connection.execute(CAP_QUERY, {"dataset": dataset}).one_or_none()
     if row is None:
         return None
@@ -127,10 +127,10 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
 
 @row_decoding()
 def check_sealed(writer: Writer, dataset: str) -> None:
-    """Refuse tables that disagree with what the dataset's newest history entry says was spent.
+    """Refuse a ledger whose tables disagree with what the dataset's newest history entry states.
 
-    So a raised cap, a spend that was made smaller, however old, a row that was put in or taken out, are refused
-    before a study is admitted. What is not looked at here `dpbo budget verify` finds.
+    This detects, before a study is admitted, a raised cap, a reduced spend, and an inserted or deleted row. `dpbo
+    budget verify` checks the rest of the ledger.
     """
     sealed = writer.totals_of(dataset)
     cap = writer.connection.execute(CAP_QUERY, {"dataset": dataset}).one_or_none()
@@ -177,7 +177,9 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bo
 
 
 def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
-    """The whole account of the dataset with this cap; call it inside `row_decoding`, as cells are checked."""
+    """Return the account of the dataset with this cap. Call it inside `row_decoding`, which turns the errors of
+    damaged cells into `LedgerDamaged`.
+    """
     dataset = budget.dataset
     query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
     rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
@@ -224,7 +226,11 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
 def dataset_with_cap(
     writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
 ) -> PrivacyBudget | None:
-    """The dataset's cap; where it has none, its name pattern's or, opened by an owner alone, `cap`; or None."""
+    """Return the dataset's budget cap, opened now if need be; None if there is none.
+
+    A dataset without a cap gets that of the name pattern which it matches. Without one, the owner, and no operator,
+    opens `cap`. A `cap` other than the dataset's own is refused.
+    """
     check_sealed(writer, name)
     budget = cap_of(writer.connection, name)
     served = None if budget is not None else template_of(writer.connection, name, sources)

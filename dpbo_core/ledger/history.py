@@ -67,7 +67,7 @@ class Link:
 
     @property
     def place(self) -> Place:
-        """The entry's number and hash, by which the history is known up to it."""
+        """The entry's number and hash. The hash covers all earlier entries too."""
         return Place(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
@@ -102,7 +102,7 @@ def links(connection: sa.Connection, after: int = 0) -> list[Link]:
 
 
 def broken_links(history: Iterable[Link], after: Place = START_PLACE) -> Iterator[str]:
-    """Yield the breaks in the hash chain of entries that follow the entry `after`, as text; none if it is whole."""
+    """Yield, as text, each break in the hash chain of the entries after the entry `after`; none if it is intact."""
     previous, expected = after.hash, after.sequence + 1
     for link in history:
         if link.sequence != expected:
@@ -114,7 +114,7 @@ def broken_links(history: Iterable[Link], after: Place = START_PLACE) -> Iterato
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """A sentence for each entry of a whole history whose totals or dataset do not follow from the rows up to it."""
+    """Yield a sentence for each entry of an intact chain whose dataset or totals differ from what its rows give."""
     entries = list(history)
     expected = replayed((link.about, link.row) for link in entries)
     for link, (dataset, totals) in zip(entries, expected, strict=True):
@@ -163,7 +163,8 @@ def changed_error(problems: Sequence[str], name: str = "the ledger", *, hint: st
 
 @contextmanager
 def row_decoding() -> Iterator[None]:
-    """Context that turns errors of decoding the ledger's rows into `LedgerDamaged`.
+    """Return a context that turns errors of decoding the ledger's rows into `LedgerDamaged`, which does not repeat
+    a cell's content.
 
     Raises:
         LedgerDamaged: it says so; what the cell holds it does not repeat.
@@ -230,9 +231,10 @@ class Writer:
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """Return what the dataset's newest history entry says was spent, after a check that no newer one is hidden.
+        """Return the totals in the dataset's newest history entry, after checking that no newer entry of it is
+        hidden.
 
-        The chain is checked from that entry to the newest of all, whose mark was: so it costs what came in between.
+        Only the hash chain from that entry to the last one is checked, so the check takes as long as that part is.
         """
         if dataset not in self._totals:
             row = self.connection.execute(NEWEST_QUERY, {"dataset": dataset}).one_or_none()
@@ -246,7 +248,7 @@ class Writer:
 
     @row_decoding()
     def check_whole(self) -> None:
-        """Refuse a ledger whose hash chain is broken or differs from its tables: seconds for 100,000 entries."""
+        """Refuse a ledger with a broken hash chain or tables unlike it; this takes seconds for 100,000 entries."""
         history = links(self.connection)
         for find in (broken_links, lambda history: unlike_tables(history, self.connection), unlike_totals):
             for problem in find(history):
@@ -257,7 +259,7 @@ class Writer:
         return changed_error([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:
-        """What its dataset had spent by a history row, after a check of the hash chain from there to the end."""
+        """Return the totals in a history row, after checking the hash chain from that row to the last entry."""
         link = Link.from_row(row)
         previous = (
             self.connection.scalar(HASH_QUERY, {"sequence": link.sequence - 1})
@@ -275,7 +277,7 @@ class Writer:
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
-        """Return the dataset's facts (sources, permissions); refused if they are not those that its totals hash."""
+        """Return the dataset's facts (sources, permissions), refused unless their hash is that in its totals."""
         if dataset not in self._facts:
             facts = self.facts_of(dataset)
             if facts_hash(facts) != self.totals_of(dataset).facts:

@@ -85,10 +85,11 @@ class PrivacyLedger(OwnersLedger):
             policy.check_public(connection, source)
 
     def check_division(self, dataset: str, share: float, n_rows: int) -> None:
-        """Refuse another split share than the dataset's table was divided by, or fewer rows; nothing if public.
+        """Refuse a split share other than the one by which the dataset's table was divided before, or fewer rows
+        than then.
 
-        To be asked before a row of the public half is looked at, which may have been sensitive. A public dataset's
-        table is divided anyhow.
+        Call it before any row of the public half is read: under another share it may have been sensitive. Nothing
+        is checked for a public dataset.
         """
         budget = self.budget(dataset)
         if budget is None or not budget.public:
@@ -180,7 +181,7 @@ class PrivacyLedger(OwnersLedger):
             return writer.totals_of(dataset).person
 
     def check_room(self, charge: Charge) -> None:
-        """Raise, as `reserve` would, if the owner's query could not be charged now; nothing is written.
+        """Refuse, as `reserve` would, a query of the owner that could not be charged now. Nothing is written.
 
         Raises: as `reserve`.
         """
@@ -198,9 +199,9 @@ class PrivacyLedger(OwnersLedger):
         *,
         beyond_cap: bool = False,
     ) -> int:
-        """Charge a query within the cap and the owner's policy, unless it was: the number of its charge.
+        """Return the number of the query's charge, made now within the cap and the owner's policy unless it exists.
 
-        `beyond_cap`: whatever is left of the cap, for a spend that happened already.
+        With `beyond_cap` it is charged even if the cap has no room, because the spend has already happened.
         """
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
@@ -258,13 +259,13 @@ class PrivacyLedger(OwnersLedger):
             return facts_about(connection, dataset, ANSWERS).get(publication)
 
     def fix_answers(self, dataset: str, publication: str, way: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Record the terms `way` of answers about a published table unless some are: returns those in force."""
+        """Return the recorded terms of answers about a published table; `way`, recorded now, if there are none."""
         with self._store.writing() as writer:
             write_fact(writer, dataset, ANSWERS, publication, way)
             return facts_about(writer.connection, dataset, ANSWERS)[publication]
 
     def resumed(self, key: QueryKey) -> Reservation:
-        """The charge that this query made before, to turn its draws into a release; raises if there is none."""
+        """Return the existing charge of this query, whose draws can then become a release; raises without one."""
         with self._store.writing() as writer:
             writer.check_whole()
             row = writer.connection.execute(CHARGED_QUERY, {"fingerprint": key.fingerprint}).one_or_none()

@@ -166,11 +166,14 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """Whether the ledger has the release's entry: "held", lost but "accepted", of "another" ledger; else it raises.
+    """Return whether the ledger at `url` contains the release: "held", "accepted" or "another".
 
     Returns:
-        "held"; "accepted" where it is missing and a person answered for an older copy; "another" where the release
-        is of another ledger, or of a version that named none.
+        "held" if it does; "accepted" if it is missing and a person accepted an older copy of the ledger; "another"
+        if the release is of another ledger, or of a version that named none.
+
+    Raises:
+        LedgerDamaged: it is missing, and nobody accepted an older copy.
     """
     if not release.ledger:
         return "another"

@@ -41,7 +41,7 @@ def filled_at(text: str, moment: datetime) -> str:
 
 
 def written_anyhow(text: str) -> str:
-    """Return a glob that matches every name to which the pattern's fields can be filled."""
+    """Return a glob that matches every name which the pattern gives for some values of its fields."""
     parts = _FIELD.split(text)
     return "*".join(escape(part) for part in parts[::2])
 

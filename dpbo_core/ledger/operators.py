@@ -65,10 +65,11 @@ class References:
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
-    """Refuse a study, whoever runs it, that names a file or code the owner did not allow, or a missing file.
+    """Refuse a study that names a file or code which the dataset's owner did not allow, or a missing file.
 
     Raises:
-        PolicyRefused: something is not, or there is no cap. Whether a file is missing or forbidden is not said.
+        PolicyRefused: something is not allowed, or there is no cap. A missing file is refused like a forbidden
+            one, so that nobody learns which files exist.
     """
     names = (dataset, *templates_of(connection, dataset))
     for code in references.code:
@@ -102,8 +103,8 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 
 @row_decoding()
 def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
-    """Refuse a Prefect run whose `charges` (ε) add up to more than the owner allows a run, or whose `epsilon`, the
-    part charged now, is too much for the day.
+    """Refuse a Prefect run that exceeds one of the owner's limits: the sum of its `charges` (ε) the limit for a
+    run, or `epsilon`, the part charged now, the limit for a day.
     """
     most = largest_epsilon(connection, dataset)
     if _beyond(charges, most):
@@ -132,5 +133,5 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
 
 
 def _beyond(amounts: Sequence[float], most: int | None) -> bool:
-    """Whether the ε in `amounts` add up to more than `most`, a count of 10⁻¹²; False if it is None, no limit."""
+    """Return whether the ε in `amounts` add up to more than `most` (in 10⁻¹²); False if it is None: no limit."""
     return most is not None and not (sum(amounts) < float("inf") and sum(map(spent_units, amounts)) <= most)

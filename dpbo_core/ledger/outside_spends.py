@@ -95,7 +95,7 @@ class Price:
     replaced_moves: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the price as plain JSON, whole: two prices are the same if this is.
+        """Return the price as plain JSON. Two prices are the same if and only if this is.
 
         Raises:
             StudyInvalid: it has no form, or several, or a number that is none.
@@ -140,7 +140,7 @@ class Price:
     def _parts(
         self, relation: NeighboringRelation, level: float, *, pairs: bool
     ) -> list[tuple[float | None, float, float]]:
-        """(ε or None, δ, ρ) of each spend. With `pairs` there is one (ε, δ)."""
+        """Return (ε or None, δ, ρ) of each spend; with `pairs`, of a single spend that is only (ε, δ)."""
         if self.epsilon is not None:
             return [(self.epsilon, self.delta, 0.5 * self.epsilon**2)]
         neighbours, moves = NEIGHBOURS.get(relation.value, ""), self.replaced_moves

@@ -66,10 +66,10 @@ class Approved:
 
 @row_decoding()
 def sources_under(connection: sa.Connection, heading: str, sources: Iterable[Source] = ()) -> tuple[Approved, ...]:
-    """Return all sources recorded under a heading, for any dataset.
+    """Return all sources recorded under a heading, for every dataset, each with the marks (inodes) of its files.
 
-    A recorded file that once had the inode of one of `sources` is checked again: it may be a hard link to it, or it
-    is gone and another file has its inode now.
+    A mark is the inode that a file had when it was recorded. If one of `sources` has that inode now, the recorded
+    path is examined again: the recorded file may be a hard link to it, or may be deleted and its inode reused.
     """
     inodes = {inode_of(mark) for source in sources for mark in source.all_marks}
     marks: dict[Approved, set[str]] = {}
@@ -133,11 +133,11 @@ def _check_never_public(connection: sa.Connection, source: Source, dataset: str)
 def check_sources(
     writer: Writer, sources: Sequence[Source], budget: PrivacyBudget, caller: Caller = Caller.OWNER
 ) -> None:
-    """Record a study's sources, sensitive and public, and how one table is divided; refuse what may not be.
+    """Record a study's sources and how its table is divided. A source that the owner's policy forbids is refused.
 
     Raises:
-        PolicyRefused: a sensitive one is not the dataset's or its owner's, or a public one is a dataset's sensitive
-            one; the transaction is to be left, and then nothing was written.
+        PolicyRefused: a sensitive source is not the dataset's and the caller may not add it, or a public one is a
+            dataset's sensitive one. The caller must leave the transaction, so that nothing is written.
     """
     dataset = budget.dataset
     charged = [source for source in sources if source.role != PUBLIC_ROLE]
@@ -248,7 +248,9 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """The name pattern that this run's name and sensitive sources fit, with its sources, fields filled; or None."""
+    """Return the name pattern that matches this run's name and all its sensitive sources, and the pattern's sources
+    with their fields filled; None if no pattern does.
+    """
     approved, sources = (
         sources_under(connection, SOURCE),
         [source for source in sources if source.role != PUBLIC_ROLE],

@@ -47,10 +47,10 @@ def patient_url(address: sa.URL) -> sa.URL:
 
 
 def make_patient_by_name() -> None:
-    """Make connections of this process with the application name NAMED give up on a silent server.
+    """Make this process's connections whose application name is NAMED fail when the server stays silent.
 
-    The operating system cannot tell: a stopped server's machine acknowledges what it never reads. By name, since
-    MLflow makes its engines itself.
+    TCP does not detect this: the machine of a stopped server still acknowledges what is sent. The name selects the
+    connections, because MLflow creates its engines itself.
     """
     if not sa.event.contains(sa.engine.Engine, "do_connect", _connect_named):
         sa.event.listen(sa.engine.Engine, "do_connect", _connect_named)
@@ -70,7 +70,9 @@ def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-
 
 
 def _connection_with_timeout() -> "type[Connection[Any]]":
-    """A subclass of psycopg's Connection that gives up on a silent server; made here, as the driver is optional."""
+    """Return a subclass of psycopg's Connection that gives up on a silent server. psycopg is imported only here, as
+    it is optional.
+    """
     import psycopg
 
     class PatientConnection(psycopg.Connection[Any]):

@@ -66,10 +66,11 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Accept a ledger older than its records and add what an exported history still has: what was added, None if it
-    was sound; a changed one is refused.
+    """Accept a ledger that is older than its rollback guard, and add the entries that an exported history still
+    has.
 
-    The acceptance itself becomes an entry of the history.
+    The acceptance becomes an entry of the history. Returns what was added; None if the ledger was sound. A ledger
+    that was changed otherwise is refused.
     """
     from dpbo_core.ledger.audit import opened, unsound_copy, unsound_error, verify
 
@@ -119,7 +120,8 @@ def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) ->
 
 
 def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
-    """Refuse a charge while the team's ledger at `url` lacks spends that ./mlruns/ledger.db has on this dataset.
+    """Refuse a charge while the team's ledger at `url` lacks spends on this dataset that ./mlruns/ledger.db
+    records.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
     """
@@ -176,7 +178,9 @@ class _Recovery:
                 self.added.releases += 1
 
     def _recover_cap(self, link: Link, row: Row) -> None:
-        """Add a lost cap or, where the dataset has another by now, a fact by which the smaller of the two holds."""
+        """Add a lost cap; if the dataset has another one by now, add a fact by which the smaller of them
+        applies.
+        """
         here = cap_of(self.writer.connection, row["name"])
         if here is None:
             self.writer.write(DATASETS, row)
@@ -192,7 +196,9 @@ class _Recovery:
             self.added.smaller_caps.append(row["name"])
 
     def _recover_draw(self, link: Link, row: Row) -> None:
-        """Add a lost noise draw to its charge, or with a charge of its own where it was drawn again since."""
+        """Add a lost noise draw to its charge. If the same noise was drawn again since, it gets a charge of its
+        own, because two draws were seen.
+        """
         dataset, number = self.numbers[row["reservation"]]
         if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return
@@ -208,7 +214,9 @@ class _Recovery:
         self.added.draws += 1
 
     def _charge(self, link: Link, row: Row) -> int:
-        """Add a lost charge unless it was, under another name if its study was charged again since: its number."""
+        """Return the number of a lost charge, added now unless it was. It gets another fingerprint if its study was
+        charged again since.
+        """
         earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
         if earlier is not None:
             return int(earlier["reservation"])

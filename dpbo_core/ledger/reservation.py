@@ -28,7 +28,7 @@ Check = Callable[[Mapping[str, Mapping[str, Any]]], None]  # of every draw that 
 
 
 def recorded_release(writer: Writer, identity: str, number: int, key: QueryKey, release: Release) -> Release:
-    """The release of the charge with this number in the ledger `identity`; `release` is recorded if it has none."""
+    """Return the release of charge `number` in the ledger `identity`; `release`, recorded now, if it has none."""
     stored = writer.connection.scalar(RELEASE_QUERY, {"reservation": number})
     if stored is None:
         now = utc_now()
@@ -73,10 +73,10 @@ class Reservation:
     def record(
         self, spend: Spend, draw: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """Return the recorded outcome of a priced draw; if none, it is drawn and recorded in one transaction,
-        unless `check` or the query's recorded release refuses that.
+        """Return the recorded outcome of a priced noise draw. Without one, `draw` is called and its result recorded
+        in one transaction.
 
-        The transaction is never tried again: if it fails, the draw in it is discarded, and nobody saw it.
+        The transaction is never retried: if it fails, the draw is discarded unseen.
 
         Args:
             spend: of the draw, whose name it has.

@@ -120,7 +120,11 @@ def alarm(
 
 
 def _drawn(mechanism: DiscreteLaplace, source: NoiseSource) -> Sensitive[int]:
-    """Draw the geometric noise on 0, 1, …: the first non-negative draw. How many it took is not secret."""
+    """Return a draw of geometric noise on 0, 1, 2, …: discrete Laplace noise, redrawn while it is negative.
+
+    Given that it is not negative, discrete Laplace noise is geometric. The number of redraws does not depend on the
+    noise that is kept, so it need not be secret.
+    """
     noise = -1
     while noise < 0:
         noise = mechanism.prepare(mechanism.spend(""), source)(Sensitive(0))

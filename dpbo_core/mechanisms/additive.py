@@ -23,9 +23,16 @@ Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
 def draw_each(
     measurement: Any, *, sensitivity: int, planned: Collection[int | None], imitated: Sampler, source: NoiseSource
 ) -> list[Callable[[Sensitive[int]], int]]:
-    """Draw one noise for each planned price, refused if it costs more: functions, for one call, that each add
-    theirs to a sensitive integer. `measurement` is OpenDP's, on vectors of integers; one entry moves by Δ, the
-    `sensitivity`.
+    """Draw integer noise once for each planned price; return one function for each draw.
+
+    Each function adds its noise to a sensitive integer, and may be called once only.
+
+    Args:
+        measurement: OpenDP's, on vectors of integers.
+        sensitivity: Δ, the most by which one entry of such a vector moves.
+        planned: ε or ρ of each draw in 10⁻¹²; if `measurement` costs more than one of them, nothing is drawn.
+        imitated: draws the same noise for tests.
+        source: the operating system, or a test's generator.
     """
     price = measurement.map(sensitivity)
     for units in set(planned):
@@ -45,5 +52,5 @@ def rounded(imitated: Sampler) -> Imitation:
 
 
 def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
-    """The exact integer `value` plus the noise, clamped to ±2⁶² so that an overflow reveals nothing of it."""
+    """Return the exact integer plus the noise, clamped to ±2⁶²: an overflow would depend on the exact value."""
     return max(-MAX_NOISE, min(MAX_NOISE, check_integer(value.expose()) + noise.expose()))

@@ -77,10 +77,11 @@ class PrivateSelection:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], int]:
-        """Check the price `spend`: a function that privately chooses the index of a large one among sensitive
-        utilities, its time hidden by a wait.
+        """Check the price `spend`; return a function that privately chooses the index of a large entry among
+        utilities.
 
-        The draw cannot be made before the utilities, so choosing takes a whole number of `SELECTION_PAUSE_S`s.
+        This noise cannot be drawn ahead of the utilities, and the time it takes may depend on them. So the function
+        waits until a whole number of `SELECTION_PAUSE_S` seconds has passed.
         """
         flip = self.kind == PERMUTE_AND_FLIP
         planned = spend.epsilon_units if flip else spend.rho_units

@@ -89,11 +89,10 @@ class Mechanism(Protocol[T]):
         """Return the price of one use of the mechanism, as a planned draw named `what`."""
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[T]], Any]:
-        """Check the price again and draw the noise, unless that needs the value: a function, for one call, that
-        applies it to a sensitive value.
+        """Check the price again and draw the noise; return a function that applies it to a sensitive value.
 
-        What is returned serves once, and gives plain JSON: an integer, a table of what one draw releases, or the
-        digest of one too large for the ledger.
+        A mechanism whose noise depends on the value draws inside that function. The function may be called once. It
+        returns plain JSON: an integer, a table, or the digest of a table that is too large for the ledger.
 
         Raises:
             MechanismRefused: a privacy map above the price, and nothing was drawn; or, when it is applied, a value
@@ -106,7 +105,7 @@ class Additive(Mechanism[T], Protocol[T]):
     """A mechanism whose draws do not wait for a value, so that many cost little more than one."""
 
     def prepare_each(self, spends: Sequence[Spend], source: NoiseSource) -> list[Callable[[Sensitive[T]], Any]]:
-        """Draw noise for each price, refused above it: functions that add theirs, once, to a sensitive value."""
+        """Draw noise for each price, refused above it; return functions that each add theirs to a value, once."""
 
 
 class Recorder(Protocol):
@@ -133,7 +132,7 @@ class Noise(Opaque):
         self._prepared: dict[str, Callable[[Sensitive[Any]], Any]] = {}
 
     def prepare_draws(self, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
-        """Draw a whole plan's noise ahead, each mechanism's at once, held for `release`; nothing is recorded."""
+        """Draw the noise of a whole plan and keep it in memory until `release` uses it; nothing is recorded yet."""
         for mechanism, run in groupby(draws, key=itemgetter(1)):
             spends = [spend for spend, _ in run]
             if isinstance(mechanism, Additive):
@@ -156,9 +155,11 @@ class Noise(Opaque):
         return self._recorder.recorded(spend.what)
 
     def rehearse(self, spend: Spend, mechanism: Mechanism[T], value: Sensitive[T]) -> None:
-        """Make a slow noise draw before the transaction that records it; `release` then takes its result.
+        """Make a slow noise draw, and keep its result in memory for `release`, which records it in a short
+        transaction.
 
-        Nothing is shown, and a kill discards it. What was recorded or rehearsed before is not drawn again.
+        Nothing is shown, and the result is lost if the process is killed. A draw that is recorded or rehearsed
+        already is not made again.
         """
         if self.recorded(spend) is not None or isinstance(self._prepared.get(spend.what), _Rehearsed):
             return
@@ -192,7 +193,7 @@ def rehearse_draws(draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> None:
 
 
 class _Rehearsed:
-    """A draw already made: whatever it is applied to was in hand when it was made."""
+    """A mechanism whose draw is already made: it returns that outcome whatever value it is applied to."""
 
     __slots__ = ("_outcome",)
 

@@ -26,7 +26,7 @@ SHREDDED_CONTENT = b'{"over": true}'
 
 
 class Shredded(DpboError):
-    """What the vault held was destroyed when its watch had ended."""
+    """The vault's secret noise was destroyed because its watch had ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,9 @@ class NoiseVault:
         return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """Return the secret noise with that of the look (check) `name`, drawn and on disk now if it has none."""
+        """Return the secret noise with that of the private check `name`, drawn and written to disk now if
+        missing.
+        """
         if name in contents.looks:
             return contents
         return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))
@@ -107,9 +109,9 @@ class NoiseVault:
         return self._save(replace(contents, looks={**contents.looks, name: look}))
 
     def shred(self) -> None:
-        """Destroy the vault's secret noise, as well as a disk lets itself be overwritten; never fails.
+        """Overwrite and delete the vault's secret noise, as far as the disk allows; never fails.
 
-        Only for a watch whose alarm the ledger has: before that it would be the end of the watch.
+        Call it only after the ledger has recorded the alarm: without the noise the watch cannot go on.
         """
         attempted(self._overwrite_all, otherwise=None)
 

@@ -79,9 +79,10 @@ class NoisyMax:
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], Outcome]:
-        """Draw noise, refused above the price: a function, for one call, that chooses among sensitive utilities.
+        """Draw noise, refused above the price; return a function, to be called once, that chooses among utilities.
 
-        How often a negative draw is redrawn does not depend on the noise that is kept, and so tells nothing of it.
+        The noise is geometric: discrete Laplace noise, redrawn while negative. The number of redraws does not
+        depend on the noise that is kept, so it reveals nothing of it.
         """
         measurement = discrete_laplace(self.scale)
         check_price(measurement.map(2 * self.sensitivity), spend.epsilon_units)
@@ -93,16 +94,21 @@ class NoisyMax:
         return lambda value: _winner(check_table(value.expose(), (self.size,)) + drawn.expose())
 
     def certain_lead(self, lead: int, confidence: float) -> int | None:
-        """Return how far the chosen utility leads all others at least, with this confidence, by a released lead.
+        """Return a lower bound, with this confidence, on how far the chosen utility exceeds all others.
 
-        None if the lead is within the noise: then the choice may not be the best.
+        `lead` is the released noisy lead, in integer steps. None if it is within the noise: the choice may then not
+        be the best.
         """
         surely = lead - math.ceil(-math.log1p(-confidence) * self.scale)
         return surely if surely >= 0 else None
 
 
 def _winner(noisy: NDArray[np.int64]) -> Outcome:
-    """The first index of the largest entry, and its lead; an earlier runner-up would have won an equal entry."""
+    """Return the index of the largest noisy utility and its lead over the runner-up; a lead of None if it is alone.
+
+    A tie goes to the smaller index. So a runner-up of smaller index counts one step more: at a lead of 0 it would
+    have been chosen.
+    """
     first = int(np.argmax(noisy))
     others = noisy + (np.arange(len(noisy)) < first)
     rest = np.delete(others, first)

@@ -39,7 +39,9 @@ class _Law(TrialCount):
     """A law of K that is drawn, term by term, in 150 digits."""
 
     def quantile(self, bits: int) -> int:
-        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶."""
+        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶, where `bits` are 256 random
+        bits.
+        """
         with localcontext(Context(prec=_DIGITS)):
             U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**RANDOM_BITS)
             reached = Decimal(0)
@@ -127,8 +129,9 @@ def draw_index(weights: list[int], source: NoiseSource) -> int:
 
 
 def prior_weights(prior: list[float]) -> list[int]:
-    """Positive integers in proportion to the prior π₀, near N·2⁶⁰·π₀, from which trials are drawn exactly; π₀,
-    (N,), is positive and sums to 1.
+    """Return positive integer weights in proportion to the prior π₀, from which candidates are drawn exactly.
+
+    π₀, (N,), is positive and sums to 1; each weight is near N·2⁶⁰·π₀.
     """
     N = len(prior)
     if max(prior) == min(prior):
@@ -137,14 +140,14 @@ def prior_weights(prior: list[float]) -> list[int]:
 
 
 def bounded_weights(density: list[float], *, lower: float, upper: float, prior: list[int]) -> list[int]:
-    """Candidates' integer weights near `density`, each `lower` to `upper` times the `prior`'s; the
-    prior's own where a density is no finite number.
+    """Return integer weights near `density` (N,) that are between `lower` and `upper` times the `prior` weights.
 
-    With them π/π₀ of π₀ = P/ΣP is w/P EXACTLY, so the slack of the bounds c ≤ π/π₀ ≤ C that are paid for is 0, and
-    there is nothing to compare and nothing to raise. P lies in the box for all c ≤ 1 ≤ C, so the sum is always met:
-    what rounding leaves over is handed out in order, each weight up to its bound. A density that is not finite
-    gives the prior's weights; at c = 1 or C = 1 there are no others. Whatever comes out is a function of the
-    density and lies in the box, which is all that the theorems ask.
+    The theorems assume c ≤ π/π₀ ≤ C (`lower` and `upper`) for the ratio of a trial's density to the prior. With
+    integer weights this holds exactly, with no rounding error to pay for.
+
+    Each weight is clamped to its bounds. What the sum then lacks, or exceeds, is distributed in index order, again
+    within the bounds, so that the weights sum to those of the prior. A density with a NaN or infinity gives the
+    prior's weights. The price does not depend on which weights within the bounds result.
     """
     N, total = len(density), sum(prior)
     lows = [math.ceil(Fraction(lower) * weight) for weight in prior]

@@ -48,9 +48,9 @@ def selection_epsilon(
     delta: float,
     calibration: wang_2023.Calibration = "corrected",
 ) -> float:
-    """Return the ε at `delta` of choosing the best of K trials, rounded up; ∞ where δ = 0 has none.
+    """Return the ε at `delta` of releasing only the best of K trials, rounded up; ∞ where no ε has δ = 0.
 
-    The larger price counts of the costs that `trial` lists, one for each kind of pair of neighbours.
+    `trial` lists one cost for each kind of pair of neighbours; the most expensive one counts.
     """
     if isinstance(trials, Fixed) and trials.n == 1:
         lower = upper = 1.0  # nothing is selected, and the first density is fixed beforehand
@@ -60,7 +60,12 @@ def selection_epsilon(
 
 
 def _epsilon(trials: TrialCount, cost: TrialCost, lower: float, upper: float, delta: float) -> float:
-    """The price of one cost: the pure one where there is one, by the profile, or by Rényi costs at a tiny δ."""
+    """Return the ε at `delta` of selecting the best trial, for one kind of neighbours: the smallest valid of three
+    bounds.
+
+    They are the pure bound, that by the privacy profile, and (for a tiny δ, which the profile does not reach) Rényi
+    costs.
+    """
     curve, least = cost.curve, math.inf
     if curve.pure:
         least = selection_price.pure_selection_epsilon(curve.epsilon, trials, lower, upper)

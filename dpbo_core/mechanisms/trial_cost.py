@@ -50,9 +50,9 @@ class TrialCost:
 
 
 def gaussian_cost(*, rho: float, sensitivity: float, scale: float, tau: float = TAU) -> TrialCost:
-    """Return the cost of integers with discrete Gaussian noise of `scale` that move by at most `sensitivity` in ℓ₂.
+    """Return the cost of discrete Gaussian noise of scale σ = `scale` on integers of ℓ₂ sensitivity `sensitivity`.
 
-    Small noise, near τ, is priced by its ρ alone.
+    The bound that relates it to the continuous Gaussian needs σ well above τ. Below 2τ it is priced by ρ alone.
     """
     rest = (scale**2 - tau**2) * (1.0 - 1e-12)
     if scale <= 2.0 * tau:

@@ -122,5 +122,5 @@ def check_vector(vector: DiscreteGaussianVector | DiscreteLaplaceVector) -> None
 
 
 def _drawn(source: NoiseSource, measurement: Any, size: int, imitated: Sampler) -> Integers:
-    """Return one vector of noise, clamped, since at the end of 64 bits its sum with a value would overflow."""
+    """Return one vector of noise, (size,), clamped so that its sum with a value cannot overflow 64 bits."""
     return np.clip(source.draw_many(measurement, size, rounded(imitated)), -MAX_NOISE, MAX_NOISE)

@@ -134,8 +134,11 @@ class Method(ABC):
 
     @property
     def trains_in_steps(self) -> bool:
-        """Whether its steps train what they choose, though the path is private: one model each, each time anew, and
-        w = 0 for a model that cannot be trained. By default all of Λ is trained before the charge instead.
+        """Return whether each step trains the model that it scores, although the search path is private.
+
+        Each step then trains exactly one model, even if it was trained before, and uses the weights 0 for a model
+        that cannot be trained: the training must not reveal the path. By default all of Λ is trained before the
+        charge instead.
         """
         return False
 
@@ -208,7 +211,9 @@ class Method(ABC):
         return ()
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:  # noqa: ARG002
-        """Return indices of the candidates that it trains whatever the results; by default none is known."""
+        """Return the indices of the candidates that are trained whatever the scores are; by default none is
+        known.
+        """
         return ()
 
     def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002
@@ -229,7 +234,9 @@ class Method(ABC):
         return replace(problem, public_search=search_on_public_data(problem, trials))
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Return indices of the candidates whose public scores that search needs whatever they are."""
+        """Return the indices of the candidates that the public search tries in any case, whatever its
+        scores are.
+        """
         trials = self.n_cross_validated(problem)
         if trials == 0:
             return ()

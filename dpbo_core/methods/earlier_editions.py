@@ -14,7 +14,9 @@ EQUALITY_TOLERANCE = 1e-9  # relative: two numbers that were computed alike
 
 
 def steps_and_look(release: Release, look: str) -> ReleasedScores:
-    """A released path's scores: each step's and, if its interval is that of the draw named `look`, its middle."""
+    """Return the scores in a released path: each step's and, if the release's interval is that of the draw named
+    `look`, the interval's middle.
+    """
     value, unit = release.value, release.score_per_unit
     if value["score"] is None:
         return ()
@@ -33,7 +35,9 @@ def steps_and_look(release: Release, look: str) -> ReleasedScores:
 def search_after(
     earlier: Sequence[EarlierEdition], score_map: ScoreMap, scale: float
 ) -> Callable[..., AveragedSearch | LearningSearch]:
-    """How a search begins with the scores of `earlier` editions, in units of `scale`; again if there are none."""
+    """Return a function that begins a search with the scores of `earlier` editions, in units of `scale`; an
+    ordinary search if there are none.
+    """
     past = [
         [(one.index, score_map.mapped(one.score), max((one.deviation / scale) ** 2, 1e-10)) for one in item.scores]
         for item in earlier

@@ -121,7 +121,9 @@ class PriorScale:
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
-        """An exact integer sum (perfect: `range_steps`) as a score in prior deviations from the prior mean."""
+        """Return an exact integer sum of scores as a mean score, in prior standard deviations from the prior mean;
+        `range_steps` is the largest possible sum.
+        """
         return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -131,11 +133,16 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Whether the score's range caps this `sensitivity` (in prior deviations): never without `cap_at_range`."""
+        """Return whether this sensitivity (in prior deviations) is at least the score's range, so that the range
+        replaces it as the bound; False without `cap_at_range`.
+        """
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
-        """The sensitivity in grid steps, rounded up, plus one; 2²⁴ where the range caps it; refused if huge."""
+        """Return the sensitivity in grid steps, rounded up, plus one for rounding utilities to the grid.
+
+        It is 2²⁴ if the score's range is the smaller bound. A sensitivity too large to draw noise for is refused.
+        """
         if self.binds(sensitivity):
             return GRID
         steps = sensitivity / self.width * GRID
@@ -313,7 +320,7 @@ class GPPriorMethod(Method):
         return bounds
 
     def last_delta(self, problem: Problem) -> float:
-        """The share of the study's δ that the last released output gets: the score, where one is released."""
+        """Return the part of the study's δ that the last released output gets: the score's, if it is released."""
         return from_units(self._deltas(problem)[-1])
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:

@@ -188,11 +188,12 @@ class Lipschitz(Method):
         return (WholePath if self.scores_all else LipschitzSearch)(self, problem, plan)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """Return the sensitivity Δ of the best score, in whole steps of the integer sum, rounded up; a path is
-        refused where each person counts once.
+        """Return the sensitivity Δ of the best score, in whole steps of the integer sum, rounded up.
 
-        Where each person counts once the two ends of a path differ for every person present, how many these are is
-        private, and the clamp at n_p does not bound it. All of Λ moves by R: an absent person scores φ(0).
+        A search path is refused where each person counts once. Two neighbours' paths may end at different models,
+        so that every person present may score differently. How many are present is private, and no public bound on
+        it holds for the difference. If all of Λ is scored, one person moves the sum by at most R, since an absent
+        person scores φ(0).
         """
         if not self.scores_all:
             refuse_persons(
@@ -203,7 +204,7 @@ class Lipschitz(Method):
         return self._corrected_steps(problem)
 
     def _printed_standing(self, problem: Problem) -> Evidence:
-        """The standing of Theorem 7 as printed in this study: by whether its Δ is the corrected one at least."""
+        """Return the evidence for Theorem 7 as printed: refuted if its Δ is below the corrected one here."""
         enough = self._sensitivity_steps(problem) >= self._corrected_steps(problem)
         return PRINTED_EVIDENCE if enough else REFUTED_EVIDENCE
 

@@ -39,7 +39,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True)
 class NoiseTail:
-    """The upper tail of a draw's noise, which is symmetric.
+    """The upper tail of a draw's noise, whose law is symmetric about 0.
 
     Attributes:
         scale: b of the Laplace law, or σ.
@@ -76,8 +76,10 @@ class NoiseTail:
 
 
 def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray[np.bool_], Reals, Reals]:
-    """Return whether an AUC is stated of a noised number of pairs D̂, (…,), and the ends of the interval of the
-    number itself, which is at most `most`.
+    """Return whether a noisy number of pairs D̂, (…,), allows an AUC to be stated, and a 97% interval of the number
+    D.
+
+    D is at most `most`. The lower end allows for the fact that only a D̂ of at least T is ever shown.
     """
     least = tail.least_shown
     drawn = np.asarray(drawn, dtype=np.float64)
@@ -91,7 +93,9 @@ def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray
 
 
 def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals, Reals]:
-    """The ends of the interval of B, given B̂; all of so many `draws` lie in theirs as often as one would."""
+    """Return the ends of an interval of the count B, given its noisy value B̂; of `draws` such intervals all hold
+    together with the chance that is meant for one.
+    """
     reach = tail.reach(COUNT / (2.0 * draws)) + 1.0
     return draw - reach, draw + reach
 
@@ -99,7 +103,9 @@ def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals
 def auc_interval(
     count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float | Reals
 ) -> tuple[Reals, Reals]:
-    """The least and greatest AUC, in [0, 1], of a count B and a number of pairs D > 0 within these ends, (…,)."""
+    """Return the smallest and largest AUC `beside` + B/D, in [0, 1], for B within `count` and D > 0 within
+    `pairs`.
+    """
     (least, greatest), (few, many) = count, pairs
     low = beside + least / np.where(least < 0.0, few, many)
     high = beside + greatest / np.where(greatest > 0.0, few, many)

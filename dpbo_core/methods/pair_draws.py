@@ -60,16 +60,18 @@ class Unit:
     stated: bool = True
 
     def score(self, draw: int) -> float:
-        """Return the score that a noised integer (draw) stands for."""
+        """Return the score that a noised integer (draw) corresponds to."""
         return self.offset + draw * self.per_step
 
     def shown(self, draw: int) -> float | None:
-        """Return the score that a noised integer stands for; None if scores are not stated."""
+        """Return the score that a noised integer corresponds to; None if the noise forbids stating scores."""
         return self.score(draw) if self.stated else None
 
     def interval(self, draws: Sequence[int], tail: NoiseTail, n_draws: int = 1) -> tuple[float, float]:
-        """Return the 90% interval of an AUC from the noised counts of one candidate, chosen from `n_draws` that are
-        in their intervals together.
+        """Return a 90% interval of an AUC from the noised counts `draws` of one candidate, which was chosen among
+        `n_draws` counts.
+
+        The intervals of all `n_draws` counts hold together, so the choice does not invalidate it.
         """
         if self.pairs is None:
             raise ValueError("a mean has no pairs")
@@ -88,12 +90,16 @@ def in_pairs(problem: Problem) -> PairCount | None:
 
 
 def unit_of(problem: Problem) -> Unit:
-    """The linear map from a noised integer to a mean score; of pairs, at the public share, before D is drawn."""
+    """Return the linear map from a noised integer to a mean score; for pairs, at the public share of positives,
+    since their number D is not drawn yet.
+    """
     return Unit(problem.metric_per_step)
 
 
 def unit_drawn(pairs: PairCount, drawn: int, number: DiscreteLaplace | DiscreteGaussian, beside: float) -> Unit:
-    """The map from noised integer to score; `drawn` is D̂, noised by `number`, of `pairs`, and `beside` is r."""
+    """Return the linear map from a noised count of pairs to an AUC, once D̂ = `drawn` (the number of pairs, noised
+    by `number`) is known; `beside` is the public score r.
+    """
     tail = NoiseTail.of(number)
     stated, low, high = bounds_of_pairs(np.array(drawn, dtype=np.float64), tail, pairs.range_steps)
     n_pairs = min(max(float(drawn), tail.least_shown, 1.0), float(pairs.range_steps))
@@ -108,14 +114,15 @@ def pairs_released(unit: Unit, problem: Problem) -> dict[str, Any]:
 
 
 def chance_of_score(pairs: PairCount, number: DiscreteLaplace | DiscreteGaussian) -> float:
-    """The chance that an AUC is stated, at the public share of positives; of halves where nobody looked it up."""
+    """Return the probability that an AUC can be stated, at the public share of positives (½ if unknown)."""
     tail = NoiseTail.of(number)
     return float(tail.above(np.array(tail.least_shown - pairs.expected)))
 
 
 def expected_interval(problem: Problem, draws: Iterable[tuple[Spend, Mechanism[Any]]]) -> str:
-    """Return a warning that no AUC, or a vague one, is to be expected of a method's draws, from public facts: the
-    public share of positives, or half where nobody looked it up; "" where neither is.
+    """Return a warning that a method's draws will give no AUC, or a vague one; "" if neither is expected.
+
+    It rests on public facts alone: the public share of positives, or ½ if that is unknown.
     """
     pairs, named = in_pairs(problem), {spend.what: mechanism for spend, mechanism in draws}
     number = named.pop(ALL_PAIRS, None)
@@ -141,7 +148,9 @@ def name_of(problem: Problem) -> str:
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
-    """The part `whole` of ε, split into one for the number of pairs and one for the score if pairs are counted."""
+    """Return the shares of ε for the noise draws: the share `whole`, or, if pairs are counted, one for their number
+    and one for the score.
+    """
     if in_pairs(problem) is None:
         return (whole,)
     return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
@@ -178,7 +187,9 @@ def auc_caption(problem: Problem, unit: Unit, score: float, interval: tuple[floa
 
 
 def beside(problem: Problem, index: int) -> float:
-    """Return the public score r of candidate `index`, 0.75 without one; r times the pairs' number is subtracted."""
+    """Return r, the public score of candidate `index`, or 0.75 without one. Noise is added to C₂ − ⌊rD⌋, since the
+    error of D̂ matters little for an AUC near r.
+    """
     public = attempted(lambda: problem.public_score(index), DEFAULT_PUBLIC_SCORE)
     return on_grid(min(max(public, 0.0), 1.0))
 
@@ -189,10 +200,11 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """What one record moves a released score by, in its units: the least sensitivity that its draws may state.
+    """Return how far one record can move the released score, in its units: every draw must state at least this
+    sensitivity.
 
     Raises:
-        KeyError, TypeError, ValueError: the facts do not say.
+        KeyError, TypeError, ValueError: the release's facts do not say.
     """
     score, counted = SCORES.get(release.facts["score"]), release.facts.get(COUNTS)
     if counted is None and (score is None or score.of_pairs is None or score.of_outcome is not None):

@@ -137,7 +137,9 @@ class PrivateGrid(Method):
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """This method's form in the simulations of `dpbo plan`, and at how many records that has the same noise."""
+        """Return this method's place in the simulations of `dpbo plan`, and the record counts that match
+        its noise.
+        """
         spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
         choice, score = (
             spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
@@ -206,11 +208,11 @@ class PrivateGrid(Method):
         return GridSearch(self, problem, plan)
 
     def subset(self, problem: Problem) -> tuple[tuple[int, ...], Pairing | None, NDArray[np.int64]]:
-        """Return the candidates to score, what they are compared with (None: nothing), their public head start in
-        steps; a public search that `problem` lacks is made first.
+        """Return the candidates to score, how they are compared in pairs (None: they are not), and their head
+        starts.
 
-        All of it is public. The head start is what the public training set has to say in the choice; no record
-        moves it.
+        All of it is public. A head start, in steps of the integer sum, is added to a candidate's score before the
+        choice: the public scores influence the choice by it. A public search that `problem` lacks is made first.
         """
         trials = self.n_cross_validated(problem)
         if trials == 0:
@@ -254,7 +256,7 @@ class PrivateGrid(Method):
         return NoisyMax(steps, select, per_step, self.n_steps(problem)), laplace
 
     def _for_many(self, problem: Problem) -> bool:
-        """Whether the study is one of many editions, by its own option or by what its budget is planned for."""
+        """Return whether many editions share one budget, by the option `editions` or the budget's plan."""
         return max(self.editions, problem.editions) >= MANY_EDITIONS
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:

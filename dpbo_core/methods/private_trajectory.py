@@ -142,7 +142,9 @@ class PrivateTrajectory(Method):
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """This method's form in the simulations of `dpbo plan`, and at how many records that has the same noise."""
+        """Return this method's place in the simulations of `dpbo plan`, and the record counts that match
+        its noise.
+        """
         if self.final_share:
             plain = replace(self, final_share=0.0, look_share=None)
             path = plain.simulated(problem)
@@ -228,7 +230,9 @@ class PrivateTrajectory(Method):
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """The median of the prior's deviation from the `public` scores (N,), in units of `scale`; None without."""
+        """Return the prior's median deviation from the `public` scores (N,), in units of `scale`; None without
+        them.
+        """
         return None if public is None else RESIDUAL_AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
@@ -390,7 +394,9 @@ class TrajectorySearch(Opaque):
         return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
-        """The integer that noise is added to: the sum; of pairs C₂ − ⌊rD⌋, with a public score r and D pairs."""
+        """Return the sealed integer that noise is added to: the sum of scores, or, if pairs are counted, C₂
+        − ⌊rD⌋.
+        """
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
     def _released_step(self, t: int) -> Released:

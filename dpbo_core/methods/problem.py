@@ -229,9 +229,10 @@ class Problem:
 
     @property
     def rowwise(self) -> bool:
-        """True if a record's score surely rests on it alone: ours, `enforced`, or allowlisted and a named score.
+        """Return whether each record's score surely depends on that record alone.
 
-        A user's score function is called with one record at a time, but what it remembers of others nobody knows.
+        It does for models of dpbo, under `enforced`, and for allowlisted estimators with a named score. A user's
+        function gets one record at a time but may remember earlier ones.
         """
         return self.model.ours or self.model.enforced or not (self.unlisted or self.model.own_score)
 
@@ -244,12 +245,16 @@ class Problem:
 
     @property
     def score_per_step(self) -> float:
-        """The score that 1 in the exact integer sum stands for, as noise is priced; for pairs, AUC at a share ½."""
+        """Return the mean score per step of the exact integer sum, by which noise is priced; for pairs, the AUC per
+        step if half of the records are positive.
+        """
         return self.aggregate.score_per_step
 
     @property
     def metric_per_step(self) -> float:
-        """The metric that 1 in the exact integer sum stands for; for pairs, AUC at the public share."""
+        """Return the metric per step of the exact integer sum; for pairs, the AUC at the public share of
+        positives.
+        """
         return self.aggregate.metric_per_step
 
     @property
@@ -264,10 +269,10 @@ class Problem:
 
     @property
     def scored_together(self) -> int:
-        """How many models are scored in one pass over the records.
+        """Return how many models are scored in one pass over the records: as many as memory allows.
 
-        As many as their memory allows: weights are small, an estimator may be large, and so is a model's table of
-        pairs. Where each record is scored in a process of its own, reading it costs little in comparison: one.
+        Linear weights are small; an estimator may be large, and so is a model's table of pairs. It is one if each
+        record is scored in its own process, beside which reading the records costs nothing.
         """
         if self.model.enforced:
             return 1

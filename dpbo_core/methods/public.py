@@ -70,7 +70,9 @@ class Public(Method):
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """This method's form in the simulations of `dpbo plan`, and at how many records that has the same noise."""
+        """Return this method's place in the simulations of `dpbo plan`, and the record counts that match
+        its noise.
+        """
         metric_per_score = problem.metric_per_step / problem.score_per_step
         records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)

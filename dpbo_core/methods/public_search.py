@@ -43,8 +43,10 @@ DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference change
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
-    """Cross-validate R = `trials` candidates, or all of Λ, half spread evenly, half by a search; or the problem's
-    own results, where they are of this search and as many. Each costs `cross_validation.N_FOLDS` trainings.
+    """Return the cross-validated public scores of R = `trials` candidates, or of all of Λ if it has no more.
+
+    Half are spread evenly and half are found by a search. The problem's own results are returned if they are of the
+    same search and number. Each candidate costs `cross_validation.N_FOLDS` trainings.
     """
     n_tried, earlier = min(len(problem.candidates), trials), problem.public_search
     if earlier is not None and earlier.search == problem.search and len(earlier.tried) == n_tried:
@@ -83,11 +85,11 @@ def required_trials(problem: Problem, trials: int) -> tuple[int, ...]:
 
 
 def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearch) -> tuple[int, ...]:
-    """Return indices of `n_chosen` candidates, or of all, one of which is likely to be the best on unseen records.
+    """Return the indices of `n_chosen` candidates, or of all, among which the best on unseen records probably is.
 
-    The public score is believed up to a doubt: the best of p plus a smooth random difference of `DOUBT_ERRORS`
-    standard errors, once for each place on the list. Where p is flat or known from few records the list spreads
-    out; where p is sharp it gathers about the maximum. The first place is p's own maximum.
+    The candidate for each place maximises p plus a random smooth function of `DOUBT_ERRORS` standard errors, which
+    models how far the public scores p may be off. So a flat or uncertain p gives a spread-out list, and a sharp p a
+    list close to its maximum. The first place is the maximum of p itself.
     """
     N = len(problem.candidates)
     if n_chosen >= N:
@@ -108,11 +110,12 @@ def public_shortlist(problem: Problem, n_chosen: int, public_search: PublicSearc
 def head_start(
     problem: Problem, listed: tuple[int, ...], public_search: PublicSearch, noise_scale: float
 ) -> NDArray[np.int64]:
-    """Public handicaps of the listed candidates: 0 for the public best, negative steps of the sum for worse.
+    """Return public handicaps of the listed candidates, in steps of the sum: 0 for the public best, negative for
+    worse.
 
-    A noisy score and a public one, off by ν and e, are best added with weights 1/ν² and 1/e². So a choice whose
-    noise drowns the scores follows the public score, and one with little noise hardly looks at it. Being a public
-    constant, b moves with no record: the choice is exactly as private with it as without.
+    A private score with noise ν and a public one with error e are best averaged with weights 1/ν² and 1/e². So the
+    public score decides where noise is large, and has little influence where it is small. No record moves the
+    handicaps, so they cost no privacy.
     """
     p = public_search.mean[list(listed)].round(COMPARISON_DIGITS)
     e = doubt(problem, float(p.max()))
@@ -122,12 +125,14 @@ def head_start(
 
 
 def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: float) -> NDArray[np.float64]:
-    """Public weights of candidates for a private choice, (n,), each at least FLOOR/n: ∝ (1 + (p⁺ − p)/τ)⁻² from
-    their public `scores` p, (n,), mixed with a uniform share of 1/500; `noise_scale` ν is in units of the score.
+    """Return public weights of candidates for a private choice, (n,): each at least FLOOR/n.
 
-    A candidate that the public set puts D below its best is handicapped by 2·log(1 + D/τ) noise scales, and never
-    by more than log N + log 500: what misleads costs a few noise scales and cannot shut out the best. Where the
-    noise drowns the scores (ν ≫ e) the choice follows the public score, as one weighted by precision would.
+    They are ∝ (1 + (p⁺ − p)/τ)⁻², mixed with a uniform share of 1/500, where p are the public `scores` (n,) and p⁺
+    the best of them. `noise_scale` ν is in units of the score.
+
+    A candidate whose public score is D below the best is handicapped by 2·log(1 + D/τ) noise scales, and never by
+    more than log N + log 500. So a misleading public set costs a few noise scales and cannot exclude the best
+    candidate. Where noise is large (ν ≫ e) the public score decides, as in an average weighted by precision.
     """
     e = doubt(problem, float(scores.max()))
     weights = (1.0 + (scores.max() - scores) / e * (1.0 + noise_scale / e) / WIDTH) ** -TAIL
@@ -136,13 +141,14 @@ def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: flo
 
 
 def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
-    """Return the candidate that others are compared with, and the bound in steps that differences are clipped to;
-    None if comparing in pairs gains nothing. `noise_scale` is ν of a choice among plain scores, in units of the
-    score.
+    """Return the candidate that others are compared with, and a bound in steps to which differences are clipped.
 
-    A bound makes the noise smaller, and moves a mean difference of heavy-tailed scores. Taken is the bound with the
-    least sum of the two, on public records and among the candidates that are best there. Where the noise is small
-    beside what the public set leaves in doubt there is little to gain: then the plain scores choose.
+    None if comparing in pairs gains nothing over the plain scores. `noise_scale` is ν of a choice among plain
+    scores, in units of the score.
+
+    A small bound means less noise but biases the mean difference of heavy-tailed scores. The bound with the least
+    sum of noise and bias is taken, measured on public records between the candidates that are best there. If noise
+    is small beside the error of the public scores there is little to gain, and the result is None.
     """
     if noise_scale < MIN_PAIRING_NOISE * doubt(problem, float(public_search.scores.max())):
         return None
@@ -168,7 +174,9 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
 
 
 def doubt(problem: Problem, best: float) -> float:
-    """The expected distance e of a public score near `best` from the sensitive one, by chance and by a shift."""
+    """Return e, the expected error of a public score near `best` as an estimate of the sensitive one: sampling
+    error, plus a possible difference between the two populations.
+    """
     return math.hypot(
         DOUBT_ERRORS * problem.aggregate.doubt(best, problem.n_training), SCORE_SHIFT * problem.score_range
     )

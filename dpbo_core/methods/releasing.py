@@ -65,7 +65,9 @@ def make_release(
 
 
 def laplace_caption(score: float, scale: float, top: float | None) -> dict[str, Any]:
-    """A score with Laplace noise of this scale and its 90% interval, within [0, `top`] unless None, as a value."""
+    """Return a score with Laplace noise of this scale and its 90% interval, for a release's value; the interval
+    lies within [0, `top`] unless `top` is None.
+    """
     reach = scale * math.log(10.0)
     ends = (score - reach, score + reach) if top is None else bounded_laplace_interval(score, scale, top)
     return {"score": score, "interval": list(ends)}

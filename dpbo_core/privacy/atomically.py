@@ -32,7 +32,9 @@ def create_atomically(path: Path, make: Callable[[Path], object]) -> bool:
 
 
 def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Replace the file at `path`, so that after a crash, too, it holds the old content whole or the new."""
+    """Replace the file at `path` so that even after a crash it holds either the whole old or the whole new
+    content.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

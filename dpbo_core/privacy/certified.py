@@ -66,7 +66,7 @@ class CertificateRules:
 
 @dataclass(frozen=True)
 class Worth:
-    """The privacy cost (ε, ρ) of a mechanism's noise, from a printed spend."""
+    """The privacy cost (ε, ρ) of a mechanism's noise, computed from a printed spend."""
 
     of: Callable[[Spend], tuple[float | None, float]]  # from the printed spend
     # whether it is the printed price itself, since its noise has no formula of scale and sensitivity
@@ -82,7 +82,7 @@ class Declared:
 
 
 def ratio(spend: Spend) -> float:
-    """The ratio Δ/s of a draw's sensitivity and noise scale; unchecked: the caller saw that both are positive."""
+    """Return Δ/s, a draw's sensitivity over its noise scale; the caller has checked that both are positive."""
     return spend.sensitivity / spend.noise_scale
 
 
@@ -185,7 +185,7 @@ def rounds_of(kind: str) -> DeclaredQuery | None:
 
 
 def check_sections(names: Iterable[str]) -> None:
-    """Refuse a study that has a section of a feature's query, by name, where no installed feature answers it."""
+    """Refuse a study with a section that belongs to a feature which is not installed."""
     for name in names:
         if name not in QUERIES:
             raise StudyInvalid(

@@ -9,7 +9,7 @@ from dpbo_core.privacy.amounts import amount_of, list_of, text_of
 
 
 class PrivacyUnit(StrEnum):
-    """Whom a guarantee protects: what one side of a neighbouring pair may differ in."""
+    """Whose data a guarantee protects: that by which two neighbouring data sets differ."""
 
     VALIDATION_RECORD = "validation_record"
     PERSON = "person"
@@ -230,7 +230,7 @@ class PrivacyGuarantee:
         )
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
-        """This guarantee, or none (ε = ∞) where `standing` says that the noise was not the system's."""
+        """Return this guarantee, or one with ε = ∞ if `standing` says that the noise was injected by a test."""
         if standing == OPERATING_SYSTEM:
             return self
         return replace(self, epsilon=float("inf"), evidence=NOT_PRIVATE_EVIDENCE)

@@ -140,15 +140,13 @@ class Release:
 
     @property
     def score_per_unit(self) -> float:
-        """The score that one unit of the noise draws stands for; of pairs 1 over their noised number, if stated."""
+        """Return the score per unit of the noise draws: 1, or for pairs 1 over their noised number, if stated."""
         pairs = self.value[PAIRS] if COUNTS in self.facts else 1.0
         return 1.0 if pairs is None else 1.0 / float(pairs)
 
     @property
     def noise_of_one(self) -> float:
-        """The noise scale of the release's first draw (except that of the number of pairs), in units of the
-        score.
-        """
+        """Return the noise scale of the first draw, without that of the number of pairs, in units of the score."""
         spend = next(spend for spend in self.spends if spend.what != ALL_PAIRS)
         return spend.noise_scale * self.score_per_unit
 

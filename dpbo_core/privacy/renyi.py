@@ -47,7 +47,7 @@ class RenyiCurve:
         return RenyiCurve(self.epsilon + other.epsilon, self.rho + other.rho, table)
 
     def __or__(self, other: "RenyiCurve") -> "RenyiCurve":
-        """At every order the larger of the two: what a change costs that one of two parts alone can see."""
+        """Return the larger curve at every order: the cost where a changed record affects only one of two parts."""
         if not self.table and not other.table:
             return RenyiCurve(max(self.epsilon, other.epsilon), max(self.rho, other.rho))
         orders = sorted({order for order, _ in self.table + other.table})

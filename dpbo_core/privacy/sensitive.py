@@ -112,7 +112,7 @@ def sealed(
 
 
 def without_frames(door: Callable[P, T]) -> Callable[P, T]:
-    """Return the function, whose failures carry no frame of it, and no cause.
+    """Return the function wrapped so that its errors carry no stack frame of it and no cause.
 
     A debugger, a notebook or a logger prints the variables of frames, and tables in memory are among them.
     """
@@ -131,7 +131,7 @@ def without_frames(door: Callable[P, T]) -> Callable[P, T]:
 
 
 def messages(*kinds: type[DpboError]) -> Message:
-    """Return a function that recreates an error of exactly these kinds, and gives None for any other."""
+    """Return a function that recreates an error of exactly one of these kinds, and returns None for any other."""
 
     def message(error: BaseException) -> BaseException | None:
         """Return the error again, with the same texts and without its cause; None unless of exactly these kinds."""
@@ -174,10 +174,10 @@ def each(work: Callable[[I], T], items: Iterable[I], otherwise: D) -> list[T | D
 
 @contextmanager
 def _noting_interrupts() -> Iterator[list[int]]:
-    """Context with a list that is no longer empty once the operator has pressed Ctrl-C.
+    """Return a context with a list that is empty until the operator presses Ctrl-C.
 
-    Signals reach the main thread alone. In any other, and where nobody handles the signal in Python, no
-    KeyboardInterrupt is the operator's.
+    Signals reach only the main thread. In other threads, and if Python does not handle the signal, no
+    KeyboardInterrupt comes from the operator, and the list stays empty.
     """
     interrupts: list[int] = []
     before = signal.getsignal(signal.SIGINT)

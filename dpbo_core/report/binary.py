@@ -148,7 +148,9 @@ class Binary(ReportKind):
 
     @property
     def own(self) -> int:
-        """The index among the bin edges of the threshold at which the model itself predicts the larger class."""
+        """The index, among the bin edges, of the model's own threshold, above which it predicts the
+        positive class.
+        """
         return self.edges.index(self.threshold)
 
     def figures(self, cells: Reals) -> Figures:
@@ -175,7 +177,9 @@ class Binary(ReportKind):
         return figures
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:
-        """The most that count changes `moves` add to the calibration error of `cells`; {} without probabilities."""
+        """Return the most that count changes `moves` add to the calibration error of `cells`; {} without
+        probabilities.
+        """
         if self.predicted is None:
             return {}
         p, stated = self._stated
@@ -184,7 +188,9 @@ class Binary(ReportKind):
 
     @property
     def _stated(self) -> tuple[Reals, Reals]:
-        """The mean predicted probability of each bin, and 1 where public records give one, else 0; (B,) each."""
+        """Return each bin's mean predicted probability (0 if none), and a mask (1 or 0) of where there is one; (B,)
+        each.
+        """
         predicted = self.predicted or ()
         stated = np.array([value is not None for value in predicted], dtype=np.float64)
         return np.array([0.0 if value is None else value for value in predicted]), stated
@@ -206,7 +212,9 @@ class Binary(ReportKind):
         return average_precision(P, N, self.ties.untied)
 
     def class_means(self, cells: Reals) -> Mapping[str, list[tuple[Reals, Reals]]]:
-        """The two classes' cells (…, B), and what a record in each adds to the metrics that are means over them."""
+        """Return, for each metric that is a mean over a class's records, pairs of that class's counts (…, B) and
+        what a record in each bin adds to the mean.
+        """
         N, P = cells[..., 0, :], cells[..., 1, :]
         within = self.ties.ranked
         below = np.clip(ratio(N.cumsum(axis=-1) - (1.0 - within) * N, N.sum(axis=-1, keepdims=True)), 0.0, 1.0)
@@ -302,11 +310,11 @@ class Binary(ReportKind):
 def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
-    """The cheapest bin edge with its cost, as JSON (None: flag all or nobody); at `prevalence`, else the report's.
+    """Return the bin edge with the smallest expected cost of one record, as JSON.
 
     Returns:
-        The threshold (None if everybody or nobody is to be flagged) with the expected cost of one record. It was
-        chosen by noised figures, so its own cost is a little higher than it looks.
+        The threshold (None if everybody or nobody is to be flagged) with its cost, at the share of positives
+        `prevalence`, or else the report's. It was chosen by noised figures, so its cost is a little too optimistic.
     """
     share = released["metrics"]["positive_share"]["value"] if prevalence is None else prevalence
     share = float("nan") if share is None else share
@@ -352,9 +360,10 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
 
 
 def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
-    """The counts and the AUC, by name, of counts (…, B); a share `ranked` of pairs in a bin counts as ordered.
+    """Return the counts and the AUC, by name, of counts (…, B); a share `ranked` of the pairs within a bin counts
+    as ordered.
 
-    The ends of the AUC are those of no pair and of all pairs in bins.
+    The ends LOW and HIGH of the AUC assume that none, or all, of these pairs are.
     """
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
     below = negatives.cumsum(axis=-1) - negatives

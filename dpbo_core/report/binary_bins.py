@@ -112,7 +112,11 @@ def _quantiles(values: Reals, positive: NDArray[np.bool_], n_parts: int) -> Real
 def _errors(
     values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], own: int, classes: tuple[float, float]
 ) -> tuple[float, float]:
-    """The errors of AUC and recall at edge number `own` per unit of noise, (P, N) = `classes`; ∞ without both."""
+    """Return the standard deviations that unit noise in every cell gives AUC and recall; ∞ if a class is missing.
+
+    Recall is at bin edge number `own`, the model's threshold. `classes` are the expected numbers (P, N) of
+    positives and negatives in the sensitive table.
+    """
     counts, (P, N) = class_counts(values, positive, edges), classes
     if not (counts[0].any() and counts[1].any()):
         return math.inf, math.inf
@@ -127,7 +131,9 @@ def _errors(
 
 
 def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], n_records: int) -> float:
-    """The sampling error ω of the AUC from pairs within bins, of a table of `n_records`; 0 without both classes."""
+    """Return ω, the standard deviation of the AUC of `n_records` records because their order within bins is
+    unknown; 0 if a class is missing.
+    """
     P, N = class_counts(values, positive, edges)
     if not (P.any() and N.any()):
         return 0.0
@@ -136,7 +142,7 @@ def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]
 
 
 def _ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> float:
-    """How far (β) the binned AUC, a bin's pairs counting half, is from these records'; 0 without both classes."""
+    """Return β = |exact AUC − AUC of binned values, pairs within a bin counting half|; 0 if a class is missing."""
     H, F = class_counts(values, positive, edges)
     if not (H.any() and F.any()):
         return 0.0
@@ -153,13 +159,15 @@ class AucTies:
 
 
 def half_width(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[Reals, NDArray[np.bool_]]:
-    """Every other record in the order of its value, from the one at place `which` (0 or 1): values and classes."""
+    """Return every other record by ascending value, starting at place `which` (0 or 1): its values and classes."""
     taken = np.argsort(values, kind="stable")[which::2]
     return values[taken], positive[taken]
 
 
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
-    """From public records, the share of pairs in bins ranked right (½ if unknown), and the share not tied."""
+    """Return the share of pairs within bins that are ranked right (½ if unknown), and the share that is not
+    tied.
+    """
     untied = _untied(values, edges)
     values, positive = half_width(values, positive, SAYS)
     counts = class_counts(values, positive, edges)
@@ -208,11 +216,12 @@ def average_precision(positives: Reals, negatives: Reals, untied: float) -> Real
 
 
 def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-    """Average precision of counts (…, B) by bin if all negatives of each bin lay above its positives, and below.
+    """Return the two extremes of the average precision of counts (…, B): all negatives of each bin above its
+    positives, and below.
 
-    In both every positive lies in one run with the F negatives above it: its precision is x/(x + F), the x-th of
-    positives from the top. The sum over x is taken as the integral from 0, or to the next whole number; noised
-    counts are no whole numbers and may be below 0, and count so.
+    In both, the positives of a bin are a run with F negatives above them, so that the x-th positive from the top
+    has precision x/(x + F). The sum over x is taken as an integral, because noised counts are not whole numbers and
+    may be negative.
     """
     reached, passed = (np.maximum(from_above(one), 0.0) for one in (positives, negatives))
     above, before = (
@@ -234,7 +243,9 @@ def from_above(bins: Reals) -> Reals:
 
 
 def variance(positives: Reals, negatives: Reals) -> Reals:
-    """The sampling variance v of the number of pairs ranked right within bins (…, B), counts below 0 as 0; (…)."""
+    """Return the sampling variance v of the number of correctly ranked pairs within bins, (…), of counts (…, B);
+    negative counts are taken as 0.
+    """
     P, N = np.maximum(positives, 0.0), np.maximum(negatives, 0.0)
     return np.asarray((P * N * (P + N + 1.0)).sum(axis=-1) / 12.0)
 

@@ -63,9 +63,10 @@ def certified_table(release: Release) -> NoisedTable:
 
 
 def figures_agree(release: Release) -> bool:
-    """Whether a report's table is one and every figure is what it gives; of another version's the parts alone.
+    """Return whether every figure of a report follows from its table; for a report of another version only its
+    parts are compared.
 
-    The intervals come from a simulation with a fixed seed, so that whoever computes them again finds the same.
+    Intervals come from a simulation with a fixed seed, so recomputing them gives the same numbers.
     """
     try:
         with np.errstate(all="ignore"):

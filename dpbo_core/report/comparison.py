@@ -158,7 +158,7 @@ class ComparisonQuery(EvaluationQuery):
 
     @property
     def champion(self) -> str:
-        """The champion as it is named: a folder, or a column."""
+        """The champion's name as given: a folder, or a column of predictions."""
         if self.section.against is None:
             raise TypeError("no champion is named")
         return self.section.against
@@ -171,7 +171,7 @@ class ComparisonQuery(EvaluationQuery):
 
     @property
     def moved(self) -> int:
-        """The ℓ₁ sensitivity of (S, N) in whole steps: |d − d′| + ||d| − |d′|| ≤ 2 ranges for every unit."""
+        """Return the ℓ₁ sensitivity of (S, N) in whole steps: |d − d′| + ||d| − |d′|| ≤ 2 score ranges per unit."""
         return super().moved * self.levels
 
     @property
@@ -376,7 +376,7 @@ class OpenComparison:
 
     @property
     def psi(self) -> float | None:
-        """How far the two scores differ on the public records, in units of the range; None if nobody knows."""
+        """Return ψ, the two scores' mean absolute difference on public records in units of the range, or None."""
         if self.ask.champion.startswith(COLUMN):
             return None
         table, _ = training_table(self.ask.spec, self.request.folder, self.counter.preprocessing)
@@ -466,7 +466,7 @@ class OpenComparison:
 
 
 def accepting(spec: StudySpec) -> StudySpec:
-    """Return the study with what its [evaluation] accepts beside it."""
+    """Return the study with the assumptions that its [evaluation] accepts added to its own."""
     beside = () if spec.evaluation is None else tuple(map(str, spec.evaluation.accepts))
     return spec.replace(accepts=tuple(dict.fromkeys((*spec.accepts, *beside))))
 

@@ -47,7 +47,7 @@ _FILE_NAME_SHOWN = "a validation file"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counter:
-    """What counting needs, all of it public."""
+    """The public model and settings by which records are assigned to histogram cells and counted."""
 
     preprocessing: Preprocessing  # from raw columns to the model's rows
     model: Scorable  # whose decision values, classes or errors are counted
@@ -86,7 +86,7 @@ class Counter:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartCounter:
-    """What a worker is sent: the counter, and nothing sensitive."""
+    """The counting function that is sent to a worker, which contains nothing sensitive."""
 
     counter: Counter
 
@@ -172,7 +172,9 @@ class SensitiveTable(Protocol):
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
-        """The kinds of error that may be shown: their message has public facts alone, whatever the records hold."""
+        """The kinds of error whose message may be shown, since it has public facts alone whatever the
+        records hold.
+        """
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Return the names of the sensitive table's columns, for which no record is read."""

@@ -72,7 +72,7 @@ class PairedSums:
         return self._exact_lower(self._exact_psi(psi), least)
 
     def _chernoff(self) -> tuple[float, float]:
-        """ψ_U and the lower end of θ by Chernoff bounds, each the best of many exponents h."""
+        """Return ψ_U, an upper bound on ψ, and a lower end of θ, by Chernoff bounds at the best of many h."""
         h = min(1.0 / self.scale, 30.0) * np.geomspace(1e-5, 0.999, 400)
         noise, n = -np.log1p(-((h * self.scale) ** 2)), self.n_units
         least = np.exp((math.log(PSI_ERROR) - h * self.absolute - noise) / n)
@@ -81,7 +81,10 @@ class PairedSums:
         return psi, float(((needed + psi * (1.0 - np.cosh(h))) / np.sinh(h)).max())
 
     def _exact_psi(self, most: float) -> float:
-        """ψ_U: the largest ψ at which N is not improbably small; the law of N is that of S at θ = ψ."""
+        """Return ψ_U: the largest ψ, up to `most`, at which a sum N as small as the drawn one is not improbable.
+
+        N has the law of S at θ = ψ, where every difference is 0 or 1.
+        """
         low, high = np.zeros(1), np.full(1, most)
         for _ in range(HALVINGS):
             middle = (low + high) / 2.0
@@ -90,7 +93,9 @@ class PairedSums:
         return float(high[0])
 
     def _exact_lower(self, most: float, least: float) -> float:
-        """The smallest θ from `least` whose upper tail exceeds `TAIL` for some ψ up to `most`, less one record."""
+        """Return the smallest θ, from `least` on, at which a sum S as large as the drawn one has probability `TAIL`
+        for some ψ up to `most`; less 1/n, for S is discrete.
+        """
         psi = np.linspace(0.0, most, N_PSI)
         low, high = np.clip(least, -psi, psi), psi.copy()
         possible = self._tails(high, psi, self.total) > TAIL
@@ -103,7 +108,9 @@ class PairedSums:
         return float(low[possible].min()) - 1.0 / self.n_units
 
     def _tails(self, theta: Reals, psi: Reals, at: float) -> Reals:
-        """Pr[S ≥ `at`] for each (θ, ψ), (J,), by the characteristic functions on a circle of whole numbers."""
+        """Return Pr[S ≥ `at`] for each (θ, ψ), (J,), by inverting the characteristic function with a Fourier
+        transform.
+        """
         n, size = self.n_units, self._transform_size(float(psi.max()))
         centre, t = np.rint(n * theta)[:, None], 2.0 * np.pi * np.arange(size // 2 + 1) / size
         a, cosine, sine = math.exp(-1.0 / self.scale), np.cos(t), np.sin(t)

@@ -178,9 +178,10 @@ def compares(study: StudySpec) -> bool:
 
 
 def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: float | None = None) -> None:
-    """Refuse, before anything is trained, an evaluation that text, headers or budget rule out.
+    """Refuse, before anything is trained, an evaluation that the study's text, the files' headers or the budget
+    rule out.
 
-    An evaluation of that name and edition that was charged before is not asked for its room again.
+    If an evaluation of that name and edition was charged before, the budget's room is not checked again.
     """
     from dpbo_core.report.comparison import accepting, query_of
 

@@ -75,7 +75,9 @@ class Grouping:
 
 @dataclass(frozen=True)
 class HistogramCells(RecordScore):
-    """A record scored by the number of its cell, so that whatever scores an estimator's records can count them."""
+    """The assignment of records to histogram cells. It is a score, a record's being its cell's number, so that an
+    estimator's records are counted by the code that scores them.
+    """
 
     edges: tuple[float, ...]  # between the bins, public and ascending; none if no values are cut
 
@@ -144,7 +146,9 @@ def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) ->
 
 
 def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integers:
-    """Each record's cell among all groups', (m,), from its cell in one; 0 stays 0; unchanged for `groups` None."""
+    """Return each record's cell (m,) among all groups' cells, from its cell within one group; 0 (unreadable) stays
+    0. Unchanged if `groups` is None.
+    """
     return cells if groups is None else np.where(cells > 0, cells + groups * n_cells, 0)
 
 

@@ -89,7 +89,9 @@ class NoisedTable:
         return np.array(self.drawn, dtype=np.float64) / self.weight
 
     def shifted(self, counts: Reals) -> Reals:
-        """Return the nearest counts (…, C) whose sum is the public number m: each shifted alike."""
+        """Return counts (…, C) shifted by one constant so that they sum to the public number m: the nearest
+        such.
+        """
         excess = counts.sum(axis=-1, keepdims=True) - self.n_records
         return np.asarray(counts - excess / counts.shape[-1])
 
@@ -159,7 +161,10 @@ class NoisedTable:
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
     def _ends_of_few(self) -> dict[str, list[Interval]]:
-        """The ends, by name, of figures that are means over a class of few records: one for each class of each."""
+        """Return, by name, the extreme values of the metrics that are means over a class, one pair for each class.
+
+        They are NaN unless the class has so few records that the simulated intervals cannot be trusted.
+        """
         cells, C = self.split(self.shifted(self.counts)), len(self.drawn)
         ends: dict[str, list[Interval]] = {}
         for of, some, n_summed in (("", cells.sum(axis=0), len(cells)), ("of ", cells, 1)):
@@ -169,8 +174,10 @@ class NoisedTable:
         return ends
 
     def _absent(self) -> dict[str, NDArray[np.bool_]]:
-        """Return where a figure that is a share of a class has too few records of it, by the figure's name: (), or
-        (G,) for those of groups, or (K,) where there is one of each class.
+        """Return, by name, where a metric divides by a class of which the noise hides whether it has records at
+        all.
+
+        Its shape is (), (G,) for the metrics of groups, or (K,) where there is a metric of each class.
         """
         divided, cells = self.kind.divided, self.split(self.shifted(self.counts))
         if not divided:
@@ -192,7 +199,8 @@ class NoisedTable:
     def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
         """Return the sampling interval, by name, of each metric that is a share, noise in its two counts included.
 
-        The parts are linear in the table, so that the noise in them is that of a table where no whole is near 0.
+        Numerator and denominator are linear in the table. So their noise is simulated on a table with large counts,
+        where no denominator is near 0.
         """
         counts, full = self.shifted(self.counts), LARGE_SCALE * max(1.0, self.scale)
         every = {name: np.asarray(float(self.n_records)) for name in ("unread_share", "of records_share")}
@@ -215,8 +223,11 @@ class NoisedTable:
         return intervals
 
     def _interval_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """Return the 90% interval of metric `name`: `value` less the quantiles `added` to it, within its limits; of
-        a quantile of binned errors, its bin's two ends, each with its own quantile.
+        """Return the 90% interval of a metric: `value` less the quantiles of what noise adds to it, within the
+        metric's limits.
+
+        Of a quantile of binned errors it reaches from its bin's lower end to the upper one, each with its own
+        quantile.
         """
         limits = self.kind.limits(name)
         if LOW + name in added:
@@ -226,10 +237,11 @@ class NoisedTable:
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """By metric, the 5% and 95% quantiles and the mean of how far the simulated tables of `draws` and binning
-        (deviations `beside`) move it from `middle`, its value in the released table.
+        """Return, by metric, the 5% and 95% quantiles and the mean of how far simulated tables move it from
+        `middle`.
 
-        What is raised may have risen by as much as these draws could raise it, and fallen by as much as they add.
+        `middle` is its value in the released table, and `beside` the standard deviation that binning adds. A metric
+        that noise raises systematically may have risen by as much as the simulated noise could raise it.
         """
         kind, counts = self.kind, self.shifted(self.counts)
         axes, normal = tuple(range(-1 - len(kind.shape), 0))[:1], np.random.default_rng(SEED + 1).standard_normal
@@ -312,10 +324,11 @@ FEW_RECORDS_FACTOR = 3.0  # times what shows that there are any records
 
 
 def least_clear(n_cells: int, n_all: int, scale: float) -> float:
-    """Return the least sum of `n_cells` noised cells that shows that there are any records there at all.
+    """Return the smallest sum of `n_cells` noised cells (of `n_all`) that shows that they contain any records at
+    all.
 
-    Its noise reaches that with a chance of at most `ABSENT_CLASS_CHANCE`: Chernoff's bound, by the moments of the
-    Laplace law, which are above those of the discrete one.
+    Noise alone reaches it with probability at most `ABSENT_CLASS_CHANCE`, by Chernoff's bound. The moments are
+    those of the Laplace law, which are above those of the discrete one.
     """
     inside, outside = _parts(n_cells, n_all)
     t = np.linspace(0.002, 0.998, 499) / (scale * max(inside, outside))
@@ -325,8 +338,11 @@ def least_clear(n_cells: int, n_all: int, scale: float) -> float:
 
 
 def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all: int) -> Interval:
-    """Return the ends of A, (…), where P is less than `FEW_RECORDS_FACTOR` times what shows that it is not 0; NaN
-    elsewhere.
+    """Return the smallest and largest value, (…), of a class's mean of `weights` whose noisy counts are `cells` (…,
+    B).
+
+    NaN unless the class has fewer than `FEW_RECORDS_FACTOR` times the records at which it is surely not empty. The
+    mean is written as a ratio, like an AUC from pairs, and bounded as one.
     """
     n_cells = n_summed * cells.shape[-1]
     inside, outside = _parts(n_cells, n_all)
@@ -344,9 +360,10 @@ def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all
 
 
 def widened(interval: Interval, value: Reals, ends: list[Interval]) -> Interval:
-    """An interval of a mean, so wide that it holds its `ends` by each class that it is over, where there are any.
+    """Return the interval of a mean, widened so that it contains its extreme values `ends` for each class.
 
-    How far they are from `value` by several classes is added as independent deviations are.
+    The distances from `value` for several classes are added as independent deviations are: the root of the summed
+    squares.
     """
     off = [np.stack([value - low, high - value]) for low, high in ends]
     below, above = np.sqrt(np.nansum([np.maximum(one, 0.0) ** 2 for one in off], axis=0))
@@ -354,5 +371,7 @@ def widened(interval: Interval, value: Reals, ends: list[Interval]) -> Interval:
 
 
 def _parts(n_cells: int, n_all: int) -> tuple[float, float]:
-    """What the noise of a cell among `n_cells` of `n_all`, and of one beside them, weighs in their shifted sum."""
+    """Return the weights of one cell's noise in the sum of `n_cells` shifted cells of `n_all`: for a cell in the
+    sum, and for another one.
+    """
     return 1.0 - n_cells / n_all, n_cells / n_all

@@ -82,7 +82,7 @@ def pool(releases: Sequence[Release]) -> dict[str, Any]:
 
 
 def disagreement(tables: Sequence[NoisedTable], pooled: NoisedTable) -> float:
-    """Return the share of simulated equal sites that are at least as far apart as these: a p-value."""
+    """Return a p-value: the share of simulated sites with equal proportions that differ as much as these do."""
     m = np.array([table.n_records for table in tables], dtype=np.float64)[:, None]
     positive = np.maximum(pooled.shifted(pooled.counts), 0.0)
     shares = positive / positive.sum()

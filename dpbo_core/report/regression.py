@@ -245,8 +245,11 @@ def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
 
 
 def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> PublicBins:
-    """In each bin, the mean and deviation of public `errors` (clipped at ±`bound` already) and of their squares,
-    and how many; as if spread evenly where a bin has too few.
+    """Return what public errors, clipped at ±`bound`, say of each bin: mean, mean square, both deviations, and
+    their number.
+
+    A bin without public errors (for a deviation, with fewer than two) is treated as if errors were spread evenly in
+    it.
     """
     ends, at = np.array([-bound, *edges, bound]), np.searchsorted(np.array(edges), errors)
     rows = []

@@ -172,13 +172,15 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
 def recalibration(
     cells: Reals, likely: Reals, variance: float, binned: BinnedLogOdds
 ) -> tuple[float, float, float]:
-    """Slope and intercept of Platt's recalibration of log-odds to the noisy `cells` (`likely`: the same made ≥ 0),
-    and the χ² of how far off the model was; (1, 0) if that is within noise.
+    """Return slope and intercept of Platt's recalibration of log-odds, fitted to noisy cells, and a χ² of how far
+    off the model was.
+
+    They are (1, 0) if the model's error is within the noise.
 
     Args:
         cells: (2, B) as released.
-        likely: (2, B) the same on the simplex.
-        variance: v.
+        likely: (2, B), the nearest counts that are not negative and have the same sum.
+        variance: v of the noise in a cell.
         binned: public log-odds.
     """
     from scipy.optimize import minimize
@@ -242,9 +244,9 @@ def projected(counts: Reals, total: float) -> Reals:
 
 
 def _edge(table: NoisedTable, kind: Binary, likely: Reals, threshold: str, *, positives: bool) -> tuple[float, str]:
-    """Return the bin edge that the noisy table makes the threshold for a goal, "recall=…" or "cost=…", and a
-    sentence about it; the model's own threshold if no edge keeps the recall, or noise alone may have made the
-    `positives`.
+    """Return the bin edge that meets a goal, "recall=…" or "cost=…", by the noisy table, and a sentence about it.
+
+    It is the model's own threshold if no edge keeps the recall, or if noise alone may have made the `positives`.
     """
     what, amount = threshold_goal(threshold)
     if what == "cost":

@@ -87,17 +87,18 @@ def verdict(*errors: tuple[float, float, float]) -> str:
 
 
 def ratio(part: Reals, whole: Reals) -> Reals:
-    """Return the quotient, NaN if its divisor is not above 0."""
+    """Return part/whole, or NaN if `whole` is not above 0."""
     return np.asarray(np.where(whole > 0.0, part / np.where(whole > 0.0, whole, 1.0), np.nan))
 
 
 def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.0, 0.0)) -> Interval:
-    """Wilson's 90% interval of a share r = T/W whose parts have `noise`: variance of T, covariance, variance of W.
+    """Return Wilson's 90% interval of a share r = T/W, widened for noise in T and W.
 
     Args:
         share: r.
         whole: W; NaN if it is not above 0.
-        noise: the r are those whose T − r·W is within Z deviations of 0; without noise it is Wilson's (1927).
+        noise: variance of T, covariance, variance of W. The interval has those r for which T − r·W is within Z of
+            its standard deviations from 0; without noise it is Wilson's (1927).
     """
     with np.errstate(all="ignore"):
         W, (of_part, both, of_whole) = (

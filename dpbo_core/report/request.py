@@ -256,7 +256,7 @@ def expected_errors(query: EvaluationQuery, evaluated: EvaluatedModel, grouping:
 
 
 def unsaved_cost(model: str | Path | None) -> tuple[Source, ...]:
-    """What an evaluation of a saved `model` reads beside its study's files; nothing for None, the released one."""
+    """Return the source that evaluating a saved `model` reads beside its study's files; () for None."""
     return () if model is None else (file_source(model, MODEL_ROLE),)
 
 
@@ -312,7 +312,9 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
 
 
 def digest_of_released(study: QueryKey) -> str:
-    """A digest that stands for the model a study releases, computable from the study's key before the release."""
+    """Return a digest that identifies the model which a study releases; it follows from the study's key, so it is
+    known before the release.
+    """
     return f"released by {study.fingerprint}"
 
 
@@ -348,7 +350,9 @@ def check_header(
 def of_a_candidate(
     resolved: ResolvedStudy, public: PublicHalf
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
-    """A study's evaluation before tuning: the query, the first candidate's model as a sample, and the groups."""
+    """Return a study's evaluation as it can be checked before tuning: the query, the first candidate's model as a
+    stand-in for the released one, and the groups.
+    """
     query = EvaluationQuery.of(resolved.spec, public.problem, None)
     if not resolved.method.releases_hyperparameters:
         raise StudyInvalid(

@@ -30,7 +30,7 @@ def proposition_12_epsilon(*, rho: float, delta: float) -> float:
 
 
 def proposition_12_converted(cost: Callable[[float], float], *, delta: float) -> tuple[float, float]:
-    """The smallest ε at δ of a mechanism with this Rényi cost by order, rounded up, and its order; (∞, ∞) at δ = 0.
+    """Return the smallest ε at δ of a mechanism with this Rényi cost, rounded up, and the order that gives it.
 
     ε = inf_{α>1} cost(α) + log(1 − 1/α) − log(αδ)/(α − 1), at least 0; infinite, at α = ∞, where δ = 0.
 

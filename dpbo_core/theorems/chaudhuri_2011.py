@@ -18,7 +18,8 @@ import math
 
 
 def corollary_8_sensitivity(*, n_records: int, regularization: float, solver_tolerance: float) -> float:
-    """How far one record moves fitted weights: ‖ŵ − ŵ′‖₂ ≤ 2/(nλ) + 2τ for gradients of at most 1, rounded up.
+    """Return how far one record moves fitted weights: ‖ŵ − ŵ′‖₂ ≤ 2/(nλ) + 2τ if gradients are at most 1; rounded
+    up.
 
     Source: Lemma 7 and Corollary 8, with the solver's tolerance on both sides.
     """

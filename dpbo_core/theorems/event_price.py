@@ -118,7 +118,7 @@ def least_noise(
 
 
 def _law(trials: float | TrialCount) -> TrialCount:
-    """Return the law of the number of trials that `trials` states."""
+    """Return the law of the number of trials: `trials` itself, or the law whose mean `trials` is."""
     if isinstance(trials, TrialCount):
         return trials
     return Fixed(1) if trials == 1 else TruncatedNegativeBinomial(SHAPE, float(trials))

@@ -61,7 +61,7 @@ def profile_of_event(
 
 @dataclass(frozen=True)
 class _Terms:
-    """What a profile depends on beside its event."""
+    """The arguments, other than the event, that its privacy profile depends on."""
 
     replace: bool
     moves: float | None
@@ -129,7 +129,7 @@ def _noise(event: Any, name: str, count: int, terms: _Terms) -> LossProfile:
 
 
 def _whole(count: Any) -> int:
-    """Return a number of repetitions; ValueError if it is not a whole number of at least 0."""
+    """Return a number of repetitions; ValueError unless it is a whole number of at least 0."""
     if not (isinstance(count, int) and count >= 0):
         raise ValueError("a SelfComposedDpEvent repeats a whole number of times")
     return count

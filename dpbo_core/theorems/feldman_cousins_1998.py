@@ -15,7 +15,8 @@ _HALVINGS = 60
 
 
 def bounded_interval(observed: float, deviation: float, top: float) -> tuple[float, float]:
-    """Return the 90% interval of f in [0, G] from y ~ N(f, σ²): those f under which y is among the likeliest 90%.
+    """Return the 90% interval of f in [0, G] from y ~ N(f, σ²): all f for which y is among the 90% likeliest
+    values.
 
     Likeliest by the ratio of y's density under f to that under the best f in [0, G].
     Source: Feldman and Cousins (1998), section IV.B, with a bound on both sides.
@@ -62,7 +63,7 @@ def _probability_of_likelier(f: float, observed: float, deviation: float, top: f
 
 
 def _reach(room: float, fall: float) -> float:
-    """How far from f, on a side where the bound is `room` away, −2σ² log of the likelihood ratio reaches `fall`."""
+    """Return how far from f −2σ² log(likelihood ratio) reaches `fall`, on a side whose bound is `room` away."""
     straight = math.sqrt(fall)
     if straight <= room:
         return straight

@@ -242,12 +242,14 @@ class LossProfile:
         return LossProfile(law, law)
 
     def cut_rho(self, delta: float, *, above: float = 1.0) -> float:
-        """Return the least ρ, rounded up, such that without a part of probability δ the mechanism is ρ-zCDP.
+        """Return the least ρ, rounded up, such that the mechanism is ρ-zCDP once an event of probability δ is
+        excluded.
 
-        Losses above a level are dropped, of probability at most δ with the mass at ∞; of the rest E[e^((α−1)L)] ≤
-        e^(α(α−1)ρ) at every order α > 1. Sound for spends that are chosen adaptively, as long as their δ add up and
-        the level is fixed before the outcome is seen: (p − e^ε·q)₊ ≤ constant·p^α·q^(1−α) also holds for what is
-        left of a probability. ∞ if the mass at ∞ is above δ. Only orders from `above` on are looked at.
+        Losses above a level are excluded, of probability at most δ with the mass at ∞. The others satisfy
+        E[e^((α−1)L)] ≤ e^(α(α−1)ρ) at every order α > `above`. ∞ if the mass at ∞ alone is above δ.
+
+        The result may be used for adaptively chosen spends, as long as their δ add up and the level is fixed before
+        the outcome is seen: (p − e^ε·q)₊ ≤ constant·p^α·q^(1−α) also holds for a part of a probability.
         """
         laws = (self.removed,) if self.removed is self.added else (self.removed, self.added)
         return max(_cut_rho(law, delta, above - 1.0) for law in laws)

@@ -55,12 +55,14 @@ def _check(density_low: float, density_high: float, delta: float = 1.0) -> None:
 
 
 def _most_below(r: Floats, low: float, high: float) -> Floats:
-    """Return 1 − min(1 − cr, C(1 − r)): the least chance of a better trial on D."""
+    """Return 1 − min(1 − cr, C(1 − r)): the least probability of a better trial on D, for densities within
+    [c, C].
+    """
     return np.maximum(low * r, r - (high - 1.0) * (1.0 - r))
 
 
 def _least_below(g: Floats, low: float, high: float) -> Floats:
-    """Return 1 − max(1 − Cg, c(1 − g)): the largest chance of a better trial on D′."""
+    """Return 1 − max(1 − Cg, c(1 − g)): the largest probability of a better trial on the neighbour D′."""
     return np.minimum(1.0, np.minimum(high * g, g + (1.0 - low) * (1.0 - g)))
 
 
@@ -99,7 +101,7 @@ def selection_epsilon(
 
 
 def _selection(profile: LossProfile, trials: TrialCount, low: float, high: float) -> Callable[[float], float]:
-    """Return δ(ε) of the selection, the larger of the two directions."""
+    """Return the function δ(ε) of the selection, the larger of the two directions of neighbours."""
     directions = [(profile.removed, profile.added), (profile.added, profile.removed)]
     if profile.removed is profile.added:
         directions.pop()
@@ -239,9 +241,9 @@ def _renyi_most(r: Floats, orders: Sequence[float], costs: Sequence[float], pure
 
 
 def _success(r: Floats, stop: float, limit: int | None) -> tuple[Floats, Floats]:
-    """Return S = Σ_j Pr[K ≥ j](1−r)^(j−1) and the default's chance f(1−r), of trials up to a success of chance r.
+    """Return S = Σ_j Pr[K ≥ j](1−r)^(j−1), and the probability f(1−r) that none of K trials succeeds.
 
-    K is geometric with parameter `stop`, min(K, `limit`) if that is given.
+    A trial succeeds with probability r. K is geometric with parameter `stop`, or min(K, `limit`) if that is given.
     """
     w = (1.0 - stop) * (1.0 - r)
     left = stop + (1.0 - stop) * r  # 1 − w, without cancellation

@@ -69,8 +69,9 @@ def alone(
     needed_by: ModulesNeeded,
     limits: Limits | None = None,
 ) -> EnforcedModel:
-    """Return the estimator with a process per record, refused if no PUBLIC row can be scored so, or slowly; fills
-    `needed_by`.
+    """Return the estimator as a model that scores each record in a process of its own.
+
+    It is tried on the PUBLIC rows first, and refused if no row can be scored so, or scoring takes too long.
 
     Args:
         estimator: fitted, or an `IsolatedEstimator`.

@@ -32,7 +32,7 @@ BASE_MODULES = ("dpbo_core.models.scores.accuracy",)
 
 
 class Engine:
-    """Images with certain modules, one a core."""
+    """Image processes with certain modules loaded, one for each core, from which records' processes are forked."""
 
     def __init__(self, modules: Iterable[str], needed: Iterable[str], limits: Limits) -> None:
         """Start them.
@@ -61,7 +61,7 @@ class Engine:
         stopped = threading.Event()
 
         def work(first: int) -> None:
-            """Score by image `first` the records of every n-th index from `first` on, n the number of images."""
+            """Score, with image number `first` of n, every n-th record from index `first` on."""
             own = range(first, len(rows), len(self._handles))
             records = (Record(rows[i], truth[i : i + 1]) for i in own)
             for i, answer in zip(own, self._handles[first].scores(file, records), strict=True):
@@ -114,7 +114,7 @@ def _engine(modules: tuple[str, ...], needed: tuple[str, ...], limits: Limits, p
 
 
 def scouted(model: bytes, record: Record, hidden: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Predict a PUBLIC record in its own process without the `hidden` packages: its modules, and error or ""."""
+    """Predict a PUBLIC record without the `hidden` packages: the modules that it imported, and the error or ""."""
     handle = Handle(cores()[0])
     try:
         with in_memory(model) as file:

@@ -51,7 +51,7 @@ def hidden_beside(modules: Collection[str]) -> list[str]:
 
 
 class Handle:
-    """A running image. Not for two threads at once."""
+    """A running image process, from which each record's process is forked. Not for two threads at once."""
 
     def __init__(self, cpu: int) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -84,10 +84,10 @@ class Handle:
         return answer.decode() if self.process.poll() is None else "the process for it ended"
 
     def scores(self, model: int, records: Iterable[Record]) -> Iterator[bytes]:
-        """Yield what the child of each record wrote, as bytes in the records' order; `model` is an open file.
+        """Yield, in the records' order, the bytes that the child process of each record wrote.
 
-        The next are sent while one is predicted, and wait in their pipes: the image takes one up, without
-        waiting for this process to wake, when the child before it is dead.
+        Several records are sent ahead and wait in their pipes, so that the image can start the next child as soon
+        as the last one is dead, without waiting for this process.
 
         Args:
             model: the open file of the pickled model.
@@ -137,7 +137,7 @@ class Handle:
         self.process.wait()
 
     def _begin(self, message: bytes, model: int, record: Record) -> int:
-        """Have a child forked for a record (b"record" or b"trial"): the pipe that its result will be in."""
+        """Have a child forked for a record; `message` is b"record" or b"trial". Returns the pipe for its result."""
         result = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self._send_record(message, model, record, result)

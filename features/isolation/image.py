@@ -56,7 +56,8 @@ class Image:
     def serve(self) -> None:
         """Serve the requests of the curator's process (load, score, try) until the socket is closed.
 
-        It never looks up in between: that it had waited long would be seen in its memory by the copies to come.
+        Nothing else happens between requests: a timeout, for one, would change this process's memory, and later
+        copies could read from it how long it had waited.
         """
         while True:
             message, files, _, _ = socket.recv_fds(self._control, MAX_MESSAGE_BYTES, _N_FILES)

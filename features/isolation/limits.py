@@ -56,7 +56,10 @@ def stop_the_clocks() -> None:
 
 
 def take_the_clocks_away(libc: ctypes.PyDLL) -> bool:
-    """Replace the kernel's clock pages, so that only a filtered system call tells the time; True if it worked."""
+    """Replace the kernel's clock pages by zeros and forbid the processor's counter; True if it worked.
+
+    Then only a system call tells the time, and those are filtered.
+    """
     place = libc.mmap
     place.restype = ctypes.c_void_p
     place.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -118,7 +121,7 @@ class _NullStream:
 def silence(libc: ctypes.PyDLL) -> None:
     """Suppress core dumps, output, and kernel log lines of this process and its copies.
 
-    The kernel logs a fatal signal that nobody handles; with `_exit` for a handler it sees a process that ends.
+    The kernel logs a fatal signal that has no handler. With `_exit` as the handler it sees an ordinary exit.
     """
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     handler = ctypes.cast(libc._exit, ctypes.c_void_p)  # libc's name for it

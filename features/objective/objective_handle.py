@@ -107,7 +107,8 @@ class ObjectiveHandle(ABC):
 
     @without_frames
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """Return the private score at `params`; larger is better. NaN if `ask` says None.
+        """Return the private score at `params` as a number, larger being better; NaN if `ask` gives a score without
+        value.
 
         Raises: as `ask`.
         """

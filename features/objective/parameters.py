@@ -35,7 +35,7 @@ def parameters_of(values: Any) -> dict[str, Scalar]:
 
 
 def canonical_text(parameters: Parameters) -> str:
-    """Return the canonical text of hyperparameters: names sorted, the integer 1 distinct from 1.0."""
+    """Return hyperparameters as text that is the same for equal ones: names sorted, and 1 distinct from 1.0."""
     return json.dumps(parameters, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -54,7 +54,7 @@ EVIDENCE = Evidence(
 
 @dataclass(frozen=True)
 class ObjectivePrice:
-    """The draws of n private scores and, with s > 0, of a choice among what was asked.
+    """The noise draws of n private scores and, with s > 0, of a private choice among the scored hyperparameters.
 
     Attributes:
         problem: with the study's (ε, δ) and its public facts.
@@ -108,7 +108,9 @@ class ObjectivePrice:
         return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE_DRAW), choice))
 
     def plan(self) -> PrivacyPlan:
-        """The price of all n scores and the choice, if requests depend on releases and public facts alone."""
+        """Return the price of all n scores and the choice; requests may depend on releases and public facts
+        alone.
+        """
         own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
         guarantee = guarantee_of(
             self.problem,
@@ -207,7 +209,7 @@ class Score:
 
 
 def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> Score:
-    """Return the score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
+    """Return the score, with its noise and interval, that the noisy integer `draw` of score `number` gives."""
     if not unit.stated:
         return Score(None, None, None)
     mechanism = price.scores()[number - 1]

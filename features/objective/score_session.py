@@ -153,7 +153,7 @@ class ScoreSession(Opaque):
 
     @property
     def scored(self) -> bool:
-        """Whether models were scored in this process: from then on an estimator may have kept a record."""
+        """Whether models were scored in this process. From then on an estimator may remember a record."""
         return self._scorer is not None
 
     def best(self) -> dict[str, Any]:
@@ -254,7 +254,8 @@ class ScoreSession(Opaque):
     def _train(self, parameters: Parameters) -> ScorableModel:
         """Return the model at `parameters`: a function of them, the public training set and the seed.
 
-        Once records were scored, an estimator that nobody vouches for may have kept some, and say them.
+        Once records were scored, an estimator that is not allowlisted may remember some. So its output and its
+        error messages are suppressed.
         """
         problem = self.opened.price.problem
         if problem.rowwise or not self.scored:
@@ -263,7 +264,9 @@ class ScoreSession(Opaque):
             return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
-        """Return all scores drawn so far, as `_draws`, after drawing that of `text` by `scored` if it is new."""
+        """Return all scores drawn so far, as `_draws`, after drawing that of the hyperparameters `text` if it is
+        new.
+        """
         charge, records = self._charged()
         pairs = self.opened.price.number()
         if pairs is not None:
@@ -309,7 +312,7 @@ class ScoreSession(Opaque):
         return None if drawn is None else int(drawn[0]["draw"])
 
     def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
-        """Train and score every point again and draw the final choice among them, now: its index."""
+        """Train and score every point again and make the final private choice among them; return its index."""
         models = [self._train(parameters) for parameters in points]
         charge, records = self._charged()
 

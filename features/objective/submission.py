@@ -53,13 +53,13 @@ SUBMISSION_ASSUMPTIONS = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Submission:
-    """A model and the records as it takes them: everything of it that is public is done.
+    """A submitted model or table of predictions, with all public checks done.
 
     Attributes:
-        text: what the ledger knows it by, instead of hyperparameters.
-        assumptions: what it needs the guarantee to state.
-        model: held to predicting row by row.
-        records: after the charge, from the session's own scorer to the one that the model is asked about.
+        text: its key in the ledger, in place of hyperparameters.
+        assumptions: names of those that the guarantee must state for it.
+        model: one that predicts each row by itself.
+        records: called after the charge; returns the session's records in the form that `model` takes.
     """
 
     text: str
@@ -116,8 +116,9 @@ def submitted_model(
 
 
 def build_silenced(made: Callable[[], Submission], model: FinalModel | Any, *, scored: bool) -> Submission:
-    """Return what `made` makes of a model, whose code prints nothing; nor, once records were `scored`, is what it
-    raises told, unless all of it is on the list.
+    """Return `made()`, a submission of `model`, while suppressing all that the model's code prints.
+
+    Once records were `scored`, its error messages are hidden too, unless all of the model is allowlisted.
 
     Raises:
         StudyInvalid: `made` failed.

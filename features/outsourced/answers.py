@@ -31,7 +31,7 @@ from dpbo_core.study.query import PrivateQuery, charged, fingerprint_of
 
 @dataclass(frozen=True)
 class Curator:
-    """Who answers: in one run, from one folder of vaults.
+    """The curator's side of one run: answers queries about the tables in one folder of vaults.
 
     Attributes:
         context: which ledger pays, who asks, where noise comes from.
@@ -103,7 +103,7 @@ class Curator:
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
-        """Record for good that this table's rows are answered exactly (None) or with this noise; else it raises.
+        """Record for good how this table's rows are answered: exactly (`private` is None) or with this noise.
 
         Raises:
             StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
@@ -183,7 +183,8 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """Refuse to answer, exactly or noised, where the ledger has `fixed` another way for this table (None: not yet).
+    """Refuse to answer exactly or with noise if the ledger has `fixed` the other way for this table (None: not
+    fixed).
 
     Raises:
         StudyInvalid: it was answered another way. Nothing was drawn.
@@ -202,7 +203,7 @@ def _terms(private: PrivateAnswers | None) -> dict[str, Any]:
 
 
 def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
-    """Return the recorded answer to this query; None if it is the next one; refused out of turn or for another row.
+    """Return the recorded answer to this query; None if the query is the next one and so has no answer yet.
 
     Raises:
         StudyInvalid: the step was answered for another row, or steps before it were never asked.

@@ -48,13 +48,12 @@ class Prior:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None
 ) -> Prior:
-    """Return the Gaussian process prior that makes `values` at `points` most probable, each point noised by `blur`;
-    `noise_variance` is fitted too if it is None.
+    """Return the Gaussian process prior that maximises the likelihood of `values` at `points`.
 
     Args:
         points: Z, (t, r).
         values: y, (t,).
-        blur: τ.
+        blur: τ, the standard deviation of the noise on each point.
         noise_variance: σ_n², or None to fit it.
     """
     t, r = points.shape
@@ -206,5 +205,5 @@ class Modeler:
 
 
 def _due(t: int) -> bool:
-    """Return whether the prior is fitted again at answer t: always up to the 12th, then at every fourth."""
+    """Return whether the prior is fitted again at answer t: at each of the first 12, then at every fourth."""
     return t <= 12 or t % 4 == 0

@@ -161,8 +161,9 @@ def _check_settings(search: State, settings: Settings) -> None:
 
 
 def update(answer: Path, state: Path) -> Progress:
-    """Add the curator's answer file to a search's state file, refused unless it answers the waiting query: number
-    of answers, best row and its value.
+    """Add the curator's answer file to a search's state file; return the search's progress.
+
+    It is refused unless it answers the waiting query.
 
     Raises:
         StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.

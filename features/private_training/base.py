@@ -160,7 +160,9 @@ class TrialFacts:
     largest: tuple[tuple[str, float], ...]
 
     def training_cost(self, cost: float, of_score: float) -> float:
-        """The part of a trial's `cost` for its training: less `of_score`, but all where people are disjoint."""
+        """Return the part of a trial's `cost` for its training: `cost − of_score`, or all if people are
+        disjoint.
+        """
         return cost if self.disjoint else cost - of_score
 
     @property
@@ -200,9 +202,9 @@ def with_score(
 
 
 def largest(price: Callable[[float], float], epsilon: float) -> float | None:
-    """Return the largest cost up to 1e4 whose `price` is at most ε, within 10⁻⁷ of it; None if not even 1e-7 is.
+    """Return the largest cost up to 1e4, within 10⁻⁷, whose `price` is at most ε; None if not even 1e-7 is.
 
-    What is returned was itself found affordable, so an inexact end costs accuracy and never privacy.
+    The returned cost itself was checked, so an inexact search costs accuracy and never privacy.
     """
 
     def stated(noise: float) -> float:

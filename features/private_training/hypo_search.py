@@ -248,7 +248,11 @@ class HypoSearch(Opaque):
         return {"candidate": best[1], "quality": best[0], "model": model_json(model, self._problem)}  # line 8
 
     def _try(self, index: int, objective: Scorer, source: NoiseSource) -> tuple[int, ScorableModel | None]:
-        """The noised quality in steps, and the model; a trial that fails is the worst, has none, and counts."""
+        """Return the noised score of one trial, in integer steps, and its model.
+
+        A trial that fails gets the worst score and no model and still counts, because a failure may depend on a
+        record.
+        """
 
         def trial() -> tuple[int, ScorableModel | None]:
             with np.errstate(all="ignore"):  # a warning that depends on a record must not be seen either
@@ -267,7 +271,8 @@ class HypoSearch(Opaque):
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
         """Return the index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.
 
-        A density that cannot be computed is the prior: any in the box is as private as any other.
+        If the sampler's density cannot be computed, the prior is used: every density within the bounds is equally
+        private.
         """
         if self._only is not None:
             return self._only

@@ -59,9 +59,11 @@ class NoisyGradientDescent:
 
     @property
     def cost(self) -> TrialCost:
-        """The cost of one training: T Gaussian steps of ρ/T are one of ρ, but for what makes them integers.
+        """Return the cost of one training. T Gaussian steps of ρ/T cost as much as one of ρ, apart from rounding to
+        integers.
 
-        σ is at least 10⁴ grid steps for any ρ/T that is searched, so τ = 3 of it changes μ² by less than 10⁻⁶.
+        σ is at least 10⁴ grid steps for every ρ/T that is searched, so τ = 3 steps change μ² = (Δ/σ)² by less than
+        10⁻⁶.
         """
         scale = theorem_14_sigma(rho=self.rho, sensitivity=1.0) * STEPS
         return gaussian_cost(rho=self.rho, sensitivity=float(STEPS), scale=scale, tau=VECTOR_TAU)

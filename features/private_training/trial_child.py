@@ -103,7 +103,8 @@ def _protect(target: str, *, read_only: bool) -> bool:
 
 
 def _hide(places: list[str]) -> None:
-    """Give the worker its own /proc and shared memory, and put nothing in the places of stores and keys.
+    """Give the worker its own /proc and shared memory, and hide the given places (stores and keys) by mounting
+    empty ones.
 
     Raises:
         OSError: one of them could not be hidden, and nothing was run.

@@ -189,7 +189,7 @@ def _number(key: Hashable) -> float:
 
 
 class _Solver:
-    """Solves approximate trials; what it evaluated of each training is kept for the next level."""
+    """Finds the noise of approximate-DP trials, and caches each evaluated profile for the levels tried later."""
 
     def __init__(self, terms: TrialTerms) -> None:
         self.terms, self.weights = terms, Counter(terms.keys)
@@ -226,7 +226,9 @@ class _Solver:
         return TrialPrice(terms, noises, score, level, price)
 
     def _mean(self, level: float) -> LossProfile:
-        """Return the mean of the candidates' profiles, each at this level; λ is released, so the mean is priced."""
+        """Return the mean of the candidates' profiles at this level: the price if the candidate λ is
+        released too.
+        """
         profiles = [self.solved(key, level)[1] for key in self.weights]
         n = len(self.terms.points)
         if len(profiles) == 1:
@@ -270,7 +272,9 @@ class _Solver:
 
 
 def _gaussian_profile(score: DiscreteLaplace | DiscreteGaussian, neighbours: str) -> LossProfile:
-    """Return the profile of a score's discrete Gaussian: as the Gaussian with 10⁻⁹ less noise, at σ ≫ 1 steps."""
+    """Return the profile of a score's discrete Gaussian: that of a continuous one with 10⁻⁹ less noise, as
+    σ ≫ 1.
+    """
     import dp_accounting as dp
 
     multiplier = score.scale / score.sensitivity * (1.0 - 1e-9)

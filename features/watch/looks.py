@@ -161,8 +161,10 @@ class OpenLook:
             return look
 
     def _look(self, context: QueryContext, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """This look's result: the watch is charged once for all looks, and killed checks are recorded first; unless
-        one of them was an alarm, this one is made and recorded.
+        """Return this check's result, after charging the watch, which pays for all its checks once.
+
+        Checks of killed runs are recorded first. Unless one of them was an alarm, this check is then made and
+        recorded.
         """
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
@@ -179,9 +181,10 @@ class OpenLook:
         return sealed(lambda: replace(look, replayed=False))
 
     def _record_pending(self, charge: Charged, context: QueryContext, vault: NoiseVault, n: int) -> None:
-        """Record, after the ledger's `n` checks, the yes/no results in the vault of checks killed before recording.
+        """Record the results that the vault has and the ledger, with `n` results, lacks, because a run was killed
+        between.
 
-        So nobody who kills a look at its alarm can look on.
+        Otherwise somebody who kills a run at its alarm could go on watching.
         """
         watch = self.watch
         mechanism, drawn = watch.terms.mechanism(watch.measure), context.ledger.drawn(watch.key.fingerprint)
@@ -235,7 +238,8 @@ def _sound_contents(
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> VaultContents:
-    """The watch's secret noise, refused unless it fits the ledger; of a new watch drawn, stored and recorded.
+    """Return the watch's secret noise, refused unless it agrees with the ledger; of a new watch it is drawn and
+    recorded now.
 
     Raises:
         DpboError: it is not here, is older than the ledger, or newer.

@@ -88,7 +88,9 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
 
 
 def _detection_chance(threshold: float, noise: Noise, drop: float, days: int) -> float:
-    """The chance that a fall of `drop` is seen within `days` checks; of pooled tables, by the last check alone."""
+    """Return the probability that a fall of `drop` is detected within `days` checks. For pooled tables, which share
+    records, only the last check counts.
+    """
     if noise.pool == 1:
         return alarms(threshold, noise, fallen=drop, looks=days)
     return alarms(threshold, noise, fallen=drop * min(days, noise.pool) / noise.pool, looks=1)
@@ -152,8 +154,9 @@ _WEIGHTS = np.exp(-_NODES) / np.exp(-_NODES).sum()
 
 
 def _within(looks: int, p: Reals) -> Reals:
-    """Return the probability of an alarm in n = `looks` checks, 1 − E_z[(1 − p(z))ⁿ], from one check's
-    probabilities p at the threshold's noises z (last axis, _NODES).
+    """Return the probability of an alarm in n = `looks` checks, 1 − E_z[(1 − p(z))ⁿ].
+
+    p, (…, _NODES), is one check's probability given the threshold's noise z, at the nodes of a quadrature.
     """
     with np.errstate(divide="ignore"):
         return np.asarray(-np.expm1(looks * np.log1p(-p)) @ _WEIGHTS)

@@ -17,7 +17,7 @@ GC_THRESHOLD = 1_000_000  # allocations between two collections; a command's imp
 
 
 def main() -> None:
-    """The command line: check the study, then import and run the command; until then a signal just ends it."""
+    """Run the command line: check the study, then import and run the command; until then a signal just ends it."""
     try:
         with suppress(ValueError):  # in another thread than the main one nobody handles signals
             signal.signal(signal.SIGTERM, _raise_interrupt)
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _announce(words: list[str]) -> None:
-    """Print on standard error what `tune` or `ui` begins, before libraries are imported, which takes seconds."""
+    """Print on standard error what `tune` or `ui` begins to do, before the imports, which take seconds."""
     if "--help" in words or words[:1] not in (["tune"], ["ui"]):
         return
     study = next((word for word in words if word.endswith(".toml")), "the bundled example")

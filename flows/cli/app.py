@@ -136,7 +136,7 @@ def start(
 
 
 def print_first() -> None:
-    """Print what `dpbo` without a command shows: what it does, and the first commands."""
+    """Print the screen of `dpbo` without a command: what dpbo does, and the first commands."""
     screen = Screen()
     screen.say("[bold]dpbo[/] tunes models on validation records that must not leak.")
     screen.say(
@@ -152,7 +152,7 @@ def print_first() -> None:
 
 
 def _refuse_unprintable(words: list[str]) -> None:
-    """Refuse words that hold a terminal's escape codes: usage errors would repeat a file's name as it is."""
+    """Refuse arguments with a terminal's escape codes, because usage errors repeat an argument as it is."""
     for word in words:
         if not word.isprintable():
             raise StudyInvalid(

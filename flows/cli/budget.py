@@ -84,7 +84,7 @@ def _why_less(account: Account) -> str:
 
 
 def _amounts(account: Account) -> dict[str, Any]:
-    """A dataset's cap, spent and left budget as JSON, by whichever composition gives less; null for none or ∞."""
+    """Return a dataset's cap, spent and left budget as JSON, by the cheaper composition; null for none or ∞."""
     budget = account.budget
     limit, delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     epsilon, paid = account.spent_epsilon

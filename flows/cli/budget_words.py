@@ -232,7 +232,9 @@ def _json_of(file: Path) -> Any:
 
 
 def _source(text: str) -> Source:
-    """The source that "memory", a bundled set's name, an address or URL#table, else a file's path, stands for."""
+    """Return the source that a word names: "memory", a bundled set, an address, URL#table, or else a file's
+    path.
+    """
     from dpbo_core.data.bundled import SET_SIZES
     from dpbo_core.study.named_sources import named_source
 

@@ -199,7 +199,9 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
-    """Findings about Prefect's server here, asked over HTTP: whether one answers, wants a password, has TLS."""
+    """Yield findings about Prefect's server here, by HTTP: whether it answers, requires a password, and
+    uses TLS.
+    """
     named = configured_api()
     api = named or f"http://{LOOPBACK_HOST}:4200/api"
     if not answers(api):

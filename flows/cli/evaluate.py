@@ -95,10 +95,11 @@ def run(
     comparison: "Comparison | None" = None,
     anyway: bool = False,
 ) -> tuple[Evaluated, Account]:
-    """The report of the study in `path`, recorded or paid for now in a Prefect flow; and its dataset's account.
+    """Return the report of the study in `path`, recorded or paid for now in a Prefect flow, and its dataset's
+    account.
 
-    `mend` asks for the model's repair too, and states its threshold.
-    What could not be published is told on standard error; the report stands.
+    `mend` also requests the model's repair, and states its threshold. A failed publication is printed on standard
+    error; the report is valid.
     """
     study, folder = _read(path, model, anyway=anyway)
     if mend is not None:
@@ -127,7 +128,7 @@ def run(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the command line says of a comparison, instead of the study's [evaluation]."""
+    """The options of the command line for a comparison; they replace the study's [evaluation]."""
 
     against: str | None = None
     register: bool = False

@@ -21,15 +21,15 @@ STUDY_COMMANDS = ("tune", "plan", "evaluate", "watch", "serve")
 
 
 def look(words: Sequence[str]) -> StudySpec | None:
-    """Return the study that a command names, read; None if there is none.
+    """Return the study that a command's `words` name, read; None if there is none.
 
-    It is refused by its text and, where there is no ledger yet, by its files' headers.
-
-    Args:
-        words: of the command.
+    Its text is checked, and its files' headers if there is no ledger yet.
 
     Raises:
         StudyInvalid: as the command would.
+
+    Args:
+        words: of the command.
     """
     verb = next((word for word in words if not word.startswith("-")), "")
     path = next((Path(word) for word in words if word.endswith(".toml")), None)
@@ -54,7 +54,9 @@ def look(words: Sequence[str]) -> StudySpec | None:
 
 
 def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
-    """Refuse what the headers show: of the public file for a plan, of both for a tune, which needs a cap too."""
+    """Refuse a study whose headers do not fit: the public file's for a plan; for a tune both, and it needs
+    a cap.
+    """
     section = study.data.divided
     if section is not None and "{" not in section.training + section.validation:
         for name in (section.training,) if verb == "plan" else (section.training, section.validation):

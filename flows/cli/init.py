@@ -240,7 +240,7 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
 
 
 def _identifies(table: Table, column: str) -> bool:
-    """Whether a column identifies records, by its values, its order or its name, is empty or holds infinity."""
+    """Return whether a column seems to identify records (by values, order or name), is empty, or has infinity."""
     values = table.columns[column]
     n_values = len(sorted_values(values))
     many = n_values > MAX_CATEGORIES or (is_text(values) and len(values) == n_values > MIN_REGRESSION_VALUES)

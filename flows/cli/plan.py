@@ -110,7 +110,7 @@ def plan(
 
 
 def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> str:
-    """A sentence on what to type after the plan, a tune if none is refused; "" where the plan called all noise."""
+    """Return a sentence on the command to type after the plan; "" if the plan calls every choice mere noise."""
     own = [line for line in advice.methods if line.kind == spec.method]
     verdicts = [line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None]
     report_verdict = "good" if report is None else report.expected.verdict

@@ -98,7 +98,7 @@ def own_output() -> Iterator[None]:
 
 @contextmanager
 def flows_here(name: str) -> Iterator[None]:
-    """Context in which flows act for the data's owner: on a Prefect server, or with --direct without one.
+    """Return a context in which flows run as the data's owner's: on a Prefect server, or with --direct without one.
 
     Standard output is dropped. `name` is the study's, for the line that says what is started.
     """
@@ -126,7 +126,9 @@ def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Except
 
 
 def account_after(study: "StudySpec", warnings: Iterable[str]) -> Account:
-    """Return the account of the study's dataset, once what could not be published is told on standard error."""
+    """Return the account of the study's dataset, after printing failed publications (`warnings`) on
+    standard error.
+    """
     print_warnings(warnings)
     (account,) = own_ledger().accounts(study.privacy.dataset)
     return account

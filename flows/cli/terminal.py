@@ -132,10 +132,10 @@ class Screen:
     def table(
         self, header: Row, rows: Iterable[Row], *, left: int, wraps: int | None = None, title: str = ""
     ) -> None:
-        """Print rows of rich's markup as a table: the first `left` columns are text, the others numbers, and column
-        `wraps` may break; if narrow or plain, each row as a sentence after its first cell.
+        """Print rows of rich's markup as a table: the first `left` columns are text, the others numbers.
 
-        The other columns are numbers; column `wraps` may break.
+        Column `wraps` may break over lines. On a narrow or plain screen each row is a sentence after its first
+        cell.
         """
         lines = list(rows)
         if self.plain:

@@ -155,11 +155,12 @@ def run(
 
 
 def replayed(run: Run) -> tuple[Tuned, Account] | None:
-    """The recorded release of a study that MLflow shows already, and its dataset's account; None if there is none.
+    """Return the recorded release of a study that MLflow shows already, and its dataset's account; None if there is
+    none.
 
-    The ledger is read, and nothing is run: neither Prefect nor MLflow is loaded, no sensitive file is opened.
-    Whatever is not known to be shown whole is no replay: then the flow runs as ever, and publishes what is missing.
-    Where the study's [evaluation] states a price, with the report of its last step, or not at all.
+    Only the ledger is read: neither Prefect nor MLflow is loaded, and no sensitive file is opened. None is also
+    returned if the release may not be shown completely: the flow then runs as usual and publishes what is missing.
+    If the study's [evaluation] states a price, its report must be shown too.
     """
     study, release = run.spec, run.recorded()
     tracked = mlflow_lookup(release)

@@ -92,7 +92,7 @@ class Checked:
 
 
 def check_certificate(file: Path) -> str:
-    """Recompute the ε and δ of a release in `file`, and say them in a sentence; raises as `Checked.of`."""
+    """Return a sentence with a release's ε and δ, recomputed from `file`; raises as `Checked.of`."""
     return Checked.of(file).in_words()
 
 
@@ -107,8 +107,12 @@ def release_of(file: Path) -> Release:
 
 
 def ledger_remark(release: Release) -> str:
-    """Return a sentence if the ledger here lost the release to an accepted older copy, or cannot be asked; "" if it
-    has it, is another one or is not here; LedgerDamaged if it lost it otherwise.
+    """Return a sentence if the ledger here lost the release to an accepted older copy, or cannot be read.
+
+    It is "" if the ledger has the release, is another one, or is not here.
+
+    Raises:
+        LedgerDamaged: the ledger lost the release otherwise.
     """
     url = Stores().ledger
     try:

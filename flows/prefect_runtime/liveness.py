@@ -53,7 +53,7 @@ def run_logger() -> "logging.Logger | LoggingAdapter":
 
 
 def follow(starter: str | None) -> None:
-    """Kill this process when its parent, process id `starter`, has ended; do nothing if that is not its parent.
+    """Kill this process when its parent, process id `starter`, ends; do nothing if that is not its parent.
 
     A study may be killed at any moment, and continues when it is run again.
     """
@@ -122,8 +122,10 @@ def _is_locked(path: Path) -> bool:
 
 
 def _set_crashed(run_id: str, state_id: str) -> None:
-    """Set a flow run and its unfinished tasks to Crashed, unless it ended, is unknown or is in a later state than
-    `state_id`. A run that is being cancelled is in a later one too, and cannot go on without a process.
+    """Set a flow run and its unfinished tasks to Crashed.
+
+    Nothing is done if the run ended, is unknown, or is in a later state than `state_id`. A run that is being
+    cancelled is in a later state too, and is set anyway, because without a process it cannot finish.
     """
     from prefect import exceptions, states
     from prefect.client.orchestration import get_client

@@ -62,7 +62,8 @@ def bound_socket(port: int) -> socket.socket | None:
 def reserve_port(listener: socket.socket) -> socket.socket:
     """Return a socket that keeps the port of `listener` from other users until it is closed.
 
-    It never listens: where the server has died, clients are refused at once, and nobody else hears their password.
+    It never listens. So if the server dies, clients are refused at once, and no other program receives their
+    password.
     """
     reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:

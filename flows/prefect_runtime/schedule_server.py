@@ -42,8 +42,8 @@ Standing = Literal["open", "ours", "locked", "silent"]
 def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, Path]:
     """Return the password of the server on `port`, and its file in `folder`; refused if others can read it.
 
-    A server that is started gets a new one: whoever listens on the port after a server has ended hears the old one
-    from a page that is still open in a browser.
+    A newly started server gets a new password. Otherwise a program that takes the port after a server has ended
+    would receive the old one from a page that is still open in a browser.
     """
     path = folder / f"{SECRET_FILE_PREFIX}{port}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

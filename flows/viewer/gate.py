@@ -131,7 +131,9 @@ class Gate:
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
     async def _location(self, path: str, words: Mapping[str, str]) -> str:
-        """Where MLflow stores the artifacts of a run or registered model; raises NotOurs where it has none such."""
+        """Return where MLflow stores the artifacts of a run or registered model; raises NotOurs if that is
+        unknown.
+        """
         if path == FILE_PATHS[1]:
             version = {"name": words.get("name", ""), "version": words.get("version", "")}
             document = await self._record("model-versions/get", version)
@@ -188,10 +190,10 @@ def refusal(why: str, status: int = 403) -> Response:
 
 
 def unfolded(page: bytes) -> bytes:
-    """MLflow's first page with a style that opens descriptions whole and hides the chat.
+    """Return MLflow's first page with a style that shows descriptions in full and hides the chat.
 
-    MLflow folds a description to 100 pixels, and opens a panel for a language model beside every page, whose
-    requests are refused here. Where MLflow names its parts otherwise some day, its page is as it made it.
+    MLflow folds a description to 100 pixels, and opens a panel for a language model, whose requests are refused
+    here. If MLflow renames these parts, the page stays as it is.
     """
     return page.replace(HEAD_END, STYLE_SHEET + HEAD_END, 1)
 

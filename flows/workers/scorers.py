@@ -174,10 +174,10 @@ class FixedWidthWork:
 def answer_if_fit(
     versions: dict[str, str], kind: str, work: PartAnswer, part: Part, n_workers: int
 ) -> bytes | bytearray | None:
-    """Return the answer of `work` for a part, on a worker that others started; None if it is unfit, or has other
-    package `versions` or another `kind` of processor than the curator.
+    """Return the answer of `work` for a part, on a Dask worker that others started; None if the worker is unfit.
 
-    A cached part is not read again. `versions` and `kind` are the packages and the processor of the curator's host.
+    It is unfit if its package `versions` or its `kind` of processor differ from the curator's. A cached part is not
+    read again.
     """
     from distributed import get_worker
 
@@ -208,9 +208,9 @@ def _memory(worker: Any) -> PartCache[Any]:
 
 
 def of_one_width(work: Callable[[Part], Answer | None], part: Part, *, n_numbers: int = 1) -> bytes:
-    """The answer of `work` for a part (a sum of `n_numbers`, how many records; or None) as bytes of one width.
+    """Return the answer for a part (a sum of `n_numbers`, how many records; or None) as bytes of one fixed width.
 
-    Others can see how many bytes are sent: a part that failed is as wide as one that did not.
+    Others can see how many bytes are sent, so a failed part sends as many as any other.
     """
     answer = work(part)
     total, n_records = (0, 0) if answer is None else answer
@@ -241,8 +241,9 @@ Scorers = Processes | DaskWorkers
 
 @contextmanager
 def workers(study: StudySpec, folder: str, method: Method | None = None) -> Iterator[Scorers | None]:
-    """Context with who scores a study's files: a Dask cluster, own processes, or None, which is this process, and
-    always so where `method` hides how often it evaluates.
+    """Return a context with the workers that score a study's files: a Dask cluster, own processes, or None.
+
+    None means this process; it is used whenever `method` hides how often it evaluates.
     """
     if method is not None and method.hides_evaluations:
         yield None

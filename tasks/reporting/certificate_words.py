@@ -70,8 +70,9 @@ def untrained_words(release: Release) -> str:
 
 
 def meaning(release: Release) -> str:
-    """Return the guarantee in plain words: by how much one unit's data may change the probability of any release;
-    at ε = ∞ that every number is as the raw one.
+    """Return the guarantee in plain words: how much one unit's data may change the probability of any release.
+
+    At ε = ∞ it says instead that every number reveals as much as the raw one.
     """
     guarantee = release.guarantee
     if guarantee.epsilon == math.inf:

@@ -149,10 +149,11 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
 
 @contextmanager
 def _requirements_not_compared() -> Iterator[None]:
-    """Context in which MLflow, in the whole process, does not compare requirements with the installed packages.
+    """Return a context in which MLflow, in the whole process, does not compare requirements with installed
+    packages.
 
-    To find three of them it looks at every file of every installed package, which takes longer than all else that
-    is shown of a model. An MLflow without this function does as it does.
+    MLflow would look at every file of every installed package, which takes longer than all else. A version of
+    MLflow without this function is left as it is.
     """
     from mlflow.utils import environment
 

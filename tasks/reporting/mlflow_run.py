@@ -111,8 +111,9 @@ def log_repaired(
 
 
 def log_comparison(comparison: Release, tuned: Release, tracking_uri: str, *, registers: bool) -> str:
-    """Put a comparison's picture on the run of the challenger's release; with `registers` register its model under
-    the alias `champion` if it is better: the version's address, else "".
+    """Show a comparison's picture on the run of the challenger's release.
+
+    With `registers`, its model gets the alias `champion` if it is better; returns that version's address, else "".
     """
     from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 

@@ -113,7 +113,9 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Half the width that holds a draw nine times in ten, in the mechanism's units; a selection's scale."""
+    """Return half the width of the interval that contains a draw with 90% probability; for a selection, its
+    scale.
+    """
     if "Laplace" in spend.mechanism:
         return math.log(10.0) * spend.noise_scale
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale

@@ -58,9 +58,11 @@ def slice_through_choice(release: Release) -> Slice | None:
 
 
 def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
-    """The posterior (mean, half width) at the encoded points `along`, shifted to the stated score of the choice.
+    """Return the posterior (mean, half width) at the encoded points `along`, given the released score of the choice
+    too.
 
-    μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀), w the variance that the interval's width says.
+    μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀): c is the covariance with the choice, v₀ its variance,
+    f̂ its stated score, and w the variance that its interval's width implies.
     """
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     chosen = space.encode(release.value["hyperparameters"])[None, :]

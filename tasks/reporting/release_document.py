@@ -236,7 +236,7 @@ def _study_in_words(release: Release, model: "FinalModel | None") -> str:
 
 
 def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
-    """In words, if a metric is better than the best constant answer's, by its 90% interval of the noise alone."""
+    """Return words on whether a metric beats the best constant answer's, by its 90% interval of the noise alone."""
     low, high = interval
     worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
     if worst > 0:
@@ -264,9 +264,10 @@ def verdict(release: Release) -> tuple[str, str]:
 
 
 def _by_accuracy(report: Mapping[str, Any]) -> str:
-    """A report's accuracy beside its most frequent class's, as text, by the same counts; "" if one is missing.
+    """Return a sentence on a report's accuracy beside its most frequent class's share; "" if one is missing.
 
-    Both rest on cells in common, so that the two noises as if independent make an interval that is not too narrow.
+    Both are sums over shared cells, so treating their noises as independent gives an interval that is not too
+    narrow.
     """
     metrics, classes = report["metrics"], [one["records_share"] for one in report.get("classes", ())]
     accuracy, *shares = cells = [metrics.get(ACCURACY), *(classes or [metrics.get("positive_share")])]

@@ -96,12 +96,16 @@ class Account:
 
     @property
     def sum_of_entries(self) -> float:
-        """The sum of the ε that its entries' guarantees state: more than is spent where noise adds up to less."""
+        """Return the sum of the ε that the entries' guarantees state. It can exceed `spent_epsilon`, because
+        Gaussian noise composes to less than the sum.
+        """
         return sum(entry.epsilon or 0.0 for entry in self.entries if not entry.taken_over)
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """The (ε, δ) of all charged draws, made or not, for display: by the cheaper of two compositions."""
+        """Return the (ε, δ) of all charged noise draws, also of those not made yet. It is for display, and takes
+        the cheaper of two compositions.
+        """
         draws = Counter(draw for entry in self.entries for draw in entry.draws)
         return compose_all(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
@@ -137,7 +141,9 @@ class Account:
         }
 
     def room_for(self, cost: Total, draws: Sequence[Draw]) -> int:
-        """How many more charges of this cost and these draws the cap admits, if no others run; at most 10,000."""
+        """Return how many more charges of this cost and these draws the cap admits, if nothing else is charged
+        meanwhile; at most 10,000.
+        """
         total, filtered = self.spent, self.filtered
         more = filtered.after(draws, cost).units - filtered.units
         for count in range(MAX_COUNTED_ROOM):
@@ -195,7 +201,9 @@ class Totals:
     filter: Filter = NOT_FILTERED
 
     def text(self) -> str:
-        """These totals (cap, charges, spends in 10⁻¹², units, facts, filter) as the JSON that the history seals."""
+        """Return these totals as the JSON text that a history entry hashes: cap, number of charges, spends in
+        10⁻¹², privacy units, hash of the facts, and Rényi filter.
+        """
         return canonical(
             {
                 "cap": None if self.cap is None else dict(self.cap),
@@ -210,15 +218,15 @@ class Totals:
 
     @classmethod
     def from_text(cls, text: str) -> "Totals":
-        """Return the totals (cap, charges, spends, units, facts, filter) in the text that `text` wrote."""
+        """Return the totals in a text that the method `text` wrote."""
         data = json.loads(text)
         spent = Total(data["epsilon_units"], data["delta_units"], data["rho_units"])
         units, filtered = frozenset(data["units"]), Filter(*data["filter"])
         return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
-        """New totals, with `row` of the ledger's table `about` counted in; nothing is written. `facts` is the hash
-        of all the dataset's facts once the row is one of them.
+        """Return new totals that also count `row` of the ledger's table `about`; nothing is written. `facts` is the
+        hash of all the dataset's facts, this row included; None if the row is no fact.
         """
         if about == "datasets":
             if self.cap is not None:
@@ -264,7 +272,11 @@ def facts_hash(rows: Iterable[str]) -> str | None:
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """The dataset of a history entry, a row of table `about`, or ""; `reserved` maps charge ids to datasets."""
+    """Return the name of the dataset that a history entry is about; "" for an entry about the ledger itself.
+
+    The entry is `row` of the table `about`. A draw or release names only its charge, so `reserved` maps each
+    charge's id to its dataset.
+    """
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):
@@ -275,7 +287,11 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """For each history entry (table, row as JSON), its dataset and that dataset's totals after the entry."""
+    """Yield, for each history entry (table name, row as JSON), its dataset and that dataset's totals after the
+    entry.
+
+    The totals are computed from the rows alone. A caller compares them with the totals that the history stores.
+    """
     newest: dict[str, Totals] = {}
     facts: dict[str, list[str]] = {}
     reserved: dict[int, str] = {}

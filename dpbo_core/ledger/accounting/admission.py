@@ -62,8 +62,7 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Raise unless the dataset's cap admits the plan; charges nothing. `fixed` has max_records_per_person of the
-    dataset's earlier spends, `drawn` counts its earlier draws for the error's text.
+    """Refuse, by raising, a plan that the dataset's cap does not admit. Nothing is charged.
 
     Args:
         budget: the dataset's cap.

@@ -58,16 +58,20 @@ class PrivacyBudget:
 
     @property
     def delta_only_units(self) -> int:
-        """The part of the cap's δ, in 10⁻¹², for (ε, δ) draws: half if an accepted assumption needs it, else 0."""
+        """Return the part of the cap's δ, in 10⁻¹², that is reserved for draws that are only (ε, δ)-private: half
+        of δ if the cap accepts an assumption that needs such draws, else 0.
+        """
         return self.delta_units // 2 if NEEDS_ONLY_DELTA & set(self.accepts) else 0
 
     @property
     def delta_conversion(self) -> float:
-        """The part δ_z of the cap's δ that turns the sum of zCDP prices ρ into an ε."""
+        """Return δ_z, the part of the cap's δ at which the summed zCDP costs ρ are converted to an ε."""
         return self.conversion_for(None)
 
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
-        """The part of the cap's δ that turns Σρ into ε: 0 for guarantees about training records, else δ_z."""
+        """Return the part of the cap's δ at which Σρ is converted to an ε: δ_z, or 0 for guarantees about training
+        records, whose costs are only summed as (ε, δ).
+        """
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)

@@ -48,7 +48,7 @@ class Recomputed:
 
 
 def read_certificate(document: Any, declared: Declared) -> Release:
-    """Parse a release's JSON document; StudyInvalid where it is malformed or its method is not in `declared`."""
+    """Return the release in a JSON document; StudyInvalid if it is malformed or `declared` lacks its method."""
     unknown = False
     try:
         release = Release.from_json(document)
@@ -83,7 +83,11 @@ def _in_range(release: Release) -> bool:
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
-    """The release's ε and δ recomputed from its noise draws; CertificateFalse unless its guarantee covers them."""
+    """Return the release's ε and δ, recomputed from the noise draws that it lists.
+
+    Raises:
+        CertificateFalse: it guarantees less than its draws cost, or its draws are not those of its method.
+    """
     guarantee = release.guarantee
     if (
         release.noise not in (OPERATING_SYSTEM, OTHER_TOOLS_NOISE)

@@ -67,7 +67,9 @@ class Total:
         return Total(pure, self.delta_units + other.delta_units, self.rho_units + other.rho_units)
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Return the smaller of two ways to compose draws, as (ε, δ): (Σε, Σδ), or (ε(Σρ, δ), δ + Σδ)."""
+        """Return the (ε, δ) of the summed draws, by the cheaper of two compositions: (Σε, Σδ), or (ε(Σρ, δ), δ +
+        Σδ), where ε(Σρ, δ) converts the zCDP cost at the argument `delta`.
+        """
         basic = math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
         concentrated = proposition_12_epsilon(rho=from_units(self.rho_units), delta=delta)
         only = from_units(self.delta_units)
@@ -78,7 +80,9 @@ ZERO_TOTAL = Total(0, 0, 0)
 
 
 def compose(spends: Iterable[Spend]) -> Total:
-    """Return the sums of ε, δ and ρ of priced draws, each perhaps chosen after seeing the earlier ones."""
+    """Return the sums of ε, δ and ρ of priced draws. The sums also hold where a draw was chosen after seeing the
+    results of earlier ones.
+    """
     total = ZERO_TOTAL
     for spend in spends:
         total += Total(spend.epsilon_units, spend.delta_units, spend.rho_units)
@@ -87,7 +91,7 @@ def compose(spends: Iterable[Spend]) -> Total:
 
 @lru_cache(maxsize=256)  # a few milliseconds of bisection, asked for while the ledger is locked
 def largest_rho(epsilon: float, delta: float) -> int:
-    """Return the most zCDP that a guarantee of (ε, δ) can hold, ρ*, in 10⁻¹² and rounded down."""
+    """Return ρ*, the largest zCDP cost whose conversion at δ is at most ε; in 10⁻¹², rounded down."""
     return math.floor(proposition_12_rho(epsilon=epsilon, delta=delta) * UNITS_PER_ONE)
 
 
@@ -97,7 +101,9 @@ Draw = tuple[int | None, int]  # (ε_i, ρ_i) in 10⁻¹²
 
 @dataclass(frozen=True)
 class Filter:
-    """The sum of a dataset's draws at its one order; the ledger seals it in every entry."""
+    """A Rényi filter: the sum of a dataset's draws at one Rényi order α*, which is fixed when the cap is opened.
+    Every history entry stores it.
+    """
 
     alpha: float  # α*; 0 if the cap has no δ to convert at, and nothing is filtered
     units: int = 0  # Σr_i in 10⁻¹²
@@ -108,7 +114,9 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """Return a new filter with the Rényi prices of `draws`, or the ρ of `total` where they do not sum to it."""
+        """Return a new filter that also counts `draws`, each by its Rényi cost at α*. The larger ρ of `total` is
+        counted instead if the ε and ρ of `draws` do not add up to `total`.
+        """
         if self.alpha == 0.0:
             return self
         draws = tuple(draws)
@@ -116,11 +124,11 @@ class Filter:
         return Filter(self.alpha, self.units + (cost if _sums_to_total(draws, total) else total.rho_units))
 
     def fits(self, epsilon_units: int, delta: float) -> bool:
-        """Whether the filter has an order α* and its summed Rényi prices stay within what (ε, δ_z) allows there."""
+        """Return whether there is an α* at which the summed Rényi costs are within what (ε, δ_z) allows."""
         return self.alpha > 0.0 and self.units <= most_units(self.alpha, epsilon_units, delta)
 
     def epsilon(self, delta: float) -> float:
-        """The ε of the filter's summed Rényi prices at α* and δ_z, rounded up; infinite without an order or δ_z."""
+        """Return the ε to which the summed Rényi costs convert at α* and δ_z, rounded up; ∞ if α* or δ_z is 0."""
         if self.alpha == 0.0 or delta == 0.0:
             return math.inf
         return proposition_12_worth(alpha=self.alpha, cost=self.alpha * from_units(self.units), delta=delta)
@@ -131,7 +139,10 @@ NOT_FILTERED = Filter(0.0)
 
 @lru_cache(maxsize=256)  # milliseconds of bisection, asked for while the ledger is locked
 def order(epsilon_units: int, delta: float) -> float:
-    """Return the Rényi order α* at which a cap's zCDP ρ* reaches ε; 0 if δ_z = 0 or the cap holds no ρ at all."""
+    """Return the Rényi order α* at which the cap's largest zCDP cost ρ* converts to ε; 0 if δ_z = 0 or ρ* = 0.
+
+    At this order a filter admits as many Gaussian draws as zCDP does, and pure draws at less than their ρ.
+    """
     epsilon = from_units(epsilon_units)
     rho = from_units(largest_rho(epsilon, delta))
     if delta == 0.0 or rho == 0.0:
@@ -141,7 +152,9 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """The largest sum of draws' `draw_units` that (ε, δ_z) allows at order `alpha`; −1 if α > 0 and δ_z = 0."""
+    """Return the largest sum of `draw_units` that a guarantee of (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 if
+    α > 0 and δ_z = 0, so that no draw fits.
+    """
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -152,7 +165,7 @@ def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
 
 @lru_cache(maxsize=4096)
 def draw_units(draw: Draw, alpha: float) -> int:
-    """Return the Rényi price of a noise draw at order α, divided by α, in 10⁻¹² and rounded up: at most its ρ."""
+    """Return a draw's Rényi cost at order α divided by α, in 10⁻¹² and rounded up. It is at most the draw's ρ."""
     epsilon_units, rho_units = draw
     if epsilon_units is None:
         return rho_units
@@ -161,10 +174,14 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def compose_all(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """Return the least (ε, δ) that counted draws come to, for display only. `delta_units` is the Σδ of draws that
-    are only (ε, δ), `delta` the δ_z at which ρ becomes an ε.
+    """Return the smallest (ε, δ) to which the counted draws compose. It is for display only.
 
-    A description of what was drawn, and no rule: the order is chosen afterwards, so it admits nothing.
+    The Rényi order is chosen after the draws are known, so this value must not decide whether a draw is admitted.
+
+    Args:
+        draws: how many draws there are at each price (ε or None, ρ), in 10⁻¹².
+        delta_units: Σδ of the draws that are only (ε, δ)-private, in 10⁻¹².
+        delta: δ_z, at which Rényi costs are converted to an ε.
     """
     pure = {epsilon: n for (epsilon, _), n in draws.items()}
     basic = math.inf if None in pure else from_units(sum((epsilon or 0) * n for (epsilon, _), n in draws.items()))
@@ -184,8 +201,11 @@ def compose_all(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tu
 
 
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the (ε, δ) that noise draws cost together, by the cheapest of three compositions; `epsilon` and
-    `delta` are those of the guarantee to cover, which fix an order and the δ to convert at.
+    """Return the (ε, δ) that noise draws cost together, by the cheapest of three compositions: sums of ε, zCDP, and
+    a Rényi filter.
+
+    `epsilon` and `delta` are those of the guarantee that must cover the draws. They fix the filter's order and the
+    δ at which costs are converted, as they would when the plan was made.
     """
     total = compose(spends)
     left = max(0.0, delta - from_units(total.delta_units))
@@ -200,7 +220,7 @@ def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:
 
 
 def _sums_to_total(draws: tuple[Draw, ...], total: Total) -> bool:
-    """Return whether the ε and ρ of the draws add up to those of `total`; no ε where a draw has none."""
+    """Return whether the ε and ρ of the draws add up to those of `total`, which has no ε if a draw has none."""
     pure = [epsilon for epsilon, _ in draws if epsilon is not None]
     epsilon = sum(pure) if len(pure) == len(draws) else None
     return (epsilon, sum(rho for _, rho in draws)) == (total.epsilon_units, total.rho_units)

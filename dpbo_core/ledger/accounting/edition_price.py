@@ -49,21 +49,27 @@ class Price:
 
     @cached_property
     def counted(self) -> float | None:
-        """The ε that the account shows more once this is charged; None without an account, or for public data."""
+        """Return how much ε the account's spent total grows by when this price is charged; None without an account,
+        or for public data.
+        """
         if self.account is None or self.account.budget.public or not math.isfinite(self.epsilon):
             return None
         return 0.0 if self.paid else self._spent_after() - self.account.spent_epsilon[0]
 
     @property
     def left(self) -> float | None:
-        """The ε of the cap that is left once this is charged, at least 0; None as `counted`."""
+        """Return the ε of the cap that is left after this price is charged, at least 0; None without an account, or
+        for public data.
+        """
         if self.account is None or self.counted is None:
             return None
         return max(0.0, self.account.left - self.counted)
 
     @cached_property
     def more(self) -> int | None:
-        """How many further editions at this price the cap still admits then, at most 10,000; None as `counted`."""
+        """Return how many further editions at this price the cap admits afterwards, at most 10,000; None without an
+        account, or for public data.
+        """
         if self.account is None or self.counted is None:
             return None
         spends = [spend for plan in self.parts.values() for spend in plan.spends]
@@ -71,7 +77,9 @@ class Price:
 
     @cached_property
     def refusal(self) -> BudgetExceeded | None:
-        """The error that a charge would raise, not raised, if the account has no room; None if it has, or paid."""
+        """Return, without raising it, the error that charging would raise because the account lacks room; None if
+        there is room, or if the edition is paid for.
+        """
         account = self.account
         if account is None or account.budget.public or self.paid or not math.isfinite(self.epsilon):
             return None
@@ -83,7 +91,9 @@ class Price:
         return admission.exceeded_error(account.budget, totals, request, lambda: self._drawn)
 
     def account_after(self) -> Account | None:
-        """Return the account as it would be once this is charged: the same if it was, or if there is no room."""
+        """Return the account as it will be after the charge. It is unchanged if the edition is paid for or the
+        charge would be refused.
+        """
         account = self.account
         if account is None or self.paid or self.refusal is not None:
             return account
@@ -106,7 +116,7 @@ class Price:
 
     @property
     def change(self) -> StudyChanged | None:
-        """The error of a changed study whose name and edition were released before; None for any other study."""
+        """Return the error for a changed study whose name and edition were released before; else None."""
         if not self.changed:
             return None
         return StudyChanged(

@@ -30,7 +30,7 @@ N_CURVE_POINTS = 48  # points of a curve
 
 @dataclass(frozen=True)
 class Stream:
-    """Editions of one study that go on."""
+    """A recurring study: its editions are expected to continue."""
 
     newest: Entry  # what the next edition will cost
     every: timedelta  # time between two of them
@@ -43,7 +43,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Point:
-    """The ε spent of a budget at a moment; `expected` where that is still to come."""
+    """The ε of a budget that is spent at one moment; `expected` if that moment is in the future."""
 
     at: datetime
     spent: float
@@ -88,7 +88,9 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """An account's studies of several editions, each with its median gap; or all studies, with the gap `every`."""
+    """Return the account's recurring studies (those of several editions), each with the median time between its
+    editions. If `every` is given, return all studies with that interval.
+    """
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in account.entries:
         kinds.setdefault((entry.study, entry.method), []).append(entry)

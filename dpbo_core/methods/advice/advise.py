@@ -54,7 +54,7 @@ def verdict_of(noise_scale: float, expected_error: float, score_range: float, ga
 
 
 def useful_from(method: Method, problem: Problem) -> int | None:
-    """From how many records on this method's verdict would be good, to two digits; None if never."""
+    """Return from how many records on the method's verdict would be "good", to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
         asked = replace(problem, n_validation=n_records)
@@ -70,7 +70,9 @@ def useful_from(method: Method, problem: Problem) -> int | None:
 
 
 def enough(good: Callable[[float], bool], above: float, account: Account | None) -> str:
-    """A clause: the smallest ε over `above`, to two digits, that is `good`; or that none left in the account is."""
+    """Return a clause for a message: the smallest ε above `above`, to two digits, at which `good` is true; or that
+    no ε which the account has left is enough.
+    """
     ladder = [digits / 10**power for power in range(3, -1, -1) for digits in range(10, 100)]
     most = ladder[-1] if account is None else min(account.left, ladder[-1])
     ladder = [epsilon for epsilon in ladder if above < epsilon <= most]

@@ -61,12 +61,12 @@ def check_auto(kind: str, options: Mapping[str, Any]) -> None:
 
 
 def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
-    """Return the variants of methods that can run and are not drowned in noise, best first; none for a sensitive
-    training set.
+    """Return the method variants that can run and whose choice noise does not make worthless, best first.
 
-    A pure one that expects at most `TIE_RATIO` times the least regret, which is all that the simulation can tell,
-    comes first; among those the smaller score error, then the order of METHODS. What is chosen for all that it
-    shows, and pays for that in regret, comes last: who wants it asks for it.
+    Variants of pure ε-DP come first if their expected regret is at most `TIE_RATIO` times the least: the simulation
+    cannot tell such differences. They are ordered by score error, all others by regret. Variants that release more
+    than the choice at the expense of regret (`shows_all`) come last. The list is empty for a sensitive training
+    set.
     """
     if problem.training is not None:
         return []  # their models are trained without noise
@@ -88,7 +88,7 @@ def forms_of(problem: Problem) -> list[tuple[Method, Expected]]:
 
 
 def _is_drowned(form: Method, problem: Problem) -> bool:
-    """Whether the simulated noise makes a method's choice worthless; False for a single step or no simulation."""
+    """Return whether noise makes a method's choice worthless; False if it has one step, or no simulation."""
     simulated = form.simulated(problem)
     return (
         simulated is not None and form.n_steps(problem) > 1 and simulated.choice_records < MIN_RECORDS_PER_EPSILON
@@ -96,7 +96,9 @@ def _is_drowned(form: Method, problem: Problem) -> bool:
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
-    """The first of `forms_of`, and why; for a sensitive training set a private training; None if none runs."""
+    """Return the best of `forms`, and why; for a sensitive training set a private training; None if none
+    can run.
+    """
     if problem.training is not None:
         trained = privately_trained(problem)
         if trained is None:

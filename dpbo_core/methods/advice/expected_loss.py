@@ -170,8 +170,10 @@ def _table(form: str, degree: str, which: int) -> dict[Node, float]:
 
 
 def _interpolated(form: str, which: int, degree: str, *at: float) -> float:
-    """Regret (`which` = 0) or score error (1), as a share of the score's range, interpolated between simulations at
-    dimensions, trainings, public records and m̃; clamped to their grid.
+    """Return a mean loss as a share of the score's range: regret (`which` = 0) or the released score's error (1).
+
+    It is interpolated between the table's simulations, in the logarithm, at dimensions, trainings, public records
+    and m̃ (`at`). Values outside the table's grid are moved to its edge.
     """
     table, total = _table(form, degree, which), 0.0
     for corner, weight in _corners([sorted({node[axis] for node in table}) for axis in range(4)], at):
