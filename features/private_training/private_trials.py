@@ -314,6 +314,12 @@ class PrivateTrials:
         """Return what is trained on, what is scored on, and whether nobody is in both."""
         if validation_data is not None:
             return train_data, validation_data, self.people == "disjoint"
+        if self.neighbours == "add_or_remove":
+            raise StudyInvalid(
+                'one table cannot be divided under neighbours = "add_or_remove"',
+                cause="rows are divided by position, and an added record moves other records to the other half",
+                remedy='give validation_data too, or set neighbours = "zero_out" or "replace_one"',
+            )
         n = _n_records(train_data)
         m = round(self.validation_share * n)
         if not 0 < m < n:

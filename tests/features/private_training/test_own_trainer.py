@@ -359,6 +359,12 @@ def test_one_table_is_divided_so_that_each_record_pays_once(monkeypatch):
     assert alone.score.scale < both.score.scale
 
 
+def test_one_table_is_not_divided_where_a_record_more_moves_the_others(monkeypatch):
+    in_this_process(monkeypatch)
+    with pytest.raises(StudyInvalid, match="one table cannot be divided"):
+        search(neighbours="add_or_remove").fit(TRAINING)
+
+
 @pytest.mark.parametrize(
     ("neighbours", "relation"), [("add_or_remove", "add_or_remove_one"), ("zero_out", "zero_out")]
 )
