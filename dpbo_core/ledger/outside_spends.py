@@ -50,7 +50,7 @@ KIND, MECHANISM = DECLARED_METHOD, "declared by CALLER"
 NEIGHBOURS = {"replace_one": "replace_one", "add_or_remove_one": "add_or_remove", "zero_out": "zero_out"}
 N_LEVELS = 100  # the cap's δ over that of a spend which states none
 STATED_DELTA = 1e-6  # at which ρ is stated as an ε where the cap has no δ
-LARGEST, LARGEST_RHO = 4_000.0, 9e6  # whose ρ = ε²/2, in 10⁻¹², is a 64-bit integer in the ledger
+MAX_EPSILON, MAX_RHO = 4_000.0, 9e6  # whose ρ = ε²/2, in 10⁻¹², is a 64-bit integer in the ledger
 MAX_TEXT_LENGTH = 200  # characters of a name
 
 WORTH = {
@@ -115,8 +115,8 @@ class Price:
         if form in ("epsilon", "rho"):
             if not (type(value) in (int, float) and 0.0 < value < math.inf):
                 raise _bad_price(f"{form} is {value!r}", "give a positive number")
-            if value > LARGEST:
-                raise _bad_price(f"{form} is above {LARGEST:g}", "declare it as several spends, which add up")
+            if value > MAX_EPSILON:
+                raise _bad_price(f"{form} is above {MAX_EPSILON:g}", "declare it as several spends, which add up")
             value = float(value)
         else:
             try:
@@ -132,7 +132,7 @@ class Price:
             parts = self._parts(budget.relation, level, pairs=unit is PrivacyUnit.TRAINING_RECORD)
         except (ValueError, KeyError, TypeError) as error:
             raise _bad_price(f"the price cannot be read: {error}", "correct it, or declare (ε, δ)") from None
-        if any(number is not None and number > LARGEST_RHO for part in parts for number in part):
+        if any(number is not None and number > MAX_RHO for part in parts for number in part):
             raise _bad_price("the price has no finite ε at this δ", "give a larger --delta")
         names = ("price", "price of the Gaussian part")
         return tuple(_spend(name, *part) for name, part in zip(names, parts, strict=False))

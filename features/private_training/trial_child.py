@@ -216,19 +216,19 @@ def _score(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         os.close(writer)
         os.waitpid(child, 0)
         os.set_blocking(reader, False)  # what it started may have kept the other end
-        said = b""
+        reply = b""
         with contextlib.suppress(BlockingIOError):
-            said = os.read(reader, 4096)
+            reply = os.read(reader, 4096)
         os.close(reader)
         last = int.from_bytes(reached[:], "big", signed=True)
         if last < 0:
-            raise RuntimeError(said.decode(errors="replace") or "loading ended the process")
+            raise RuntimeError(reply.decode(errors="replace") or "loading ended the process")
         first = last + 1
     return {}, steps[: 8 * n]
 
 
-def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap.mmap, said: int) -> NoReturn:
-    """Score the records from `first` in this process, and end it; `reached` holds the record under way."""
+def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap.mmap, reply: int) -> NoReturn:
+    """Score the records from `first` in this process, and end it; `reached` holds the current record."""
     try:
         _end_with_parent()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -241,7 +241,7 @@ def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap
             score = function_of(job["score"])
             model, data = cloudpickle.loads(job["model"]), cloudpickle.loads(job["data"])
         except BaseException as error:  # noqa: BLE001  told in a rehearsal alone
-            os.write(said, _shown(error).encode(errors="replace")[:4096])
+            os.write(reply, _shown(error).encode(errors="replace")[:4096])
             os._exit(1)
         for i in range(first, job["n_records"]):
             reached[:] = i.to_bytes(8, "big", signed=True)

@@ -301,7 +301,7 @@ def test_a_release_recorded_before_a_kill_is_not_drawn_again(here, monkeypatch):
 @pytest.mark.parametrize(
     ("train", "refusal"),
     [
-        (own_trainers.overspends, "another spend"),
+        (own_trainers.overspends, "differs from the priced"),
         (own_trainers.seeds_with_a_constant, "random state to a constant"),
     ],
 )
