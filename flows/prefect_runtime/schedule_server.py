@@ -56,7 +56,7 @@ def password_in(folder: Path, port: int, *, is_new: bool = False) -> tuple[str, 
         if private and len(text) >= 32:
             return text, path
     raise DpboError(
-        f"the file {path.name} in Prefect's folder can be read by others",
+        f"the file {path.name} in Prefect's folder is not a password that only you can know",
         cause="it was copied, linked, cut short or opened to others",
         remedy=f"remove {path}; a new one is made",
     )

@@ -78,7 +78,7 @@ def test_a_password_that_others_could_know_is_refused(tmp_path, what):
             if os.geteuid() != 0:
                 pytest.skip("only root can give a file away")
             os.chown(path, NOBODY, NOBODY)
-    with pytest.raises(DpboError, match="no password of yours alone"):
+    with pytest.raises(DpboError, match="not a password that only you can know"):
         password_in(tmp_path, 4200)
     if what != "folder":
         assert password_in(tmp_path, 4200, is_new=True)[0] != "x" * 43

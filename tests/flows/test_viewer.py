@@ -238,11 +238,11 @@ def test_a_taken_port_is_a_letter(here):
 LEASHED = """
 import os, sys, time
 from pathlib import Path
-from dpbo.flows.viewer.leashed_process import Leashed
+from dpbo.flows.viewer.leashed_process import LeashedProcess
 inner = "import os, subprocess, sys, time;"
 inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
 inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"
-held = Leashed([sys.executable, "-c", inner], log=2, env=os.environ, cwd=Path())
+held = LeashedProcess([sys.executable, "-c", inner], log=2, env=os.environ, cwd=Path())
 while not (Path("pids").exists() and Path("pids").read_text().count(" ")):
     time.sleep(0.02)
 print("ready", flush=True)

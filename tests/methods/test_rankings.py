@@ -364,12 +364,12 @@ def test_the_reason_and_the_line_of_what_is_chosen_count_the_same_positives():
     assert ", as if half of the records were positive)" in unknown.choice.why
     for advice in (rare, unknown):
         assert f": {expected_caption(advice)} below the best" in advice.choice.why
-        assert f"its choice loses {expected_caption(advice)}, and" in advice.best.why
+        assert f"its choice scores {expected_caption(advice)} below the best, and" in advice.best.why
     assert expected_caption(rare) != expected_caption(unknown)
 
 
 def expected_caption(advice):
-    return re.search(r"its choice loses (.*), and it errs", advice.best.why)[1]
+    return re.search(r"its choice scores (.*) below the best, and the", advice.best.why)[1]
 
 
 def test_the_command_reads_the_public_file_alone(dpbo, here):

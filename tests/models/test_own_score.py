@@ -169,11 +169,16 @@ def test_the_command(study, dpbo, here):
     code, out, _ = dpbo("plan", "study.toml")
     assert (code, "colorama.ansi" in set(sys.modules) - loaded) == (0, False)
     code, out, _ = dpbo("budget", "allow", "people", "ourpackage.scores:utility", "--as", "score")
-    assert (code, "may be scored by ourpackage.scores:utility from now on" in " ".join(out.split())) == (0, True)
+    assert (
+        code,
+        "may be scored by ourpackage.scores:utility from now on" in " ".join(out.split()),
+    ) == (0, True)
     assert "as before" in " ".join(
         dpbo("budget", "allow", "people", "ourpackage.scores.utility", "--as", "score")[1].split()
     )
-    assert "scored by ourpackage.scores.utility" in " ".join(dpbo("budget", "people")[1].split())
+    assert "may be scored by the function ourpackage.scores.utility" in " ".join(
+        dpbo("budget", "people")[1].split()
+    )
     shown = json.loads(dpbo("budget", "people", "--json")[1])
     assert shown["datasets"][0]["scores"] == ["ourpackage.scores.utility"]
     assert dpbo("budget", "allow", "people")[0] == 2

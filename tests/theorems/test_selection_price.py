@@ -10,7 +10,7 @@ import pytest
 import selection_worlds as worlds
 
 import dpbo
-from dpbo_core.theorems import event_price
+from dpbo_core.theorems import event_price, events
 from dpbo_core.theorems.event_price import calibrate, price
 from dpbo_core.theorems.loss_profile import LossProfile
 from dpbo_core.theorems.selection_price import (
@@ -311,3 +311,27 @@ def test_what_no_profile_supports_is_refused():
     ):
         with pytest.raises(ValueError, match=r"δ|c|γ|η|cap"):
             call()
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 50.0])
+def test_the_least_noise_is_affordable_and_a_little_less_is_not(epsilon):
+    """A price of 1/noise has the least noise 1/ε, inside the range that is searched."""
+    noise = event_price.least_noise(lambda noise: 1.0 / noise, epsilon, precision=1e-3)
+    assert 1.0 / epsilon <= noise <= 1.0011 / epsilon
+    assert event_price.least_noise(lambda noise: 1.0 / noise, 1e9, lowest=0.5) == 0.5
+    with pytest.raises(ValueError, match="no noise up to 10"):
+        event_price.least_noise(lambda noise: 1.0 / noise, epsilon * 1e-4, highest=10.0)
+    with pytest.raises(ValueError, match="positive"):
+        event_price.least_noise(lambda noise: 1.0 / noise, 0.0)
+
+
+def test_a_replaced_record_moves_a_gaussian_sum_by_as_much_as_is_stated():
+    """By the analytic Gaussian profile (Balle and Wang 2018): Φ(a/2 − ε/a) − e^ε·Φ(−a/2 − ε/a), a = moves/σ."""
+    event = dp.GaussianDpEvent(2.0)
+    for neighbours, moves in (("add_or_remove", None), ("replace_one", 2.0), ("replace_one", 1.0)):
+        profile = events.profile_of_event(event, neighbours=neighbours, replaced_moves=moves)
+        a = (moves or 1.0) / 2.0
+        exact = mpmath.ncdf(a / 2 - 1 / a) - mpmath.e * mpmath.ncdf(-a / 2 - 1 / a)
+        assert exact <= profile.delta(1.0) <= float(exact) * 1.01
+    with pytest.raises(ValueError, match="replaced"):
+        events.profile_of_event(event, neighbours="replace_one", replaced_moves=None)
