@@ -10,7 +10,7 @@ import pytest
 import selection_worlds as worlds
 
 import dpbo
-from dpbo_core.theorems import event_price, events
+from dpbo_core.theorems import event_price, events, loss_profile
 from dpbo_core.theorems.event_price import calibrate, price
 from dpbo_core.theorems.loss_profile import LossProfile
 from dpbo_core.theorems.selection_price import (
@@ -335,3 +335,23 @@ def test_a_replaced_record_moves_a_gaussian_sum_by_as_much_as_is_stated():
         assert exact <= profile.delta(1.0) <= float(exact) * 1.01
     with pytest.raises(ValueError, match="replaced"):
         events.profile_of_event(event, neighbours="replace_one", replaced_moves=None)
+
+
+def test_an_event_of_unsampled_noise_costs_the_sums_by_hand():
+    """A Laplace of scale 2 costs ε = ½, a Gaussian of σ = 2 costs ρ = 1/8, or ½ if a replaced record moves by 2."""
+    laplace, gaussian = dp.LaplaceDpEvent(2.0), dp.GaussianDpEvent(2.0)
+    both = dp.ComposedDpEvent([dp.SelfComposedDpEvent(laplace, 3), gaussian, dp.ZCDpEvent(0.25), dp.NoOpDpEvent()])
+    assert events.exact_cost(both, neighbours="add_or_remove", replaced_moves=None) == (1.5, 0.375)
+    assert events.exact_cost(gaussian, neighbours="replace_one", replaced_moves=2.0) == (0.0, 0.5)
+    sampled = dp.PoissonSampledDpEvent(0.1, gaussian)
+    assert events.exact_cost(sampled, neighbours="add_or_remove", replaced_moves=None) is None
+    with pytest.raises(ValueError, match="positive scale"):
+        events.exact_cost(dp.LaplaceDpEvent(0.0), neighbours="add_or_remove", replaced_moves=None)
+
+
+def test_the_least_epsilon_is_the_upper_end_of_where_a_profile_meets_delta():
+    """The profile e^(−ε) meets δ at log(1/δ), and a profile below δ everywhere costs nothing."""
+    for delta in (1e-2, 1e-9):
+        found = loss_profile.least_epsilon(lambda epsilon: math.exp(-epsilon), delta)
+        assert math.log(1.0 / delta) <= found <= math.log(1.0 / delta) + 1e-3
+    assert loss_profile.least_epsilon(lambda epsilon: 1e-12, 1e-9) <= 1e-3
