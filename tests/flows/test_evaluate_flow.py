@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 from canary import forms_of_number, forms_of_text, search
 from prefect import flow
-from test_evaluation import files, in_a_cell, of_files
+from test_evaluation import files, in_a_cell, in_an_interval, of_files
 from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 
 from dpbo.flows.cli.terminal import SCREEN_WIDTH
@@ -169,9 +169,7 @@ def is_printed(value, words):
     for name, title in TITLES.items():
         figure = value["metrics"][name]
         assert set(figure) == {"value", "noise_interval", "sampling_interval"}
-        intervals = [
-            " to ".join(f"{end:.3f}" for end in figure[f"{kind}_interval"]) for kind in ("noise", "sampling")
-        ]
+        intervals = [in_an_interval(figure[f"{kind}_interval"]) for kind in ("noise", "sampling")]
         assert f"{title} {in_a_cell(figure['value'])} {intervals[0]} {intervals[1]}" in words
     assert "ε = 1, differentially private" in words
     assert "clinic: ε 2 of 20 spent, 18 left" in words
@@ -195,7 +193,7 @@ def is_on_its_card(release, tracked):
     page = (folder / "release.html").read_text().partition("<details>")[0]
     for told in release.value["metrics"].values():
         assert cell(told) in page
-        assert "{:.3f} to {:.3f}".format(*told["noise_interval"]) in page
+        assert in_an_interval(told["noise_interval"]) in page
     for name, told in release.value["groups"].items():
         assert f"<td>{name}</td><td>recall</td>{cell(told['recall'])}{cell(told['gaps']['recall'])}" in page
     for row in release.value["confusion"]:

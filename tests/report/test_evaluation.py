@@ -81,6 +81,13 @@ def in_a_cell(value):
     return f"{value:.4f}" if abs(value) <= 1.0 else f"{value:.4g}"
 
 
+def in_an_interval(ends):
+    """An interval as every table has it: three decimals, or four where it is narrower than two thousandths."""
+    low, high = ends
+    decimals = 4 if high - low < 0.002 and high <= 1.0 else 3
+    return f"{low:.{decimals}f} to {high:.{decimals}f}"
+
+
 def of_files(*, m=300, **more):
     tables = {
         "study": {"name": "clinic", "method": "private_grid"},
