@@ -1,4 +1,4 @@
-"""What the trainers of other libraries share: digits, a folder of their own, and what every search must show."""
+"""What the trainers of other libraries share: digits, and what every search must show."""
 
 import time
 
@@ -7,14 +7,6 @@ import pytest
 from sklearn.datasets import load_digits
 
 from dpbo_core.ledger.ledger import PrivacyLedger
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("DPBO_LEDGER_URL", "DPBO_STATE_DIR", "DPBO_DATABASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""JAX-Privacy trains a linear model on digits inside `PrivateTrials`. Run by `make frameworks`, which installs it."""
+"""JAX-Privacy trains a linear model on digits inside `PrivateTrials`. Run by `make frameworks`."""
 
 import jax_trainer
 
