@@ -127,7 +127,7 @@ def _hide(places: list[str]) -> None:
     """
     _mount(b"proc", "/proc", b"proc", 0)  # without it those outside are seen by name, and not reached
     for place in ["/dev/pts", *places]:
-        if Path(place).is_dir():
+        if os.path.isdir(place):  # noqa: PTH112
             hidden = _mount(b"none", place, b"tmpfs", 0)
         else:
             # A socket may end meanwhile, or lie in a folder that the worker cannot enter.
