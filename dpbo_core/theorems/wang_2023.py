@@ -17,7 +17,8 @@ densities, Pr[trial = y | past] ≤ C·M(y) on D and ≥ c·M′(y) on D′. Wit
 b = P₊(≤y): A(y) ≤ P₊(y)·Σ_k p_k Σ_i aⁱ⁻¹bᵏ⁻ⁱ = P₊(y)·E[f′(X)], X uniform on [a, b]; likewise
 A′(y) ≥ P′₋(y)·E[f′(X′)]. (Step A.12, b − a = P₊(y), is an inequality and is not needed.) Then
 Σ P₊^α P′₋^{1−α} ≤ C^α c^{1−α} e^{(α−1)ε}, which costs α/(α−1) log C + log(1/c); and in
-f′(X)^α f′(X′)^{1−α} one has 1−X ≥ c·r, 1−X′ ≤ C·r′ for one event of probability r under M, r′ under M′, which costs (1+θ)(log C + (1−1/α̂) log(1/c)).
+f′(X)^α f′(X′)^{1−α} one has 1−X ≥ c·r, 1−X′ ≤ C·r′ for one event of probability r under M, r′ under M′, which
+costs (1+θ)(log C + (1−1/α̂) log(1/c)).
 
 Erratum: section 4.2.1 compares the two samplers "under the same total privacy budget". By Theorem 1 as printed, at
 the noise multipliers of Appendix E, the Gaussian process is given more at every γ of Table 1 (10.31 and 9.44 at
