@@ -97,8 +97,8 @@ def plan(
     refusal = None if price is None else price.change or price.refusal
 
     def document() -> dict[str, Any]:
-        told = {"score": score} if score else {}
-        evaluation = {} if report is None else {"evaluation": expected_json(report) | told}
+        of_report = {"score": score} if score else {}
+        evaluation = {} if report is None else {"evaluation": expected_json(report) | of_report}
         priced = {"price": None if price is None else price.to_json()}
         return advice.to_json() | priced | evaluation | ({} if refusal is None else {"refused": refusal.message()})
 
