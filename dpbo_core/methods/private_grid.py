@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -30,6 +31,7 @@ from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
+    name_of,
     one_unit_moves,
     relations_of,
     score_caption,
@@ -80,7 +82,8 @@ class PrivateGrid(Method):
             candidates as the study has steps: "sobol", spread evenly, or "public_shortlist", those that the public
             training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score, the rest chooses; without it 0.1, or 0.25 where pairs are counted. 0
-            releases the choice alone: its score is read off a report's table, which [evaluation] pays for.
+            releases the choice alone: its score is read off a report's table, which [evaluation] pays for. Not of
+            pairs.
         public_trials: candidates that are cross-validated on the public training set, where it has a say.
         base_measure: "public": the choice begins from a law over the candidates that follows the public scores and
             excludes nobody; "none": as the list has it.
@@ -163,6 +166,12 @@ class PrivateGrid(Method):
         """Pure ε-DP: the noise on the selection, on the score, and on the number of pairs if counted."""
         if self.paired:
             check_unpaired(problem)
+        if self.score_share == 0.0 and in_pairs(problem) is not None:
+            raise StudyInvalid(
+                f"private_grid with score_share = 0 cannot choose by {name_of(problem)}",
+                cause="the lead of the choice is stated by the number of pairs, which a share of ε releases",
+                remedy="leave score_share out",
+            )
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
         return guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
 
@@ -184,7 +193,7 @@ class PrivateGrid(Method):
             made[SCORE] = laplace
         elif not only_shows(release, "hyperparameters", "lead"):
             raise ValueError("value")
-        if COUNTS in release.facts and SCORE in made:
+        if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
 
@@ -255,7 +264,7 @@ class PrivateGrid(Method):
 
     def number(self, problem: Problem) -> DiscreteLaplace | None:
         """Return the mechanism that noises the number of pairs; None if the score is a mean."""
-        if in_pairs(problem) is None or self.score_share == 0.0:
+        if in_pairs(problem) is None:
             return None
         _, epsilon, _ = self._parts(problem)
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)

@@ -8,6 +8,7 @@ import pytest
 import tomli_w
 from test_paired_difference import NOISELESS, M, clinic, weak
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -45,6 +46,15 @@ def test_all_of_epsilon_chooses_and_both_are_one_reservation_that_is_replayed(tm
     assert all(one.replayed for one in again)
     assert read_certificate(study.release.to_json(), CERTIFIED) == study.release
     recompute(study.release, CERTIFIED)
+
+
+def test_a_count_of_pairs_needs_a_share(tmp_path, ledger):
+    spec = StudySpec.from_dict(
+        asked(tmp_path, score_share=0.0) | {"model": {"estimator": "logistic", "score": "roc_auc"}}
+    )
+    with pytest.raises(StudyInvalid, match="score_share = 0 cannot choose by"):
+        run_and_evaluate(spec, ledger=ledger, folder=tmp_path)
+    assert ledger.accounts("clinic")[0].entries == ()
 
 
 def test_the_report_states_the_score_of_the_choice(tmp_path):
