@@ -19,6 +19,8 @@ from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.report import FIGURES
 from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
 from dpbo_core.report.request import of_a_candidate
 from dpbo_core.report.study_price import price_of
@@ -27,7 +29,7 @@ from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.headers import n_public
 from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.public_advice import advised_half
-from dpbo_core.study.resolve import advise_study, resolve
+from dpbo_core.study.resolve import ResolvedStudy, advise_study, resolve
 from dpbo_core.study.schedule import planned_if_scheduled
 from dpbo_core.study.spec import read_study
 from dpbo_core.study.trained_models import check_trainable
@@ -84,29 +86,45 @@ def plan(
     advice, account = advised(spec.privacy.epsilon), paying_account(spec, ledger_here())
     if advice.best is not None and advice.best.verdict != "good":
         advice = replace(advice, enough=enough(is_good, spec.privacy.epsilon, account))
-    report, price = None, None
+    report, price, score = None, None, ""
     if public is not None and spec.asks_for_evaluation and not compares(spec):
-        report = planned(*of_a_candidate(resolve(spec, folder), public), account)
+        resolved = resolve(spec, folder)
+        query, evaluated, grouping = of_a_candidate(resolved, public)
+        report = planned(query, evaluated, grouping, account)
+        score = _score_of_report(resolved, evaluated.kind.metrics)
     with suppress(DpboError):  # the method's own line says why it cannot run
         price = price_of(resolve(spec, folder), ledger_here(), folder)
     refusal = None if price is None else price.change or price.refusal
 
     def document() -> dict[str, Any]:
-        evaluation = {} if report is None else {"evaluation": expected_json(report)}
+        of_report = {"score": score} if score else {}
+        evaluation = {} if report is None else {"evaluation": expected_json(report) | of_report}
         priced = {"price": None if price is None else price.to_json()}
         return advice.to_json() | priced | evaluation | ({} if refusal is None else {"refused": refusal.message()})
 
     def screen() -> None:
         if every_method:
-            print_every_method(spec, advice, _charges(price, report))
+            print_every_method(spec, advice, _charges(price, report, score))
         else:
-            print_advice(spec, advice, _charges(price, report), price)
+            print_advice(spec, advice, _charges(price, report, score), price)
         if refusal is None and (step := _next_step(spec, advice, report)):
             Screen().say(step)
 
     print_result(document, screen)
     if refusal is not None:
         raise typer.Exit(refusal.exit_code)
+
+
+def _score_of_report(study: ResolvedStudy, figures: tuple[str, ...]) -> str:
+    """Return what the choice of private_grid saves where the report tells its score; "" if the report does not."""
+    figure, grid = FIGURES.get(study.spec.model.score_name), study.method
+    if figure not in figures or not isinstance(grid, PrivateGrid):
+        return ""
+    usual = study.problem.epsilon * grid.usual_share(study.problem)
+    if grid.score_share == 0.0:
+        return f"the report's {figure}; the choice has the ε that a score of its own costs, usually {usual:.2g}"
+    own = usual if grid.score_share is None else study.problem.epsilon * grid.score_share
+    return f"score_share = 0 in [method] takes it from the report, and leaves its ε = {own:.2g} to the choice"
 
 
 def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> str:
@@ -218,6 +236,8 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 
 def _outcome(line: MethodAdvice) -> str:
     error = f"reported score ±{line.expected_error:.1g}"
+    if line.options.get("score_share") == 0.0:
+        error = "no score of its own"
     if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; the distance of its choice from the best is unknown"
     return (
@@ -227,13 +247,15 @@ def _outcome(line: MethodAdvice) -> str:
     )
 
 
-def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tuple[str, str]]:
+def _charges(price: Price | None, report: EvaluationPlan | None, score: str = "") -> Iterator[tuple[str, str]]:
     if report is not None:
         expected = report.expected
         errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
         verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
         text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
+    if score:
+        yield "its score", named(score)
     if price is not None and price.change is not None:
         yield (
             "change",
