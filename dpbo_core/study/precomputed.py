@@ -7,11 +7,11 @@ it.
 
 What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
+try out          one training a structure (`trained_models`), so that what cannot be trained is refused first
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
 train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `RetrainingTrainer`
-where it does try out          else one training a structure (`trained_models`), so that what cannot be trained
-costs nothing
+                 where it does
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
@@ -310,11 +310,10 @@ class PublicWork:
 
     @property
     def to_try(self) -> Chunks:
-        """Indices of the candidates that are trained first as mere trials, in chunks, where the steps train."""
-        method, problem = self._study.method, self._problem
-        if problem.training is not None or not problem.model.trained or trained_first(method, problem):
+        """Indices of the candidates that are trained before all others, one for each structure, in chunks."""
+        if self._problem.training is not None or not self._problem.model.trained:
             return ()
-        return chunks(to_try_out(method, problem))
+        return chunks(to_try_out(self._study.method, self._problem))
 
     def cross_validate(self, indices: Sequence[int]) -> int:
         """Cross-validate the candidates `indices` and store their scores; returns how many there are by now."""
@@ -346,7 +345,10 @@ class PublicWork:
         if not self._checked:
             check_parameters(self._study.method, self._problem, self._half_trainer)
             self._checked = True
-        return len([uncharged(lambda index=index: self._problem.train(index)) for index in indices])  # type: ignore[misc]
+        tried = {index: uncharged(lambda index=index: self._problem.train(index)) for index in indices}  # type: ignore[misc]
+        if trained_first(self._study.method, self._problem):
+            self._models |= tried
+        return len(tried)
 
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
-    ("dpbo plan study.toml", "estimate accuracy and privacy cost; opens no sensitive file"),
+    ("dpbo plan study.toml", "estimate accuracy and privacy cost; reads no sensitive record"),
     ("dpbo tune study.toml", "search, charge the budget and release the choice"),
     ("dpbo budget", "show what was spent and what is left"),
     ("dpbo ui", "view the releases in MLflow"),
 )
 OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; opens no sensitive file."),
+    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
     "tune": ("dpbo.flows.cli.tune:tune", "Search, charge the budget and release the choice."),
     "evaluate": (
         "dpbo.flows.cli.evaluate:evaluate",

@@ -28,6 +28,7 @@ from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
+from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.spec import read_study
 
 MIN_REGRESSION_VALUES = (
@@ -119,6 +120,7 @@ def study_text(
     labelled = present_mask(table.columns[target])
     if labelled.any():
         table = table.having(target)
+    check_distinct((training,), (validation,), shown_as=str(validation))
     check_columns(table.columns, header.columns, shown_as=str(validation))
     privacy: dict[str, object] = {}
     counted: dict[str, object] = {"n_validation": header.n_records}

@@ -134,7 +134,7 @@ def run(
     replay = None if register else replayed(run)
     if replay is not None:
         return replay
-    check_first(run)
+    check_first(run.study, run.ledger, run.folder)
     price = price_of(run.study, run.ledger, run.folder)
     for refusal in (None if new_spend else price.change, price.refusal):
         if refusal is not None:

@@ -132,7 +132,7 @@ def test_a_plan_ends_with_what_can_be_typed_next(here, dpbo):
         code, out, _ = dpbo("plan", f"{name}.toml")
         last[name] = code, " ".join(out.splitlines()[-1].split())
     assert last["few"] == (0, "Next: change the study as described above; dpbo tune refuses it as it is.")
-    assert last["many"] == (0, "Next: dpbo tune STUDY.toml.")
+    assert last["many"] == (0, "Next: dpbo tune many.toml")
     assert dpbo("tune", "few.toml")[0] == 3
 
 
