@@ -304,16 +304,21 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates still to be trained before any step, in chunks; empty if the steps train."""
-        first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
-        return chunks([index for index in first if index not in self._models])
+        """Indices of the candidates still to be trained before any step, in chunks, one of each structure
+        first; empty if the steps train.
+        """
+        method, problem = self._study.method, self._problem
+        everyone = trained_first(method, problem) if problem.model.trained else ()
+        ordered = dict.fromkeys((*to_try_out(method, problem), *everyone)) if everyone else ()
+        return chunks([index for index in ordered if index not in self._models])
 
     @property
     def to_try(self) -> Chunks:
-        """Indices of the candidates that are trained before all others, one for each structure, in chunks."""
-        if self._problem.training is not None or not self._problem.model.trained:
+        """Indices of the candidates that are trained first as mere trials, in chunks, where the steps train."""
+        method, problem = self._study.method, self._problem
+        if problem.training is not None or not problem.model.trained or trained_first(method, problem):
             return ()
-        return chunks(to_try_out(self._study.method, self._problem))
+        return chunks(to_try_out(method, problem))
 
     def cross_validate(self, indices: Sequence[int]) -> int:
         """Cross-validate the candidates `indices` and store their scores; returns how many there are by now."""
@@ -337,18 +342,19 @@ class PublicWork:
 
     def train(self, indices: Sequence[int]) -> int:
         """Train the candidates `indices` and store their models; returns how many models there are by now."""
+        self._check_parameters()
         self._models |= uncharged(lambda: self._shared(self._problem.train, train_candidates, indices))
         return len(self._models)
 
     def try_out(self, indices: Sequence[int]) -> int:
         """Train the candidates `indices` as trials, after a check of all: how many, or what a training raises."""
+        self._check_parameters()
+        return len([uncharged(lambda index=index: self._problem.train(index)) for index in indices])  # type: ignore[misc]
+
+    def _check_parameters(self) -> None:
         if not self._checked:
             check_parameters(self._study.method, self._problem, self._half_trainer)
             self._checked = True
-        tried = {index: uncharged(lambda index=index: self._problem.train(index)) for index in indices}  # type: ignore[misc]
-        if trained_first(self._study.method, self._problem):
-            self._models |= tried
-        return len(tried)
 
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]

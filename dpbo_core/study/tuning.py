@@ -43,7 +43,7 @@ from dpbo_core.study.precomputed import (
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import Charged, PrivateQuery, charged, replay
-from dpbo_core.study.resolve import ResolvedStudy, check_one_pass
+from dpbo_core.study.resolve import ResolvedStudy, check_buildable, check_one_pass
 from dpbo_core.study.run import Run
 from dpbo_core.study.trained_models import TrainedModels, check_trainable, memory_limit, uncharged
 
@@ -209,8 +209,10 @@ def check_first(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str 
     check_search(study)
     trained_first(study.method, problem)
     halves_of(spec, folder).check_headers(problem)
-    if ledger is not None and ledger.editions(spec.name, edition=spec.edition):
+    if ledger is not None and ledger.editions(spec.name, edition=spec.edition, dataset=spec.privacy.dataset):
         return
+    if problem.unlisted:  # then it is imported anyway
+        uncharged(lambda: check_buildable(spec, folder, problem))
     check_accepted(spec, plan, problem.unlisted)
     cap = opening_cap(spec)
     query = PrivateQuery(
