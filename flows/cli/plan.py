@@ -25,6 +25,7 @@ from dpbo_core.ledger.name_patterns import is_pattern
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
+from dpbo_core.privacy.certified import QUERIES
 from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
 from dpbo_core.report.request import check_report, of_a_candidate
 from dpbo_core.report.study_price import price_of
@@ -99,16 +100,24 @@ def plan(
         if public is not None and spec.asks_for_evaluation and not compares(spec):
             report = planned(*of_a_candidate(resolve(spec, folder), public, folder), account)
 
+    asked = dict(_sections_asked(spec, folder))
+
     def document() -> dict[str, Any]:
         evaluation = {} if report is None else {"evaluation": expected_json(report)}
         priced = {"price": None if price is None else price.to_json()}
-        return advice.to_json() | priced | evaluation | ({} if refusal is None else {"refused": refusal.message()})
+        return (
+            advice.to_json()
+            | priced
+            | evaluation
+            | asked
+            | ({} if refusal is None else {"refused": refusal.message()})
+        )
 
     def screen() -> None:
         if every_method:
-            print_every_method(spec, advice, _charges(refusal, report))
+            print_every_method(spec, advice, [*asked.items(), *_charges(refusal, report)])
         else:
-            print_advice(spec, advice, _charges(refusal, report), price)
+            print_advice(spec, advice, [*asked.items(), *_charges(refusal, report)], price)
         capped = price is None or price.account is not None
         if refusal is not None or not _is_all_noise(advice):
             Screen().say(_next_step(study, spec, advice, report, refusal, capped=capped))
@@ -118,6 +127,13 @@ def plan(
         raise typer.Exit(refusal.exit_code)
     if refusal is not None:
         raise refusal
+
+
+def _sections_asked(spec: StudySpec, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (section, sentence) for each query of a feature that a section of the study asks for."""
+    for name, query in QUERIES.items():
+        if query.expected is not None and getattr(spec, name, None) is not None:
+            yield name, query.expected(spec, folder)
 
 
 def _refusal(spec: StudySpec, folder: Path, public: PublicHalf | None) -> DpboError | None:

@@ -333,7 +333,10 @@ def test_a_plan_says_what_was_read_for_it(capsys):
     for facts, said in (
         ({}, "No sensitive record was read and nothing was charged."),
         ({"n_public": 1234}, "training file's records were read (1,234 records); nothing was charged."),
-        ({"n_public": 50, "positives": 0.25}, "public training file's records were read (50 records, 25.0% positive); no"),
+        (
+            {"n_public": 50, "positives": 0.25},
+            "public training file's records were read (50 records, 25.0% positive); no",
+        ),
     ):
         print_advice(on_files(), Advice(None, (), **facts))
         assert said in " ".join(capsys.readouterr().out.split())
