@@ -289,4 +289,7 @@ def _duration(every: timedelta) -> str:
     days = every.total_seconds() / 86400.0
     if days >= 2.0:
         return f"{days:.3g} days"
-    return f"{24.0 * days:.3g} hours" if days >= 2.0 / 24.0 else f"{1440.0 * days:.3g} minutes"
+    minutes = 1440.0 * days
+    if minutes >= 120.0:
+        return f"{24.0 * days:.3g} hours"
+    return f"{minutes:.3g} minutes" if minutes >= 2.0 else f"{60.0 * minutes:.3g} seconds"

@@ -240,6 +240,20 @@ def test_a_valid_study_is_planned(answers):
     assert answers(LINEAR)[0] == (0, "")
 
 
+def test_a_byte_order_mark_is_no_mistake(folder, dpbo):
+    (folder / "s.toml").write_text(tomli_w.dumps(LINEAR), encoding="utf-8-sig")
+    assert dpbo("plan", "s.toml")[0] == 0
+
+
+@pytest.mark.parametrize(("nickname", "name"), [("mse", "squared_error"), ("RMSE", "squared_error"),
+    ("mae", "absolute_error"), ("pinball", "absolute_error"), ("auc", "roc_auc")])  # fmt: skip
+def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname, name):
+    (folder / "s.toml").write_text(tomli_w.dumps(but(FOREIGN, "model", score=nickname)))
+    code, _, err = dpbo("plan", "s.toml")
+    assert (code, "misspelt" in err) == (2, False)
+    assert f'write score = "{name}"' in err
+
+
 def test_plan_and_tune_refuse_the_same(answers):
     names = list(MISTAKES)
     check(answers, names[:: len(names) // N_FAST])
