@@ -21,7 +21,6 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.run import Run
 
-
 DEFAULT_FILE = Path("predictions.csv")
 
 
