@@ -180,6 +180,8 @@ def objective_shown(release: Release) -> CertificateRules:
     shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
     if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
         raise ValueError("value")
+    if n > len(release.spends):  # a stated number is compared before anything is made in that number
+        raise ValueError("steps")
     draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
     if COUNTS in release.facts:
         if [spend.what for spend in release.spends].count(ALL_PAIRS) != 1:

@@ -297,7 +297,7 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     if not classes:
         raise StudyInvalid(
             f"the target {target!r} has no value in the public file",
-            cause="its last column is taken where none is named, and that one is empty",
+            cause="that column is empty there; without --target it is the file's last one",
             remedy="give --target the column to predict",
         )
     if is_text(values) and len(classes) > MAX_CATEGORIES:
@@ -307,7 +307,8 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
             remedy="correct it in both files, or give --target the column to predict",
         )
     forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
-    if not is_text(values) and len(classes) > MIN_REGRESSION_VALUES:
+    whole = all(isinstance(value, str) or value.is_integer() for value in classes)
+    if not is_text(values) and len(classes) > (MIN_REGRESSION_VALUES if whole else 2):
         one = numbers(values)[present_mask(values)]
         low, high = np.quantile(one, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")
