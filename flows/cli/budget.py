@@ -42,7 +42,8 @@ budget_app = typer.Typer(
     cls=BudgetGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="Show each dataset's limit, what is spent, what remains, and the newest entries.",
+    help="Show each dataset's limit, what is spent, what remains, and the newest entries. With --forecast: when "
+    "the budget ends (with --every 1d: if the next studies follow at this interval). With --json: as one object.",
 )
 
 

@@ -90,7 +90,7 @@ def print_next(document: Document, study: "Path | str" = "", *, repaired: bool =
 
 
 def _with_path(step: str, study: str) -> str:
-    """Return a sentence with the path of a study file in the place of STUDY.toml, where it is known."""
+    """Return a sentence with the path of a study file instead of STUDY.toml, where it is known."""
     return step.replace("STUDY.toml", shlex.quote(study)) if study else step
 
 
