@@ -85,7 +85,12 @@ class LedgerStore:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged."""
+        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged.
+
+        Where something was written, the newest entry is noted outside the ledger too (`guard`), so that an old copy
+        put in its place is detected. A ledger that its owner accepted as restored is not checked for that, and its
+        entry replaces whatever was noted.
+        """
         if self._read_only:
             raise DpboError(
                 f"{self._name} may only be read by this user",

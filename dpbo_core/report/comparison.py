@@ -193,7 +193,11 @@ class ComparisonQuery(EvaluationQuery):
         return PrivacyPlan(stated, (self.mechanism(2).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:  # noqa: ARG002  two sums
-        """Return the one draw, of both sums: its price and its mechanism."""
+        """Return the one noise draw: its price, and the mechanism that noises S = Σ d and N = Σ |d| together.
+
+        d is a record's score under the challenger less its score under the champion. There are two sums whatever
+        the size.
+        """
         mechanism = self.mechanism(2)
         return ((mechanism.spend(DRAW), mechanism),)
 

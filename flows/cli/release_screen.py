@@ -95,7 +95,13 @@ def _with_path(step: str, study: str) -> str:
 
 
 def document_of(result: "StudyResult | EvaluationResult", account: Account | None, *, look: str) -> Document:
-    """The document of a search's or an evaluation's release, beside its dataset's account now, if it is at hand."""
+    """Return what is shown of a search's or an evaluation's release.
+
+    Args:
+        result: the release, and whether it had been released before.
+        account: of its dataset, for the line on the budget; None leaves that line out.
+        look: where more of it is shown, such as a command or a link.
+    """
     release = result.release
     return release_document(
         release,
