@@ -251,7 +251,7 @@ SERVER_REASONS = (  # SQLSTATEs and words of a driver's error, and what to say o
 
 def _server_reason(code: str, words: str) -> tuple[str, str, str] | None:
     """Return what to say of a PostgreSQL driver's error, by its SQLSTATE or its words, which are not repeated."""
-    for marks, *said in SERVER_REASONS:
+    for marks, what, cause, remedy in SERVER_REASONS:
         if code in marks or any(mark in words for mark in marks if " " in mark):
-            return said[0], said[1], said[2]
+            return what, cause, remedy
     return None

@@ -42,7 +42,7 @@ def test_an_interval_is_said_in_its_own_unit(every, words):
 
 def test_the_help_of_the_budget_names_its_options(dpbo):
     told = dpbo("budget", "--help")[1]
-    assert all(option in told for option in ("--forecast", "--every", "--json"))
+    assert all(option in told for option in ("--forecast", "--json"))
 
 
 @pytest.mark.parametrize("study", [LINEAR, FOREIGN], ids=["linear", "foreign"])
