@@ -257,17 +257,11 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """Return a fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public
-    outcomes that are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
+    """Return a fitted model to evaluate, public outcomes that are not finite dropped; `unlisted`: a part that may
+    not predict row by row, or "".
     """
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
-    if C > MAX_CLASSES:
-        raise StudyInvalid(
-            f"the target has {C} classes, and at most {MAX_CLASSES} can be evaluated",
-            cause="the table has a cell for every pair of classes, and noise in each",
-            remedy="put rare classes together",
-        )
-    kind: type[ReportKind] = Binary if C == 2 else Multiclass if C else Regression
+    kind = report_kind(fitted)
     if C and public.verb == "predict":
         outcome = np.where(np.isin(outcome, np.arange(C)), np.nan_to_num(outcome), -1.0).astype(np.int64)
     else:
@@ -277,6 +271,20 @@ def _evaluated(
     return EvaluatedModel(
         kind, model, fitted, X, replace(public, truth=truth, outcome=outcome, classes=classes), unlisted
     )
+
+
+def report_kind(fitted: Preprocessing, *, private: bool = False) -> type[ReportKind]:
+    """Return the kind of report on a model by its number of classes, over 50 refused; or of a private training."""
+    C = len(fitted.classes)
+    if private:
+        return Multiclass
+    if C > MAX_CLASSES:
+        raise StudyInvalid(
+            f"the target has {C} classes, and at most {MAX_CLASSES} can be evaluated",
+            cause="the table has a cell for every pair of classes, and noise in each",
+            remedy="put rare classes together",
+        )
+    return Binary if C == 2 else Multiclass if C else Regression
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:

@@ -190,6 +190,15 @@ class SearchSection(Section):
     learn_from: Literal["editions", "nothing"] | None = None
     one_pass: bool | None = None
 
+    def check(self) -> None:
+        """Refuse a number of candidates where a grid decides it."""
+        require(
+            self.candidates != "grid" or self.n_candidates == SearchSection.model_fields["n_candidates"].default,
+            f"search.n_candidates = {self.n_candidates} beside a grid, which has as many candidates as its points",
+            cause='candidates = "grid" is the default',
+            remedy='set candidates = "sobol", or give points in [space] instead',
+        )
+
     @property
     def n_steps(self) -> int:
         """The number of steps of the search as [search] states it, else 20, whatever the method."""
