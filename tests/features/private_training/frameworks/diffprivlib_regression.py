@@ -4,6 +4,8 @@ import diffprivlib_trainer
 
 from dpbo import PrivateTrials, PureDp
 
+pytest_plugins = "trainer_checks"  # beside this file
+
 
 def search():
     return PrivateTrials(

@@ -4,6 +4,8 @@ import jax_trainer
 
 from dpbo import DpSgd, PrivateTrials
 
+pytest_plugins = "trainer_checks"  # beside this file
+
 
 def search():
     return PrivateTrials(

@@ -10,6 +10,8 @@ from opacus_trainer import correct, train
 from dpbo import DpSgd, PrivateTrials
 from dpbo_core.errors import StudyInvalid
 
+pytest_plugins = "trainer_checks"  # beside this file
+
 
 def search(**others):
     settings = {
