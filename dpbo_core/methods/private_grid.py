@@ -128,10 +128,11 @@ class PrivateGrid(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """Return the one variant that the advice compares: with public scores the candidates tried there (where
-        `enforced`, a shortlist), else all of Λ.
+        """Return, as a tuple of one, the variant of this method that `dpbo plan` compares with other methods.
 
-        Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
+        Without public scores it scores all of Λ; with them, the candidates that were tried in public. Where each
+        record is scored in a process of its own, which is slow, it scores a shortlist of `n_steps` candidates. With
+        at least `MANY_EDITIONS` planned editions it chooses by the exponential mechanism.
         """
         planned = problem.editions if problem.editions >= MANY_EDITIONS else 1
         if not problem.scored_in_public:

@@ -181,7 +181,10 @@ class ComparisonQuery(EvaluationQuery):
         return self.problem.n_averaged * self.weight * self.levels
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """Return the noise mechanism of the two sums."""
+        """Return the Laplace mechanism of S = Σ d and N = Σ |d| (see `draws`), counted in whole steps of a score.
+
+        One unit moves both together by at most `moved` steps; a step is 1/(weight · levels) of the range.
+        """
         per_step = 1.0 / (self.weight * self.levels)
         return replace(super().mechanism(size), sensitivity=self.moved, unit=per_step)
 
