@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
 from dpbo.tasks.reporting.mlflow_store import Store, open_store
 from dpbo_core.data.features import Feature, Number
@@ -16,7 +17,8 @@ from dpbo_core.models.final_model.dpbo_served_model import PREDICT
 from dpbo_core.models.final_model.served_code import write_served_code
 from dpbo_core.models.final_model.storage import is_linear, packages_of
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.privacy.release import Release
+from dpbo_core.privacy.guarantee import PrivacyUnit
+from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import KIND as EVALUATION
 from dpbo_core.study.final_training import FinalModel
 
@@ -30,6 +32,8 @@ FOLDER, REPAIRED = "model", "repaired"  # the second is the repaired one's alias
 WARNING_FUNCTION = "warn_dependency_requirement_mismatches"
 _PATCH_LOCK = threading.Lock()  # else one would put back what another had put there
 DIGEST_DIGITS = 16  # of a digest; MLflow takes 36
+NO_DIGEST = "private"  # instead of the digest of sensitive records: it would tell which records they are
+MAX_DATASET_NAME = 500  # characters that MLflow takes
 CHAMPION_ALIAS = "champion"  # the alias of the version that serves
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -44,10 +48,10 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
         return
     save_served(model, data, folder)
     store.put(run_id, folder, FOLDER)
-    _log_model(store, run_id, release, model, folder)
+    _log_model(store, run_id, release, folder)
 
 
-def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, folder: Path) -> None:
+def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> None:
     experiment = store.client.get_run(run_id).info.experiment_id
     models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
     logged = models[0] if models else None
@@ -63,25 +67,34 @@ def _log_model(store: Store, run_id: str, release: Release, model: FinalModel, f
             model_type=str(release.facts.get("estimator", "")) or None,
         )
     _fill(store, logged, folder)
-    _measure(store, run_id, release, logged.model_id, model.training[:DIGEST_DIGITS])
+    _measure(store, run_id, release, logged.model_id)
 
 
-def _measure(store: Store, run_id: str, release: Release, model_id: str, digest: str) -> None:
-    """Log the run's released scores on its logged model, and on the run the public training set, by its `digest`.
+def name_datasets(store: Store, run_id: str, release: Release, model: FinalModel | None) -> None:
+    """Name the run's data: the sensitive set, of which no digest is made, and the public training set."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    Both name the dataset, with the digest of the PUBLIC training set: none of a sensitive record is made.
-    """
-    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+    whole = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
+    named = [(release.dataset, NO_DIGEST, "sensitive records", "training, validation" if whole else "validation")]
+    if model is not None:
+        digest = model.training[:DIGEST_DIGITS]
+        named.append((f"{release.study} (public rows)", digest, "the public training set", "training"))
+    for name, digest, kind, context in named:
+        data = Dataset(name[:MAX_DATASET_NAME], digest, kind, "{}")
+        store.client.log_inputs(run_id, [DatasetInput(data, [InputTag("mlflow.data.context", context)])])
+
+
+def _measure(store: Store, run_id: str, release: Release, model_id: str) -> None:
+    """Log the run's released scores on its logged model, as of the sensitive set, of which no digest is made."""
+    from mlflow.entities import Metric
 
     scores = [
-        Metric(one.key, one.value, one.timestamp, one.step, model_id, release.dataset, digest, run_id)
+        Metric(one.key, one.value, one.timestamp, one.step, model_id, release.dataset, NO_DIGEST, run_id)
         for key in store.client.get_run(run_id).data.metrics
         if key.startswith("release/")
         for one in store.client.get_metric_history(run_id, key)
     ]
     store.client.log_batch(run_id, metrics=scores)  # the run has them, and takes none twice
-    public = Dataset(release.dataset, digest, "the public training set", "{}")
-    store.client.log_inputs(run_id, [DatasetInput(public, [InputTag("mlflow.data.context", "training")])])
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:
@@ -210,12 +223,21 @@ def register(store: Store, run_id: str, release: Release) -> str:
     if own is None:
         guarantee = release.guarantee  # in words that read the same with and without Markdown
         promised = (
-            f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in the run it comes from"
+            f"{_score_in_words(release)}ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in "
+            "the run it comes from"
         )
-        tags = {RELEASE_TAG: release.release_id, "dpbo.edition": release.edition}
+        tags = {"dpbo.edition": release.edition, RELEASE_TAG: release.release_id}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
     client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
     return f"models:/{name}/{own.version}"
+
+
+def _score_in_words(release: Release) -> str:
+    metric = displayed_metric(release)
+    if metric is None:
+        return ""
+    ends = f" ({interval(metric.interval)}, 90%)" if metric.interval else ""
+    return f"{metric.name} {score(metric.value)}{ends}; "
 
 
 def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:

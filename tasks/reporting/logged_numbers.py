@@ -1,7 +1,7 @@
 """What of a release becomes a metric, and what a parameter. Nothing else is logged.
 
 A metric is what is worth a chart: the score by edition with its interval, the score by step, the budget after each
-study, a report's figures. All else is a parameter, as text with its unit.
+study, a report's figures. Parameters are the few values by which runs are compared; `release.json` has all facts.
 """
 
 import math
@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from dpbo.tasks.reporting.certificate_words import noise_in_words
-from dpbo.tasks.reporting.document import interval, score
-from dpbo.tasks.reporting.escaping import in_words
+from dpbo.tasks.reporting.document import number as in_short
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
-from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, displayed_metric
+from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import COMPARED
 
 MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
+MAX_PARAMETERS = 12  # of a run, unless its choice alone has more
+COMPARED_FACTS = ("estimator", "steps", "n_candidates", "n_validation", "n_persons")
 MAX_NAME_LENGTH = 250
+SCORE_METRICS = ("score", "score/low", "score/high", "score/constant")
+BUDGET_METRICS = ("budget/spent", "budget/left")
 METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE_PATTERN = re.compile(
     r"[^\w\-.: ]"
@@ -31,10 +33,8 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
-    balance = balance_after(account, release.release_id)
-    rows, place = by_edition(release, balance), _place(balance)
-    rows += score_rows(release, balance)
-    rows += [(f"evaluation/{name}", figure["value"], place) for name, figure in _figures(release)]
+    rows = _named(release) + by_edition(release, balance_after(account, release.release_id)) + _score_rows(release)
+    rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
             rows.append(("trajectory/score", point["score"], point["step"]))
@@ -43,26 +43,37 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
 
 def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Name, value, step (place in the dataset account) of score and budget; for None the score alone, at 0."""
-    rows = [(f"release/{name}", number, _place(balance)) for name, number in _scores(release)]
-    return rows if balance is None else rows + budget_rows(balance)
+    """Return name, value and step of the released score, and of the budget after it, if given.
+
+    The step is 0: MLflow draws a bar of one value at step 0, and a line of one dot at any other.
+    """
+    rows = [(f"release/{name}", number, 0) for name, number in _scores(release)]
+    return rows if balance is None else rows + [(name, number, 0) for name, number, _ in budget_rows(balance)]
 
 
-def score_rows(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
+def _named(release: Release) -> list[tuple[str, float, int]]:
+    """Return the metric under its own name; none where that is a name of ours."""
+    metric = displayed_metric(release)
+    if metric is None or metric.name in SCORE_METRICS or "/" in metric.name:
+        return []
+    return [(metric.name, metric.value, 0)]
+
+
+def _score_rows(release: Release) -> list[tuple[str, float, int]]:
     """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
     metric = None if _figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
     constant = math.nan if metric.baseline is None else metric.baseline
-    rows = (("score", metric.value), ("score/low", low), ("score/high", high), ("score/constant", constant))
-    return [(name, number, _place(balance)) for name, number in rows]
+    numbers = (metric.value, low, high, constant)
+    return [(name, number, 0) for name, number in zip(SCORE_METRICS, numbers, strict=True)]
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
     """A dataset's ε spent and left after a study, as rows of metrics: name, value, its place in the account."""
-    rows = (("budget/spent", balance.spent), ("budget/left", balance.remaining))
-    return [(name, number, balance.position) for name, number in rows]
+    spent, left = BUDGET_METRICS
+    return [(spent, balance.spent, balance.position), (left, balance.remaining, balance.position)]
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
@@ -79,33 +90,25 @@ def metric(name: str, value: float, moment: int, step: int) -> Any:
 
 
 def params(release: Release) -> list[Any]:
-    """Return the release's public facts and terms as MLflow parameters, in text."""
+    """Return the release's choice and terms as MLflow parameters: at most 12, four digits."""
     from mlflow.entities import Param
 
-    guarantee, facts = release.guarantee, release.facts
-    own = {
-        "study": release.study,
+    guarantee, facts, metric = release.guarantee, release.facts, displayed_metric(release)
+    own: dict[str, object] = {
         "edition": release.edition,
+        "epsilon": float(guarantee.epsilon),
+        "delta": float(guarantee.delta),
         "method": release.method,
-        "epsilon": f"{guarantee.epsilon:g}",
-        "delta": f"{guarantee.delta:g}",
-        "unit": guarantee.unit.value,
-        "relation": guarantee.relation.value,
-        "noise": noise_in_words(release),
-        **{f"release.{name}": item for name, item in release.value.get("hyperparameters", {}).items()},
+        **({} if metric is None else {"metric": metric.name}),
     }
-    public = {
-        name: in_words(item) for name, item in facts.items() if name not in ("options", "space", LEARNED_FROM, *own)
+    chosen = {
+        name if name not in own else f"release.{name}": item
+        for name, item in release.value.get("hyperparameters", {}).items()
     }
-    options = {f"option.{name}": in_words(item) for name, item in facts.get("options", {}).items()}
-    return [
-        Param(_key(name), str(item)[:MAX_PARAMETER_LENGTH])
-        for name, item in (own | public | options | _shown(release) | _ends(release)).items()
-    ]
-
-
-def _place(balance: Balance | None) -> int:
-    return 0 if balance is None else balance.position
+    public = {name: facts[name] for name in COMPARED_FACTS if name in facts}
+    room = max(0, MAX_PARAMETERS - len(own) - len(chosen))
+    shown = own | chosen | dict([*public.items()][:room])
+    return [Param(_key(name), in_short(item)[:MAX_PARAMETER_LENGTH]) for name, item in shown.items()]
 
 
 def _figures(release: Release) -> list[tuple[str, Any]]:
@@ -115,39 +118,15 @@ def _figures(release: Release) -> list[tuple[str, Any]]:
     return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
 
 
-def _ends(release: Release) -> dict[str, str]:
-    return {
-        f"evaluation.{name} {kind} interval": interval(figure[f"{kind}_interval"])
-        for name, figure in _figures(release)
-        for kind in ("noise", "sampling")
-        if figure[f"{kind}_interval"] is not None
-    }
-
-
-def _shown(release: Release) -> dict[str, str]:
-    """Return the displayed metric's name, value, 90% interval and baseline, as MLflow parameters.
-
-    MLflow's page that compares runs opens on the first three, by name, in which they differ.
-    """
-    metric = displayed_metric(release)
-    if metric is None:
-        return {"no_score": release.value[NO_SCORE]} if NO_SCORE in release.value else {}
-    ends = {} if metric.interval is None else {"score.interval": interval(metric.interval)}
-    constant = {} if metric.baseline is None else {"metric.baseline": score(metric.baseline)}
-    return {"metric.name": metric.name, "score.value": score(metric.value), **ends, **constant}
-
-
 def _scores(release: Release) -> Iterator[tuple[str, float]]:
-    """Name and value of the score: clamped to its range, as drawn if that is outside, and in its metric's unit."""
-    value, top, metric = release.value, release.facts.get("score_range"), displayed_metric(release)
-    if metric is None:
+    """Name and value of the score: clamped to its range, and as drawn if that is outside."""
+    value, top = release.value, release.facts.get("score_range")
+    if value.get("score") is None:
         return
     shown = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
     yield "score", shown
     if shown != value["score"]:
         yield "raw_score", value["score"]
-    if "metric" in value and value["metric"]["value"] != value["score"]:
-        yield metric.name, metric.value
 
 
 def _key(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.escaping import embedded
-from dpbo.tasks.reporting.logged_model import FOLDER, put_model, put_repaired, register
+from dpbo.tasks.reporting.logged_model import FOLDER, name_datasets, put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
@@ -31,6 +31,7 @@ from dpbo_core.study.final_training import FinalModel, model_is_public
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
+COLUMNS = ("epsilon", "edition", "metric")  # of an experiment's runs, beside the score and the choice
 MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
 MAIN_PICTURES = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
@@ -77,11 +78,17 @@ def _logged(
     experiment = store.experiment(release.dataset)
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
+    if not is_report(release):
+        columns = ["metrics.`score`", *(f"params.`{key}`" for key in COLUMNS)]
+        chosen = [
+            f"params.`{param.key}`"
+            for param in params(release)
+            if param.key in release.value.get("hyperparameters", {})
+        ]
+        store.show_columns(experiment, columns + chosen)
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
-        described = params(release)
-        for start in range(0, len(described), MAX_PARAMETERS_PER_REQUEST):
-            store.client.log_batch(run_id, params=described[start : start + MAX_PARAMETERS_PER_REQUEST])
+        store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])
         with TemporaryDirectory() as scratch:
             missing += tuple(_put_all(store, run_id, release, account, model, Path(scratch)))
         store.client.set_terminated(run_id, "FAILED" if missing else "FINISHED")
@@ -145,6 +152,7 @@ def _put_all(
     note = run_note(release, account, run_id, pictures, model)
     yield from _tried("the run's description", lambda: store.client.set_tag(run_id, NOTE_TAG, note))
     yield from _tried("the charts of the study's editions", lambda: extend(store, run_id, release, account))
+    yield from _tried("the datasets", lambda: name_datasets(store, run_id, release, model))
     if model is not None:
         yield from _tried("the final model", lambda: put_model(store, run_id, release, model, scratch))
 
@@ -186,7 +194,9 @@ def _start(store: Store, experiment: str, release: Release) -> str:
         "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
         "dpbo.noise": release.noise,
     }
-    name = f"{release.study} · {release.edition}"
+    name = (
+        f"{release.edition} · {release.study}"  # MLflow cuts a long name, and an edition's run is below its study's
+    )
     return str(store.client.create_run(experiment, run_name=name, tags=tags).info.run_id)
 
 
@@ -227,8 +237,8 @@ def _metrics(release: Release, account: Account) -> str:
     keys = [metric.key for metric in metrics(release, account)]
     searched = ", and where the search took that candidate's score to be, `posterior`"
     sentences = {
-        "release": "`release/…` is the score that was released; the parameter `score.interval` is its interval",
-        "score": "`score` is in the metric's unit, and `score/…` has the ends of its 90% interval and a constant "
+        "release": "`release/…` is the score that the search used",
+        "score": "`score` is the metric, and `score/…` has the ends of its 90% interval and a constant "
         "answer's score",
         "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
         "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "

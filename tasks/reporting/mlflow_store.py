@@ -40,6 +40,8 @@ release meanwhile"""
 CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
+KIND_TAG, MODELS_KIND = "mlflow.experimentKind", "custom_model_development"  # no page of language models
+VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns of ours
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
 Every number here is a **differentially private release**; no raw validation score is stored. Open a study, \
@@ -47,23 +49,25 @@ a row below: its page has every edition's score by date, with its interval and a
 
 * Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
   person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
-* `release/score` is what a study edition released, with its noise, put back into the score's range
-  (`release/raw_score` where the noise took it out); `release/NAME`, with NAME the metric's (`release/log_loss`), is
-  the same in the metric's own unit where that is another number; the parameter `score.interval` is its 90%
-  interval. Its step is the edition's place in the dataset's account.
-* `score`, `score/low`, `score/high` and `score/constant` are the metric in its own unit, the ends of its interval
-  and a constant answer's; the run above the editions has them as charts.
+* The metric has its own name, `accuracy` for example. `score` is the same number under one name for all studies,
+  `score/low` and `score/high` the ends of its 90% interval, `score/constant` a constant answer's; the run above the
+  editions has them as charts. `release/score` is the score that the search used, with its noise, put back into the
+  score's range (`release/raw_score` where the noise took it out).
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`).
-* `evaluation/…` are the figures of a report; what noise and what sampling leave open of each are parameters.
+* `evaluation/…` are the figures of a report; `release.html` has what noise and sampling leave open.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
-* Parameters say ε, δ, the noise with its unit, the choice (`release.NAME`) and public facts. Tags find runs:
+* Parameters are the edition, ε, δ, method, metric, choice and a few public facts; the page has the rest. Tags
+  find runs:
   ``tags.`dpbo.study` = 'NAME'``, and `dpbo.edition`, `dpbo.method`, `dpbo.dataset`, `dpbo.unit`, `dpbo.kind`
   (`edition`, `evaluation`, `watch`, `study`).
 * `release.html` is the certificate, `release.json` the same for programs: `dpbo verify release.json` recomputes ε
   and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
 """
+
+EXPERIMENT_TAGS = {NOTE_TAG: EXPERIMENT_NOTE, KIND_TAG: MODELS_KIND}
+MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
 
 
 class StoreSilent(DpboError):
@@ -103,16 +107,27 @@ class Store:
                 existing = self.client.get_experiment_by_name(experiment_name(dataset))
                 if existing is None:
                     raise
+        elif KIND_TAG not in existing.tags:  # made by an earlier version
+            self.client.set_experiment_tag(existing.experiment_id, KIND_TAG, MODELS_KIND)
         return str(existing.experiment_id)
+
+    def show_columns(self, experiment: str, columns: list[str]) -> None:
+        """Save the view of an experiment's runs whose `columns` are metrics and parameters, as MLflow names them.
+
+        MLflow shares a view by such a tag, and opens it by its key: `runs?viewStateShareKey=dpbo`.
+        """
+        view = json.dumps({"selectedColumns": columns, "viewMaximized": True}, ensure_ascii=False)
+        if len(view) <= MAX_TAG_LENGTH:
+            self.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW_KEY}", view)
 
     def _create_experiment(self, name: str) -> str:
         if self.root is None:
-            return str(self.client.create_experiment(name, tags={NOTE_TAG: EXPERIMENT_NOTE}))
+            return str(self.client.create_experiment(name, tags=EXPERIMENT_TAGS))
         from mlflow.entities import ExperimentTag
 
         store = _sql_store(self.uri)
         store.artifact_root_uri = ARTIFACT_FOLDER
-        made = store.create_experiment(name, tags=[ExperimentTag(NOTE_TAG, EXPERIMENT_NOTE)])
+        made = store.create_experiment(name, tags=[ExperimentTag(*tag) for tag in EXPERIMENT_TAGS.items()])
         store.engine.dispose()
         return str(made)
 

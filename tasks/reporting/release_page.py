@@ -53,11 +53,13 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
         f'{base64.b64encode(path.read_bytes()).decode()}"></p>'
         for path in pictures
     )
-    facts = Table(("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in document.facts))
+    answers = sorted(document.answers, key=lambda fact: fact.name != "verdict")
+    caveats = [fact for fact in answers if not fact.strong]
+    facts = Table(("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in (*caveats, *document.facts)))
     return PAGE_TEMPLATE.substitute(
         title=escape(document.title),
         subtitle=escape(" · ".join(filter(None, (document.subtitle, document.origin)))),
-        answers="".join(map(_answer, document.answers)),
+        answers="".join(_answer(fact) for fact in answers if fact.strong),
         strong="".join(f'<div class="guarantee">{_note(note)}</div>' for note in document.notes if note.strong),
         pictures="".join(images),
         tables="".join(map(_table, document.tables)),
@@ -69,7 +71,7 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
 
 
 def _answer(fact: Fact) -> str:
-    strong = f'<b data-value="{escape(fact.name)}">{escape(fact.strong)}</b>' if fact.strong else "<br>"
+    strong = f'<b data-value="{escape(fact.name)}">{escape(fact.strong)}</b>'
     return f"<div>{escape(fact.name)}{strong}{escape(fact.text.lstrip(' ,:'))}</div>"
 
 

@@ -12,12 +12,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
-from dpbo.tasks.reporting.logged_numbers import as_metrics, budget_rows, score_rows
+from dpbo.tasks.reporting.logged_numbers import BUDGET_METRICS, SCORE_METRICS, metric
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, own_tags
 from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
-from dpbo_core.ledger.accounting.account import Account, balance_after
+from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balances
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import KIND as EVALUATION
 
@@ -29,6 +29,7 @@ KIND, STUDY = "dpbo.kind", "dpbo.study"
 SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evaluation, watch
 PARENT_TAG = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
+MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
 SERIES_NOTE = """\
 **Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
 constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
@@ -56,11 +57,13 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
     """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT_TAG)
-    balance = balance_after(account, release.release_id)
-    rows = score_rows(release, balance) + ([] if balance is None else budget_rows(balance))
-    store.client.log_batch(series, metrics=as_metrics(release, rows))
     experiment = store.client.get_run(series).info.experiment_id
-    editions = _editions(store, experiment, series, account)
+    runs = store.client.search_runs([experiment], f"tags.`{PARENT_TAG}` = '{series}'", max_results=LARGEST_PAGE)
+    placed = {str(balance.entry.release_id): balance for balance in balances(account)}
+    points = _points(runs, placed)
+    for start in range(0, len(points), MAX_METRICS_PER_REQUEST):
+        store.client.log_batch(series, metrics=points[start : start + MAX_METRICS_PER_REQUEST])
+    editions = _editions(runs, placed)
     with TemporaryDirectory() as scratch:
         if editions:
             table = {"columns": [*editions[0]], "data": [[*edition.values()] for edition in editions]}
@@ -74,29 +77,43 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     store.client.set_terminated(series, "FINISHED")
 
 
-def _editions(store: Store, experiment: str, series: str, account: Account) -> list[dict[str, Any]]:
-    """Rows (score, interval, constant answer, ε) of `series`'s editions with a score, by date and account."""
-    below = f"tags.`{PARENT_TAG}` = '{series}' AND tags.`{KIND}` = 'edition'"
-    epsilons, placed = {entry.release_id: entry.epsilon for entry in account.entries}, []
-    for run in store.client.search_runs([experiment], below, max_results=LARGEST_PAGE):
-        numbers, tags = run.data.metrics, run.data.tags
-        if "score" not in numbers:
+def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
+    """Return the metrics of a study's charts, by place in the account; none of a chart that would be one dot."""
+    charts: dict[str, list[Any]] = {}
+    for run in runs:
+        if (balance := placed.get(run.data.tags[RELEASE_TAG])) is None:
             continue
-        (point, *_) = store.client.get_metric_history(run.info.run_id, "score")
-        date = datetime.fromtimestamp(point.timestamp / 1000, UTC).isoformat()[:23]
+        moment = _milliseconds(balance.entry)
+        for name in run.data.metrics.keys() & {*SCORE_METRICS, *BUDGET_METRICS}:
+            charts.setdefault(name, []).append(metric(name, run.data.metrics[name], moment, balance.position))
+    return [point for points in charts.values() if len(points) > 1 for point in points]
+
+
+def _milliseconds(entry: Entry) -> int:
+    return int(datetime.fromisoformat(entry.released_at or entry.reserved_at).timestamp() * 1000)
+
+
+def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any]]:
+    """Rows (score, interval, constant answer, ε) of a study's editions with a score, by place in the account."""
+    rows = []
+    for run in runs:
+        numbers, tags = run.data.metrics, run.data.tags
+        if "score" not in numbers or tags[KIND] != "edition" or (balance := placed.get(tags[RELEASE_TAG])) is None:
+            continue
+        date = datetime.fromtimestamp(_milliseconds(balance.entry) / 1000, UTC).isoformat()[:23]
         row = {
             "date": date,
             "edition": tags["dpbo.edition"],
             "method": tags["dpbo.method"],
-            "metric": run.data.params["metric.name"],
+            "metric": run.data.params["metric"],
             "value": numbers["score"],
             "low": numbers.get("score/low"),
             "high": numbers.get("score/high"),
             "constant answer": numbers.get("score/constant"),
-            "epsilon": epsilons.get(tags[RELEASE_TAG]),
+            "epsilon": balance.entry.epsilon,
         }
-        placed.append((date, point.step, row))
-    return [row for *_, row in sorted(placed, key=itemgetter(0, 1))]
+        rows.append((balance.position, row))
+    return [row for _, row in sorted(rows, key=itemgetter(0))]
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":

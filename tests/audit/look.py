@@ -123,6 +123,9 @@ def main() -> None:
         with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             study, run = (f"{experiment}/runs/{name}" for name in (world.study, world.run_id))
+            photograph(
+                f"{experiment}/runs?viewStateShareKey=dpbo", target / "mlflow_experiment.png", size=(1400, 700)
+            )
             photograph(f"{study}?workflowType=machine_learning", target / "mlflow_study.png", size=(1400, 1000))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
             chosen = {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}

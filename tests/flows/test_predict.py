@@ -46,7 +46,7 @@ def test_the_help_of_the_budget_names_its_options(dpbo):
 
 
 @pytest.mark.parametrize("study", [LINEAR, FOREIGN], ids=["linear", "foreign"])
-def test_predictions_are_the_served_models_and_the_line_asks_it(folder, dpbo, study):
+def test_predictions_are_the_served_models_and_the_line_asks_it(folder, dpbo, study, monkeypatch):
     """Fields that are empty or no number are predicted too, and nothing is charged."""
     Path("s.toml").write_text(tomli_w.dumps(without(but(study, "privacy", anyway=True), "evaluation")))
     new = ["0.5,1.2", "-2.0,0.1", ",0.3", "x,9.9"]
@@ -58,7 +58,7 @@ def test_predictions_are_the_served_models_and_the_line_asks_it(folder, dpbo, st
     words = shlex.split(out[out.index("curl ") :].splitlines()[0])
     body = json.loads(words[words.index("-d") + 1])["dataframe_split"]
     assert (body["columns"], len(body["data"])) == (["a", "b"], 1)
-    mlflow.set_tracking_uri(Stores().tracking)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", Stores().tracking)
     served = mlflow.pyfunc.load_model(f"models:/{LINEAR['study']['name']}/1")
     assert len(served.predict(pd.DataFrame(body["data"], columns=body["columns"]))) == 1
     before = dpbo("budget", "--json")[1]
