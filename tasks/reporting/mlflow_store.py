@@ -116,7 +116,12 @@ class Store:
 
         MLflow shares a view by such a tag, and opens it by its key: `runs?viewStateShareKey=dpbo`.
         """
-        view = json.dumps({"selectedColumns": columns, "viewMaximized": True}, ensure_ascii=False)
+        order = {
+            "orderByKey": "params.`edition`",
+            "orderByAsc": False,
+        }  # by date MLflow folds runs under their study
+        shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'", **order}
+        view = json.dumps(shown, ensure_ascii=False)
         if len(view) <= MAX_TAG_LENGTH:
             self.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW_KEY}", view)
 
