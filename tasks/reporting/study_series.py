@@ -84,8 +84,9 @@ def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
         if (balance := placed.get(run.data.tags[RELEASE_TAG])) is None:
             continue
         moment = _milliseconds(balance.entry)
-        for name in run.data.metrics.keys() & {*SCORE_METRICS, *BUDGET_METRICS}:
-            charts.setdefault(name, []).append(metric(name, run.data.metrics[name], moment, balance.position))
+        for name in (*SCORE_METRICS, *BUDGET_METRICS):
+            if name in run.data.metrics:
+                charts.setdefault(name, []).append(metric(name, run.data.metrics[name], moment, balance.position))
     return [point for points in charts.values() if len(points) > 1 for point in points]
 
 

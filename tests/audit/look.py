@@ -124,7 +124,9 @@ def main() -> None:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             study, run = (f"{experiment}/runs/{name}" for name in (world.study, world.run_id))
             photograph(
-                f"{experiment}/runs?viewStateShareKey=dpbo", target / "mlflow_experiment.png", size=(1400, 700)
+                f"{experiment}/runs?viewStateShareKey=dpbo&workflowType=machine_learning",
+                target / "mlflow_experiment.png",
+                size=(1400, 700),
             )
             photograph(f"{study}?workflowType=machine_learning", target / "mlflow_study.png", size=(1400, 1000))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))

@@ -114,6 +114,10 @@ def test_every_number_is_the_releases_own(two):
     metric = displayed_metric(release)
     assert metrics[metric.name] == metrics["score"] == metric.value
     assert set(metrics) | {"release/raw_score"} == CHARTED | {metric.name}
+    tags = client.get_experiment(run.info.experiment_id).tags
+    assert tags["mlflow.experimentKind"] == "custom_model_development"
+    columns = json.loads(tags["mlflow.sharedViewState.dpbo"])["selectedColumns"]
+    assert {"metrics.`score`", "params.`epsilon`", "params.`edition`", "params.`lambda`"} <= {*columns}
     history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
                for name in ("score", "posterior")}  # fmt: skip
     assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]

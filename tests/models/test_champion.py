@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 import tomli_w
 from test_dashboard import shown  # noqa: F401  a fixture
+from test_evaluation import in_an_interval
+
+from dpbo_core.privacy.release import displayed_metric
 
 
 def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, here, monkeypatch):  # noqa: F811
@@ -24,6 +27,9 @@ def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, 
     assert logged.artifact_location.startswith("mlruns/artifacts")
     (version,) = client.search_model_versions("name = 'trial'")
     assert version.run_id == run.info.run_id
+    metric = displayed_metric(release)
+    assert version.description.startswith(f"{metric.name} {metric.value:.4f} (")
+    assert in_an_interval(metric.interval) in version.description
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     for address in (f"models:/{logged.model_id}", "models:/trial@champion", f"runs:/{run.info.run_id}/model"):
         model = mlflow.pyfunc.load_model(address)
